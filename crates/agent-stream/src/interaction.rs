@@ -1,0 +1,121 @@
+//! `interaction_query`: what the agent asked of its user, and how the CLI answered on the user's behalf.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde::de::{IgnoredAny, MapAccess};
+use serde_json::value::RawValue;
+
+use crate::lenient::{Lenient, Shape, next_key};
+
+/// One half of a query: the request, or the answer to it with the same `id`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Interaction<'a> {
+    /// Name of the query, e.g. `webFetchRequestQuery`; the same on request and response.
+    pub query_type: Option<Cow<'a, str>>,
+    pub id: Option<u64>,
+    /// `None` on a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<QueryAnswer<'a>>,
+    /// The `query` or `response` object as it came.
+    pub raw: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum QueryAnswer<'a> {
+    Approved,
+    Rejected {
+        reason: Option<Cow<'a, str>>,
+    },
+    /// An answer of a shape we do not know.
+    Other,
+}
+
+impl<'a> Interaction<'a> {
+    pub(crate) fn request(query_type: Option<Cow<'a, str>>, raw: Option<&'a RawValue>) -> Self {
+        let body = read_body(raw);
+        Self { query_type, id: body.id, answer: None, raw }
+    }
+
+    pub(crate) fn response(query_type: Option<Cow<'a, str>>, raw: Option<&'a RawValue>) -> Self {
+        let body = read_body(raw);
+        Self { query_type, id: body.id, answer: Some(body.answer.0), raw }
+    }
+}
+
+fn read_body<'a>(raw: Option<&'a RawValue>) -> Body<'a> {
+    // Queries are rare and small, so a second look at the raw value costs nothing that matters.
+    raw.and_then(|raw| serde_json::from_str::<Lenient<Body<'a>>>(raw.get()).ok())
+        .map(|Lenient(body)| body)
+        .unwrap_or_default()
+}
+
+/// `{"id": 0, "<name of the query or its response>": {…}}`
+#[derive(Default)]
+struct Body<'a> {
+    id: Option<u64>,
+    answer: Answer<'a>,
+}
+
+impl<'de> Shape<'de> for Body<'de> {
+    fn object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        let mut body = Self::default();
+        while let Some(key) = next_key(&mut map)? {
+            if key == "id" {
+                body.id = map.next_value::<Lenient<Option<u64>>>()?.0;
+            } else {
+                body.answer = map.next_value::<Lenient<Answer<'de>>>()?.0;
+            }
+        }
+        Ok(body)
+    }
+}
+
+struct Answer<'a>(QueryAnswer<'a>);
+
+impl Default for Answer<'_> {
+    fn default() -> Self {
+        Self(QueryAnswer::Other)
+    }
+}
+
+/// The decision stands directly in the answer, or one level down in `result`.
+impl<'de> Shape<'de> for Answer<'de> {
+    fn object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        let mut answer = Self::default();
+        while let Some(key) = next_key(&mut map)? {
+            match key.as_ref() {
+                "approved" | "success" => {
+                    map.next_value::<IgnoredAny>()?;
+                    answer = Self(QueryAnswer::Approved);
+                }
+                "rejected" => {
+                    let Reason(reason) = map.next_value::<Lenient<Reason<'de>>>()?.0;
+                    answer = Self(QueryAnswer::Rejected { reason });
+                }
+                "result" => answer = map.next_value::<Lenient<Self>>()?.0,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(answer)
+    }
+}
+
+#[derive(Default)]
+struct Reason<'a>(Option<Cow<'a, str>>);
+
+impl<'de> Shape<'de> for Reason<'de> {
+    fn object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        let mut reason = None;
+        while let Some(key) = next_key(&mut map)? {
+            let value = map.next_value::<Lenient<Option<Cow<'de, str>>>>()?.0;
+            if key == "reason" {
+                reason = value;
+            }
+        }
+        Ok(Self(reason))
+    }
+}

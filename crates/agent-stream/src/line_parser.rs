@@ -1,0 +1,281 @@
+//! One line → one event, in a single pass over the bytes.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::SeqAccess;
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+use crate::event::{
+    AgentEvent, AssistantForm, EventKind, NoiseReason, Repair, ResultEvent, RetryPhase, Usage,
+};
+use crate::interaction::Interaction;
+use crate::lenient::{Lenient, Shape, lenient, shape_of_object};
+use crate::line_splitter::RawLine;
+use crate::oversized::OversizedLine;
+use crate::surrogates;
+use crate::tool_call::ToolCall;
+
+/// Reads lines. Holds a buffer for the rare line that must be mended before it can be read.
+#[derive(Debug, Default)]
+pub struct LineParser {
+    mended: String,
+}
+
+impl LineParser {
+    /// Reads one line; the event borrows from it.
+    pub fn parse<'a>(&'a mut self, line: RawLine<'a>) -> AgentEvent<'a> {
+        let bytes = match line {
+            RawLine::Whole(bytes) | RawLine::Unterminated(bytes) => bytes,
+            RawLine::Oversized { head, length, sha256 } => {
+                return bare(EventKind::Oversized(OversizedLine::read(head, length, sha256)));
+            }
+        };
+        let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+        if bytes.trim_ascii().is_empty() {
+            return bare(EventKind::Blank);
+        }
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return self.parse_invalid_utf8(bytes);
+        };
+        match read_event(text) {
+            Ok(event) => event,
+            Err(error) => match surrogates::mend(text) {
+                Some(mended) => self.parse_mended(mended, Repair::LoneSurrogate),
+                None => unreadable(text, noise_reason(line, &error)),
+            },
+        }
+    }
+
+    fn parse_invalid_utf8(&mut self, bytes: &[u8]) -> AgentEvent<'_> {
+        self.parse_mended(String::from_utf8_lossy(bytes).into_owned(), Repair::InvalidUtf8)
+    }
+
+    fn parse_mended(&mut self, mended: String, repair: Repair) -> AgentEvent<'_> {
+        self.mended = mended;
+        let reason = match repair {
+            Repair::InvalidUtf8 => NoiseReason::InvalidUtf8,
+            Repair::LoneSurrogate => NoiseReason::NotJson,
+        };
+        let event = read_event(&self.mended).unwrap_or_else(|_| unreadable(&self.mended, reason));
+        AgentEvent { repaired: Some(repair), ..event }
+    }
+}
+
+fn noise_reason(line: RawLine<'_>, error: &serde_json::Error) -> NoiseReason {
+    match (line, error.classify()) {
+        (RawLine::Unterminated(_), Category::Eof) => NoiseReason::CutOff,
+        _ => NoiseReason::NotJson,
+    }
+}
+
+/// What to make of text that is no event: JSON of an unforeseen shape, or no JSON at all.
+fn unreadable<'a>(text: &'a str, reason: NoiseReason) -> AgentEvent<'a> {
+    let Ok(raw) = serde_json::from_str::<&RawValue>(text) else {
+        return bare(EventKind::Noise { reason, text: Cow::Borrowed(text) });
+    };
+    let Lenient(Head { kind, subtype }) =
+        serde_json::from_str(raw.get()).unwrap_or(Lenient(Head::default()));
+    bare(EventKind::Unknown { kind, subtype, raw })
+}
+
+fn bare(kind: EventKind<'_>) -> AgentEvent<'_> {
+    AgentEvent { kind, session_id: None, timestamp_ms: None, repaired: None }
+}
+
+/// The least that identifies a line whose other fields could not be read.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Head<'a> {
+    #[serde(rename = "type", deserialize_with = "lenient")]
+    kind: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    subtype: Option<Cow<'a, str>>,
+}
+shape_of_object!('de, Head<'de>);
+
+/// Every top-level field of every kind, in one struct on purpose: a tagged enum would buffer the line and could not
+/// hold a `RawValue`.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Envelope<'a> {
+    #[serde(rename = "type", deserialize_with = "lenient")]
+    kind: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    subtype: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    session_id: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    timestamp_ms: Option<u64>,
+    // init
+    #[serde(rename = "apiKeySource", deserialize_with = "lenient")]
+    api_key_source: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    cwd: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    model: Option<Cow<'a, str>>,
+    #[serde(rename = "permissionMode", deserialize_with = "lenient")]
+    permission_mode: Option<Cow<'a, str>>,
+    // user, assistant, thinking, error
+    #[serde(deserialize_with = "lenient")]
+    message: Message<'a>,
+    #[serde(deserialize_with = "lenient")]
+    model_call_id: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    text: Option<Cow<'a, str>>,
+    // tool_call
+    #[serde(deserialize_with = "lenient")]
+    call_id: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    tool_call: ToolCall<'a>,
+    // interaction_query
+    #[serde(deserialize_with = "lenient")]
+    query_type: Option<Cow<'a, str>>,
+    query: Option<&'a RawValue>,
+    response: Option<&'a RawValue>,
+    // connection, retry, background_shell_timeout
+    #[serde(deserialize_with = "lenient")]
+    attempt: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    endpoint_url: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    is_resume: Option<bool>,
+    #[serde(deserialize_with = "lenient")]
+    aborted_count: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    timeout_ms: Option<u64>,
+    // result
+    #[serde(deserialize_with = "lenient")]
+    is_error: Option<bool>,
+    #[serde(deserialize_with = "lenient")]
+    result: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    duration_ms: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    duration_api_ms: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    request_id: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    usage: Option<Usage>,
+    #[serde(deserialize_with = "lenient")]
+    error: Option<Cow<'a, str>>,
+}
+shape_of_object!('de, Envelope<'de>);
+
+/// The text of a message: `{"role":…,"content":[{"type":"text","text":…}, …]}`, a plain string, or a list of blocks.
+#[derive(Default)]
+struct Message<'a>(Option<Cow<'a, str>>);
+
+impl<'de> Shape<'de> for Message<'de> {
+    fn string(value: Cow<'de, str>) -> Self {
+        Self(Some(value))
+    }
+    fn object<A: serde::de::MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        let fields: MessageFields<'de> = Shape::object(map)?;
+        Ok(Self(fields.content.0.or(fields.text)))
+    }
+    fn array<A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
+        let mut joined: Option<Cow<'de, str>> = None;
+        while let Some(Lenient(Self(block))) = seq.next_element::<Lenient<Self>>()? {
+            match (&mut joined, block) {
+                (Some(text), Some(block)) => text.to_mut().push_str(&block),
+                (None, block) => joined = block,
+                (Some(_), None) => {}
+            }
+        }
+        Ok(Self(joined))
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct MessageFields<'a> {
+    #[serde(deserialize_with = "lenient")]
+    content: Message<'a>,
+    #[serde(deserialize_with = "lenient")]
+    text: Option<Cow<'a, str>>,
+}
+shape_of_object!('de, MessageFields<'de>);
+
+fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json::Error> {
+    let Lenient(envelope) = serde_json::from_str::<Lenient<Envelope<'a>>>(line)?;
+    let raw = || serde_json::from_str::<&'a RawValue>(line);
+    let kind = match (envelope.kind.as_deref(), envelope.subtype.as_deref()) {
+        (Some("assistant"), _) => EventKind::Assistant {
+            form: match (&envelope.model_call_id, envelope.timestamp_ms) {
+                (Some(_), _) => AssistantForm::BeforeTool,
+                (None, Some(_)) => AssistantForm::DeltaOrBeforeQuery,
+                (None, None) => AssistantForm::Last,
+            },
+            text: envelope.message.0.unwrap_or_default(),
+            model_call_id: envelope.model_call_id,
+        },
+        (Some("thinking"), Some("delta")) => {
+            EventKind::ThinkingDelta { text: envelope.text.unwrap_or_default() }
+        }
+        (Some("thinking"), Some("completed")) => EventKind::ThinkingCompleted,
+        (Some("tool_call"), Some(phase @ ("started" | "completed"))) => {
+            let call = ToolCall {
+                call_id: envelope.call_id.or(envelope.tool_call.call_id),
+                model_call_id: envelope.model_call_id,
+                ..envelope.tool_call
+            };
+            match phase {
+                "started" => EventKind::ToolStarted(call),
+                _ => EventKind::ToolCompleted(call),
+            }
+        }
+        (Some("user"), _) => EventKind::User { text: envelope.message.0.unwrap_or_default() },
+        (Some("system"), Some("init")) => EventKind::Init {
+            api_key_source: envelope.api_key_source,
+            cwd: envelope.cwd,
+            model: envelope.model,
+            permission_mode: envelope.permission_mode,
+        },
+        (Some("system"), Some("task_notification")) => EventKind::TaskNotification { raw: raw()? },
+        (Some("system"), Some("background_shell_timeout")) => EventKind::BackgroundShellTimeout {
+            aborted_count: envelope.aborted_count,
+            timeout_ms: envelope.timeout_ms,
+        },
+        (Some("interaction_query"), Some("request")) => {
+            EventKind::QueryRequest(Interaction::request(envelope.query_type, envelope.query))
+        }
+        (Some("interaction_query"), Some("response")) => {
+            EventKind::QueryResponse(Interaction::response(envelope.query_type, envelope.response))
+        }
+        (Some("connection"), Some("reconnecting")) => EventKind::Reconnecting {
+            attempt: envelope.attempt,
+            endpoint_url: envelope.endpoint_url,
+        },
+        (Some("connection"), Some("reconnected")) => EventKind::Reconnected,
+        (Some("retry"), Some(phase @ ("starting" | "resuming"))) => EventKind::Retry {
+            phase: if phase == "starting" { RetryPhase::Starting } else { RetryPhase::Resuming },
+            attempt: envelope.attempt,
+            is_resume: envelope.is_resume,
+        },
+        (Some("result"), _) => EventKind::Result(ResultEvent {
+            subtype: envelope.subtype,
+            is_error: envelope.is_error,
+            text: envelope.result,
+            duration_ms: envelope.duration_ms,
+            duration_api_ms: envelope.duration_api_ms,
+            request_id: envelope.request_id,
+            usage: envelope.usage,
+        }),
+        (Some("error"), _) => {
+            EventKind::Error { message: envelope.message.0.or(envelope.error), raw: raw()? }
+        }
+        _ => EventKind::Unknown { kind: envelope.kind, subtype: envelope.subtype, raw: raw()? },
+    };
+    Ok(AgentEvent {
+        kind,
+        session_id: envelope.session_id,
+        timestamp_ms: envelope.timestamp_ms,
+        repaired: None,
+    })
+}
+
+#[cfg(test)]
+#[path = "line_parser_tests.rs"]
+mod tests;

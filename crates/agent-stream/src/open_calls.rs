@@ -1,0 +1,83 @@
+//! Tool calls under way: what was started and has not completed.
+
+use std::collections::VecDeque;
+
+use serde_json::value::RawValue;
+
+use crate::tool_call::ToolCall;
+
+/// More than a model ever runs side by side. Beyond it the oldest is forgotten, so that a stream which only ever starts
+/// calls cannot fill the memory.
+const MOST_OPEN: usize = 1024;
+/// Arguments kept over all open calls. A call whose arguments do not fit is kept without them.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+
+/// A call that was started.
+#[derive(Debug, Clone)]
+pub struct OpenCall {
+    pub call_id: String,
+    pub name: String,
+    pub description: Option<String>,
+    /// Kept because a rejected call completes without them.
+    pub args: Option<Box<RawValue>>,
+    /// `timestamp_ms` of the start.
+    pub started_ms: Option<u64>,
+}
+
+/// The calls under way, in the order of their start.
+#[derive(Debug, Default)]
+pub struct OpenCalls {
+    calls: VecDeque<OpenCall>,
+    args_bytes: usize,
+}
+
+impl OpenCalls {
+    /// Notes a start. A second start under the same id replaces the first.
+    pub fn started(&mut self, call: &ToolCall<'_>, timestamp_ms: Option<u64>) {
+        let Some(call_id) = call.call_id.as_deref() else { return };
+        self.take(call_id);
+        if self.calls.len() == MOST_OPEN
+            && let Some(oldest) = self.calls.pop_front()
+        {
+            self.args_bytes -= args_len(&oldest);
+        }
+        let args = call.args.filter(|args| self.args_bytes + args.get().len() <= MOST_BYTES);
+        self.args_bytes += args.map_or(0, |args| args.get().len());
+        self.calls.push_back(OpenCall {
+            call_id: call_id.to_owned(),
+            name: call.name_or_unnamed().to_owned(),
+            description: call.description.as_deref().map(str::to_owned),
+            args: args.map(ToOwned::to_owned),
+            started_ms: timestamp_ms,
+        });
+    }
+
+    /// Notes an end, and returns the start it belongs to. `None` is normal: some calls complete without a start.
+    pub fn completed(&mut self, call_id: Option<&str>) -> Option<OpenCall> {
+        self.take(call_id?)
+    }
+
+    /// The calls under way, oldest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &OpenCall> {
+        self.calls.iter()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    fn take(&mut self, call_id: &str) -> Option<OpenCall> {
+        let position = self.calls.iter().position(|call| call.call_id == call_id)?;
+        let call = self.calls.remove(position)?;
+        self.args_bytes -= args_len(&call);
+        Some(call)
+    }
+}
+
+fn args_len(call: &OpenCall) -> usize {
+    call.args.as_ref().map_or(0, |args| args.get().len())
+}
+
+#[cfg(test)]
+#[path = "open_calls_tests.rs"]
+mod tests;

@@ -1,0 +1,224 @@
+//! What a whole stream amounted to, in bounded memory.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::agent_stream::StreamLine;
+use crate::event::{EventKind, ResultEvent, Usage};
+use crate::line_splitter::RawLine;
+use crate::open_calls::OpenCalls;
+use crate::text_reducer::{TextMode, TextReducer, TextVerdict};
+use crate::tool_call::ToolCall;
+
+/// Different names counted in one table; more are counted together, so that a hostile stream cannot grow it.
+const MOST_NAMES: usize = 200;
+const OTHER_NAMES: &str = "(others)";
+/// Malformed lines listed one by one; more are only counted.
+const MOST_MALFORMED: usize = 50;
+/// Characters shown of a malformed line.
+const PREVIEW_CHARS: usize = 120;
+
+/// The summary of a stream, in the shape that `--summary --json` prints.
+#[derive(Debug, Default, Serialize)]
+pub struct StreamSummary {
+    /// The session of the last `init`, or of the first line that names one.
+    pub session: Option<String>,
+    pub model: Option<String>,
+    pub cwd: Option<String>,
+    pub lines: u64,
+    pub bytes: u64,
+    /// How many lines of each kind there were.
+    pub events: BTreeMap<&'static str, u64>,
+    /// Tool → outcome → how often.
+    pub tools: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Calls that were started and never completed.
+    pub open_tools: Vec<String>,
+    pub completed_without_started: u64,
+    /// Bytes of assembled answer text, over all turns.
+    pub text_length: u64,
+    pub thinking_length: u64,
+    pub results: u64,
+    /// The last result's verdict on itself; `null` without a result.
+    pub is_error: Option<bool>,
+    pub duration_ms: Option<u64>,
+    /// Summed over the results that have it; `null` where the agent gave none.
+    pub usage: Option<Usage>,
+    /// Whether the assembled text equals `result.result`, for every result; `null` where there was nothing to compare.
+    pub text_agrees: Option<bool>,
+    /// The first disagreement, when there is one.
+    pub text_difference: Option<TextDifference>,
+    /// `type/subtype` → how often.
+    pub unknown_kinds: BTreeMap<String, u64>,
+    pub malformed_count: u64,
+    pub malformed_lines: Vec<MalformedLine>,
+    pub oversized_lines: u64,
+    /// Lines that had to be mended (invalid UTF-8, half a surrogate pair) before they could be read.
+    pub repaired_lines: u64,
+
+    #[serde(skip)]
+    calls: OpenCalls,
+    #[serde(skip)]
+    text: Option<TextReducer>,
+}
+
+/// Where the assembled text and the agent's own part ways.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TextDifference {
+    /// Line of the result.
+    pub line: u64,
+    pub assembled_length: u64,
+    pub result_length: u64,
+    /// Bytes that both begin with.
+    pub common_prefix: u64,
+}
+
+/// A line that is not JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MalformedLine {
+    pub line: u64,
+    pub reason: &'static str,
+    /// Its beginning.
+    pub text: String,
+}
+
+impl StreamSummary {
+    /// Takes the next line, and emits what text it adds to the answer.
+    pub fn observe(&mut self, line: &StreamLine<'_>, emit: &mut dyn FnMut(&str)) {
+        let event = &line.event;
+        self.lines += 1;
+        self.bytes += match line.raw {
+            RawLine::Whole(bytes) => bytes.len() as u64 + 1,
+            RawLine::Unterminated(bytes) => bytes.len() as u64,
+            RawLine::Oversized { length, .. } => length + 1,
+        };
+        *self.events.entry(event.kind.name()).or_default() += 1;
+        if self.session.is_none() {
+            self.session = event.session_id.as_deref().map(str::to_owned);
+        }
+        self.repaired_lines += u64::from(event.repaired.is_some());
+
+        match &event.kind {
+            EventKind::Init { model, cwd, .. } => {
+                self.session = event.session_id.as_deref().map(str::to_owned);
+                self.model = model.as_deref().map(str::to_owned);
+                self.cwd = cwd.as_deref().map(str::to_owned);
+            }
+            EventKind::ThinkingDelta { text } => self.thinking_length += text.len() as u64,
+            EventKind::ToolStarted(call) => self.calls.started(call, event.timestamp_ms),
+            EventKind::ToolCompleted(call) => self.tool_completed(call),
+            EventKind::Oversized(oversized) => {
+                self.oversized_lines += 1;
+                if oversized.subtype.as_deref() == Some("completed")
+                    && let Some(call) = self.calls.completed(oversized.call_id.as_deref())
+                {
+                    self.count_tool(&call.name, "(line too long)");
+                }
+            }
+            EventKind::Result(result) => self.add_result(result),
+            EventKind::Unknown { kind, subtype, .. } => {
+                let kind = kind.as_deref().unwrap_or("(no type)");
+                let name = match subtype {
+                    Some(subtype) => format!("{kind}/{subtype}"),
+                    None => kind.to_owned(),
+                };
+                *bounded_entry(&mut self.unknown_kinds, &name) += 1;
+            }
+            EventKind::Noise { reason, text } => {
+                self.malformed_count += 1;
+                if self.malformed_lines.len() < MOST_MALFORMED {
+                    self.malformed_lines.push(MalformedLine {
+                        line: line.number,
+                        reason: reason.name(),
+                        text: text.chars().take(PREVIEW_CHARS).collect(),
+                    });
+                }
+            }
+            _ => {}
+        }
+
+        let text_length = &mut self.text_length;
+        let reducer = self.text.get_or_insert_with(|| TextReducer::new(TextMode::MayRepeat));
+        let verdict = reducer.observe(event, &mut |piece| {
+            *text_length += piece.len() as u64;
+            emit(piece);
+        });
+        if let (Some(verdict), EventKind::Result(result)) = (verdict, &event.kind) {
+            self.add_verdict(line.number, verdict, result.text.as_deref().unwrap_or_default());
+        }
+    }
+
+    /// Closes the books: call once, after the last line.
+    pub fn finish(&mut self) {
+        self.open_tools = self.calls.iter().map(|call| call.name.clone()).collect();
+    }
+
+    fn tool_completed(&mut self, call: &ToolCall<'_>) {
+        let started = self.calls.completed(call.call_id.as_deref());
+        self.completed_without_started += u64::from(started.is_none());
+        let name = match (&call.name, &started) {
+            (Some(name), _) => name,
+            (None, Some(started)) => started.name.as_str(),
+            (None, None) => call.name_or_unnamed(),
+        };
+        let outcome = call.outcome.as_ref().map_or("(no result)", |outcome| outcome.kind.name());
+        self.count_tool(name, outcome);
+    }
+
+    fn count_tool(&mut self, name: &str, outcome: &str) {
+        *bounded_entry(bounded_entry(&mut self.tools, name), outcome) += 1;
+    }
+
+    fn add_result(&mut self, result: &ResultEvent<'_>) {
+        self.results += 1;
+        self.is_error = result.is_error;
+        if let Some(duration_ms) = result.duration_ms {
+            *self.duration_ms.get_or_insert(0) += duration_ms;
+        }
+        if let Some(usage) = &result.usage {
+            let sum = self.usage.get_or_insert_default();
+            for (total, more) in [
+                (&mut sum.input_tokens, usage.input_tokens),
+                (&mut sum.output_tokens, usage.output_tokens),
+                (&mut sum.cache_read_tokens, usage.cache_read_tokens),
+                (&mut sum.cache_write_tokens, usage.cache_write_tokens),
+            ] {
+                if let Some(more) = more {
+                    *total = Some(total.unwrap_or(0).saturating_add(more));
+                }
+            }
+        }
+    }
+
+    fn add_verdict(&mut self, line: u64, verdict: TextVerdict, result: &str) {
+        match verdict {
+            TextVerdict::Agrees => {
+                self.text_agrees.get_or_insert(true);
+            }
+            TextVerdict::Differs { assembled } => {
+                self.text_agrees = Some(false);
+                self.text_difference.get_or_insert_with(|| TextDifference {
+                    line,
+                    assembled_length: assembled.len() as u64,
+                    result_length: result.len() as u64,
+                    common_prefix: common_prefix(&assembled, result),
+                });
+            }
+            TextVerdict::NoResultText | TextVerdict::TooLong => {}
+        }
+    }
+}
+
+fn common_prefix(one: &str, other: &str) -> u64 {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count() as u64
+}
+
+fn bounded_entry<'m, V: Default>(table: &'m mut BTreeMap<String, V>, name: &str) -> &'m mut V {
+    let name =
+        if table.contains_key(name) || table.len() < MOST_NAMES { name } else { OTHER_NAMES };
+    table.entry(name.to_owned()).or_default()
+}
+
+#[cfg(test)]
+#[path = "stream_summary_tests.rs"]
+mod tests;

@@ -1,0 +1,280 @@
+//! Tool calls: which tool, with what arguments, and how it came out.
+
+use std::borrow::Cow;
+
+use serde::de::{IgnoredAny, MapAccess};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::lenient::{Lenient, Shape, next_key};
+
+/// One `tool_call` event, started or completed.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ToolCall<'a> {
+    /// Often contains a line feed (`call_…\nfc_…`): never a file name, never printed raw.
+    pub call_id: Option<Cow<'a, str>>,
+    pub model_call_id: Option<Cow<'a, str>>,
+    /// The key that ends in `ToolCall`, without that ending: `shell`, `read`, `edit`, ….
+    pub name: Option<Cow<'a, str>>,
+    /// Missing on a rejected call: [`OpenCalls`](crate::OpenCalls) keeps them from its start.
+    pub args: Option<&'a RawValue>,
+    pub description: Option<Cow<'a, str>>,
+    /// `None` until the call is completed, and when a completed call carries no result.
+    pub outcome: Option<Outcome<'a>>,
+    /// The server's clock, which may run ahead of the event's `timestamp_ms`.
+    pub started_at_ms: Option<u64>,
+    pub completed_at_ms: Option<u64>,
+}
+
+impl ToolCall<'_> {
+    /// The tool's name, or what to say where there is none.
+    pub fn name_or_unnamed(&self) -> &str {
+        self.name.as_deref().unwrap_or("(unnamed)")
+    }
+}
+
+/// How a call came out, with the detail as it came.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome<'a> {
+    pub kind: OutcomeKind<'a>,
+    pub detail: &'a RawValue,
+    /// The command goes on in the background: `success` then says only that it was started or let go.
+    pub is_background: bool,
+}
+
+macro_rules! outcome_kinds {
+    ($($variant:ident = $key:literal $class:ident,)*) => {
+        /// The keys of the result oneof over all tools.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum OutcomeKind<'a> {
+            $($variant,)*
+            /// A key this build does not know: neither good nor bad.
+            Unknown(Cow<'a, str>),
+        }
+
+        impl<'a> OutcomeKind<'a> {
+            fn known(key: &str) -> Option<Self> {
+                match key {
+                    $($key => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// The key as the agent writes it.
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Self::$variant => $key,)*
+                    Self::Unknown(key) => key,
+                }
+            }
+
+            pub fn class(&self) -> OutcomeClass {
+                match self {
+                    $(Self::$variant => OutcomeClass::$class,)*
+                    Self::Unknown(_) => OutcomeClass::Neutral,
+                }
+            }
+        }
+    };
+}
+
+outcome_kinds! {
+    Success = "success" Good,
+    Failure = "failure" Bad,
+    Error = "error" Bad,
+    Rejected = "rejected" Refused,
+    PermissionDenied = "permissionDenied" Refused,
+    ReadPermissionDenied = "readPermissionDenied" Refused,
+    WritePermissionDenied = "writePermissionDenied" Refused,
+    Timeout = "timeout" Bad,
+    SpawnError = "spawnError" Bad,
+    FileNotFound = "fileNotFound" Bad,
+    NotFile = "notFile" Bad,
+    FileBusy = "fileBusy" Bad,
+    NotFound = "notFound" Bad,
+    Async = "async" Neutral,
+    Complete = "complete" Good,
+    StillRunning = "stillRunning" Neutral,
+    StartSuccess = "startSuccess" Good,
+    SaveSuccess = "saveSuccess" Good,
+    DiscardSuccess = "discardSuccess" Good,
+    Registered = "registered" Good,
+    NeedsConfirmation = "needsConfirmation" Neutral,
+}
+
+impl Serialize for OutcomeKind<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// What an outcome means to someone who only wants to know whether it worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutcomeClass {
+    Good,
+    Bad,
+    /// The call was not allowed to run.
+    Refused,
+    Neutral,
+}
+
+/// Plain siblings of the oneof in a shell result; one of them may be an object.
+const RESULT_SIBLINGS: [&str; 4] = ["isBackground", "sandboxPolicy", "terminalsFolder", "pid"];
+
+/// `tool_call: {"<x>ToolCall": {args, result, description}, "toolCallId": …, "startedAtMs": …}`
+impl<'de> Shape<'de> for ToolCall<'de> {
+    fn object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        let mut call = Self::default();
+        while let Some(key) = next_key(&mut map)? {
+            match key.as_ref() {
+                "toolCallId" => call.call_id = map.next_value::<Lenient<_>>()?.0,
+                "startedAtMs" => call.started_at_ms = map.next_value::<Lenient<_>>()?.0,
+                "completedAtMs" => call.completed_at_ms = map.next_value::<Lenient<_>>()?.0,
+                // The documented generic form: {"function": {"name": …, "arguments": …}}.
+                "function" if call.name.is_none() => {
+                    let Payload { name, args, outcome, description } =
+                        map.next_value::<Lenient<Payload<'de>>>()?.0;
+                    call = Self { name, args, outcome, description, ..call };
+                }
+                _ => match tool_name(&key) {
+                    Some(name) if call.name.is_none() => {
+                        let Payload { args, outcome, description, .. } =
+                            map.next_value::<Lenient<Payload<'de>>>()?.0;
+                        call = Self { name: Some(name), args, outcome, description, ..call };
+                    }
+                    _ => {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                },
+            }
+        }
+        Ok(call)
+    }
+}
+
+fn tool_name<'a>(key: &Cow<'a, str>) -> Option<Cow<'a, str>> {
+    match key {
+        Cow::Borrowed(key) => key.strip_suffix("ToolCall").map(Cow::Borrowed),
+        Cow::Owned(key) => key.strip_suffix("ToolCall").map(|name| Cow::Owned(name.to_owned())),
+    }
+    .filter(|name| !name.is_empty())
+}
+
+#[derive(Default)]
+struct Payload<'a> {
+    /// Only in the generic `function` form.
+    name: Option<Cow<'a, str>>,
+    args: Option<&'a RawValue>,
+    description: Option<Cow<'a, str>>,
+    outcome: Option<Outcome<'a>>,
+}
+
+impl<'de> Shape<'de> for Payload<'de> {
+    fn object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        let mut payload = Self::default();
+        while let Some(key) = next_key(&mut map)? {
+            match key.as_ref() {
+                "name" => payload.name = map.next_value::<Lenient<_>>()?.0,
+                "args" | "arguments" => payload.args = Some(map.next_value::<&RawValue>()?),
+                "description" => payload.description = map.next_value::<Lenient<_>>()?.0,
+                "result" => {
+                    payload.outcome = map.next_value::<Lenient<Option<Outcome<'de>>>>()?.0;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        payload.args = payload.args.filter(|args| args.get() != "null");
+        Ok(payload)
+    }
+}
+
+impl<'de> Shape<'de> for Option<Outcome<'de>> {
+    fn object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        let mut found: Option<(OutcomeKind<'de>, &'de RawValue)> = None;
+        let mut is_background = false;
+        while let Some(key) = next_key(&mut map)? {
+            if key == "isBackground" {
+                is_background = map.next_value::<Lenient<Option<bool>>>()?.0.unwrap_or(false);
+            } else if RESULT_SIBLINGS.contains(&key.as_ref()) {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                let detail = map.next_value::<&RawValue>()?;
+                match OutcomeKind::known(&key) {
+                    Some(kind) => found = Some((kind, detail)),
+                    // A new outcome is an object like the others; a scalar is a new sibling.
+                    None if found.is_none() && detail.get().starts_with('{') => {
+                        found = Some((OutcomeKind::Unknown(key), detail));
+                    }
+                    None => {}
+                }
+            }
+        }
+        Ok(found.map(|(kind, detail)| Outcome { kind, detail, is_background }))
+    }
+}
+
+/// Whether this is a tool that some published agent has. An unknown one is read like any other.
+pub fn is_known_tool(name: &str) -> bool {
+    KNOWN_TOOLS.contains(&name)
+}
+
+const KNOWN_TOOLS: [&str; 52] = [
+    "aiAttribution",
+    "applyAgentDiff",
+    "askQuestion",
+    "await",
+    "blameByFilePath",
+    "communicateUpdate",
+    "computerUse",
+    "createPlan",
+    "delete",
+    "edit",
+    "editPrLabels",
+    "fetch",
+    "fetchCloudAgentData",
+    "function",
+    "generateImage",
+    "getMcpTools",
+    "glob",
+    "grep",
+    "listMcpResources",
+    "ls",
+    "mcp",
+    "mcpAuth",
+    "prManagement",
+    "read",
+    "readCanvas",
+    "readLints",
+    "readMcpResource",
+    "readTodos",
+    "recordCiInvestigationFindings",
+    "recordScreen",
+    "reflect",
+    "replaceEnv",
+    "reportBug",
+    "reportBugfixResults",
+    "semSearch",
+    "sendFinalSummary",
+    "sendMessage",
+    "setActiveBranch",
+    "setupVmEnvironment",
+    "shell",
+    "startGrindExecution",
+    "startGrindPlanning",
+    "switchMode",
+    "task",
+    "truncated",
+    "updatePrCodeTour",
+    "updateTodos",
+    "webFetch",
+    "webSearch",
+    "write",
+    "writeCanvas",
+    "writeShellStdin",
+];
+
+#[cfg(test)]
+#[path = "tool_call_tests.rs"]
+mod tests;
