@@ -9,7 +9,6 @@ use crate::event::{EventKind, ResultEvent, Usage};
 use crate::line_splitter::RawLine;
 use crate::open_calls::OpenCalls;
 use crate::text_reducer::{TextMode, TextReducer, TextVerdict};
-use crate::tool_call::ToolCall;
 
 /// Different names counted in one table; more are counted together, so that a hostile stream cannot grow it.
 const MOST_NAMES: usize = 200;
@@ -57,8 +56,6 @@ pub struct StreamSummary {
     pub repaired_lines: u64,
 
     #[serde(skip)]
-    calls: OpenCalls,
-    #[serde(skip)]
     text: Option<TextReducer>,
 }
 
@@ -105,14 +102,15 @@ impl StreamSummary {
                 self.cwd = cwd.as_deref().map(str::to_owned);
             }
             EventKind::ThinkingDelta { text } => self.thinking_length += text.len() as u64,
-            EventKind::ToolStarted(call) => self.calls.started(call, event.timestamp_ms),
-            EventKind::ToolCompleted(call) => self.tool_completed(call),
-            EventKind::Oversized(oversized) => {
+            EventKind::ToolCompleted(call) => {
+                self.completed_without_started += u64::from(line.started.is_none());
+                let outcome = call.outcome.as_ref().map(|outcome| outcome.kind.name());
+                self.count_tool(call.name_or_unnamed(), outcome.unwrap_or("(no result)"));
+            }
+            EventKind::Oversized(_) => {
                 self.oversized_lines += 1;
-                if oversized.subtype.as_deref() == Some("completed")
-                    && let Some(call) = self.calls.completed(oversized.call_id.as_deref())
-                {
-                    self.count_tool(&call.name, "(line too long)");
+                if let Some(started) = line.started {
+                    self.count_tool(&started.name, "(line too long)");
                 }
             }
             EventKind::Result(result) => self.add_result(result),
@@ -148,21 +146,9 @@ impl StreamSummary {
         }
     }
 
-    /// Closes the books: call once, after the last line.
-    pub fn finish(&mut self) {
-        self.open_tools = self.calls.iter().map(|call| call.name.clone()).collect();
-    }
-
-    fn tool_completed(&mut self, call: &ToolCall<'_>) {
-        let started = self.calls.completed(call.call_id.as_deref());
-        self.completed_without_started += u64::from(started.is_none());
-        let name = match (&call.name, &started) {
-            (Some(name), _) => name,
-            (None, Some(started)) => started.name.as_str(),
-            (None, None) => call.name_or_unnamed(),
-        };
-        let outcome = call.outcome.as_ref().map_or("(no result)", |outcome| outcome.kind.name());
-        self.count_tool(name, outcome);
+    /// Closes the books: call once, after the last line, with the calls that are still open.
+    pub fn finish(&mut self, open_calls: &OpenCalls) {
+        self.open_tools = open_calls.iter().map(|call| call.name.clone()).collect();
     }
 
     fn count_tool(&mut self, name: &str, outcome: &str) {

@@ -8,7 +8,7 @@ fn summarise(stream: &str) -> StreamSummary {
     let mut summary = StreamSummary::default();
     reader.feed(stream.as_bytes(), |line| summary.observe(&line, &mut |_| {}));
     reader.finish(|line| summary.observe(&line, &mut |_| {}));
-    summary.finish();
+    summary.finish(reader.open_calls());
     summary
 }
 

@@ -1,0 +1,50 @@
+//! Numbers as people read them.
+
+/// `1234567` → `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.char_indices() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `350 ms`, `4.2 s`, `3 min 05 s`, `2 h 07 min`.
+pub(crate) fn duration(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    match seconds {
+        0 => format!("{milliseconds} ms"),
+        1..=59 => format!("{}.{} s", seconds, milliseconds % 1000 / 100),
+        60..=3599 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// `one line`, `3 lines`.
+pub(crate) fn counted(number: u64, singular: &str, plural: &str) -> String {
+    match number {
+        1 => format!("1 {singular}"),
+        _ => format!("{} {plural}", grouped(number)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_and_durations_have_a_fitting_unit() {
+        assert_eq!(
+            [0, 999, 1000, 14921, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "14,921", "1,234,567"]
+        );
+        assert_eq!(
+            [350, 4162, 60_000, 185_000, 7_620_000].map(duration),
+            ["350 ms", "4.1 s", "1 min 00 s", "3 min 05 s", "2 h 07 min"]
+        );
+    }
+}
