@@ -1,0 +1,201 @@
+//! The argument vector of the agent: the same for a first run and for a resumed one.
+
+use std::ffi::OsString;
+
+use uuid::Uuid;
+
+use crate::extra_flags::ExtraFlags;
+use crate::workspace::WorkspacePath;
+
+/// One turn of the agent, without its prompt: that goes to standard input, out of sight of `ps` and of any parser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentCommand {
+    /// Must also be the working directory of the process: versions differ on which of the two counts.
+    pub workspace: WorkspacePath,
+    /// A fresh UUIDv4 starts a session under that id; a known one continues it.
+    pub session: Uuid,
+    pub model: Option<ModelSlug>,
+    pub mode: AgentMode,
+    pub tool_approval: ToolApproval,
+    pub partial_output: PartialOutput,
+    pub extra: ExtraFlags,
+}
+
+/// What the agent may do in this turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AgentMode {
+    #[default]
+    Work,
+    /// Reads and proposes.
+    Plan,
+    /// Reads and answers.
+    Ask,
+}
+
+/// Who lets a tool call pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolApproval {
+    /// Everything runs that is not denied; the sandbox is the guard.
+    Force,
+    /// Only what the permissions allow runs; the rest is rejected at once.
+    PermissionsOnly,
+}
+
+/// Whether text arrives in token-sized pieces as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PartialOutput {
+    #[default]
+    Off,
+    On,
+}
+
+impl AgentCommand {
+    /// Returns the arguments after the program's name.
+    pub fn args(&self) -> Vec<OsString> {
+        let mut args: Vec<OsString> = Vec::new();
+        args.extend(["--print", "--output-format", "stream-json"].map(OsString::from));
+        if self.partial_output == PartialOutput::On {
+            args.push("--stream-partial-output".into());
+        }
+        args.push("--trust".into());
+        if self.tool_approval == ToolApproval::Force {
+            args.push("--force".into());
+        }
+        args.extend(["--approve-mcps", "--sandbox", "disabled"].map(OsString::from));
+        args.extend(["--workspace".into(), self.workspace.as_path().into()]);
+        if let Some(model) = &self.model {
+            args.extend(["--model", model.as_str()].map(OsString::from));
+        }
+        match self.mode {
+            AgentMode::Work => {}
+            AgentMode::Plan => args.extend(["--mode", "plan"].map(OsString::from)),
+            AgentMode::Ask => args.extend(["--mode", "ask"].map(OsString::from)),
+        }
+        args.extend(["--resume".into(), self.session.to_string().into()]);
+        // Last, so that a flag that takes a value without our knowledge swallows none of ours.
+        args.extend_from_slice(self.extra.words());
+        args
+    }
+}
+
+/// A model as the agent names it, which cannot be read as a flag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelSlug(String);
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` cannot be the name of a model", .0.escape_debug())]
+pub struct ModelSlugError(pub String);
+
+impl ModelSlug {
+    /// Checks the form only. Which models exist is known to Cursor's server alone, and it compares byte for byte.
+    pub fn parse(text: &str) -> Result<Self, ModelSlugError> {
+        let is_wrong = text.is_empty()
+            || text.starts_with('-')
+            || text.contains(|c: char| c.is_control() || c.is_whitespace());
+        if is_wrong { Err(ModelSlugError(text.to_owned())) } else { Ok(Self(text.to_owned())) }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+    use std::path::Path;
+
+    const SESSION: &str = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
+
+    fn plain() -> AgentCommand {
+        AgentCommand {
+            workspace: WorkspacePath::new(Path::new("/srv/my work")).unwrap(),
+            session: Uuid::parse_str(SESSION).unwrap(),
+            model: None,
+            mode: AgentMode::Work,
+            tool_approval: ToolApproval::Force,
+            partial_output: PartialOutput::Off,
+            extra: ExtraFlags::default(),
+        }
+    }
+
+    #[test]
+    fn a_plain_run_has_the_flags_that_every_run_has() {
+        assert_eq!(
+            plain().args(),
+            [
+                "--print",
+                "--output-format",
+                "stream-json",
+                "--trust",
+                "--force",
+                "--approve-mcps",
+                "--sandbox",
+                "disabled",
+                "--workspace",
+                "/srv/my work",
+                "--resume",
+                SESSION,
+            ]
+        );
+    }
+
+    #[test]
+    fn every_choice_has_its_place() {
+        let command = AgentCommand {
+            model: Some(ModelSlug::parse("gpt-5[effort=high]").unwrap()),
+            mode: AgentMode::Plan,
+            tool_approval: ToolApproval::PermissionsOnly,
+            partial_output: PartialOutput::On,
+            extra: ExtraFlags::check(["--single-turn".into()]).unwrap(),
+            ..plain()
+        };
+        assert_eq!(
+            command.args(),
+            [
+                "--print",
+                "--output-format",
+                "stream-json",
+                "--stream-partial-output",
+                "--trust",
+                "--approve-mcps",
+                "--sandbox",
+                "disabled",
+                "--workspace",
+                "/srv/my work",
+                "--model",
+                "gpt-5[effort=high]",
+                "--mode",
+                "plan",
+                "--resume",
+                SESSION,
+                "--single-turn",
+            ]
+        );
+        let ask = AgentCommand { mode: AgentMode::Ask, ..plain() }.args();
+        assert!(ask.windows(2).any(|pair| pair == ["--mode", "ask"]));
+    }
+
+    #[test]
+    fn our_own_arguments_would_all_be_refused_from_a_user() {
+        let ours = AgentCommand {
+            model: Some(ModelSlug::parse("auto").unwrap()),
+            mode: AgentMode::Ask,
+            partial_output: PartialOutput::On,
+            ..plain()
+        };
+        let args = ours.args();
+        for flag in args.iter().filter(|arg| arg.as_encoded_bytes().starts_with(b"--")) {
+            assert!(ExtraFlags::check([flag.clone()]).is_err(), "{flag:?}");
+        }
+    }
+
+    #[test]
+    fn a_model_cannot_smuggle_a_flag() {
+        for text in ["", "-p", "--print", "a b", "a\nb"] {
+            assert_eq!(ModelSlug::parse(text), Err(ModelSlugError(text.to_owned())));
+        }
+        assert_eq!(ModelSlug::parse("composer-1").unwrap().as_str(), "composer-1");
+    }
+}

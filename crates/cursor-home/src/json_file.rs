@@ -1,0 +1,9 @@
+//! The one shape in which we write JSON files: indented, so that a person can read them, with a final newline.
+
+use serde_json::Value;
+
+pub(crate) fn to_bytes(value: &Value) -> Vec<u8> {
+    let mut text = format!("{value:#}");
+    text.push('\n');
+    text.into_bytes()
+}

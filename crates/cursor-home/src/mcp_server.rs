@@ -1,0 +1,151 @@
+//! One MCP server as `mcp.json` defines it: checked, but kept as it was read.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// A server definition whose known fields have the right types. Order and unknown fields are kept.
+#[derive(Clone, PartialEq)]
+pub struct McpServer {
+    definition: Map<String, Value>,
+    transport: Transport,
+}
+
+/// How Cursor speaks to a server. The `type` field does not decide it: `command` or `url` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    Stdio,
+    Remote,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpServerError {
+    #[error("its definition is not an object")]
+    NotAnObject,
+    #[error("it has neither `command` nor `url`")]
+    NoTransport,
+    #[error("it has both `command` and `url`")]
+    TwoTransports,
+    #[error("its `{field}` is not {expected}")]
+    WrongType { field: &'static str, expected: &'static str },
+}
+
+/// The fields Cursor accepts, with what they must hold.
+const FIELDS: [(&str, Shape); 10] = [
+    ("type", Shape::Text),
+    ("command", Shape::Text),
+    ("args", Shape::TextList),
+    ("env", Shape::TextMap),
+    ("cwd", Shape::Text),
+    ("envFile", Shape::Text),
+    ("url", Shape::Text),
+    ("headers", Shape::TextMap),
+    ("auth", Shape::Object),
+    ("enabledTools", Shape::TextList),
+];
+
+#[derive(Clone, Copy)]
+enum Shape {
+    Text,
+    TextList,
+    TextMap,
+    Object,
+}
+
+impl Shape {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "a string",
+            Self::TextList => "a list of strings",
+            Self::TextMap => "an object with string values",
+            Self::Object => "an object",
+        }
+    }
+
+    fn fits(self, value: &Value) -> bool {
+        match self {
+            Self::Text => value.is_string(),
+            Self::TextList => {
+                value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
+            }
+            Self::TextMap => {
+                value.as_object().is_some_and(|map| map.values().all(Value::is_string))
+            }
+            Self::Object => value.is_object(),
+        }
+    }
+}
+
+impl McpServer {
+    /// Defines a server that Cursor starts itself.
+    ///
+    /// Cursor gives it almost no environment, so everything it needs has to be in `args` or `env`.
+    pub fn stdio<'a>(
+        command: &str,
+        args: impl IntoIterator<Item = &'a str>,
+        env: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let args: Vec<Value> = args.into_iter().map(Value::from).collect();
+        let env: Map<String, Value> =
+            env.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
+        let mut definition = Map::new();
+        definition.insert("command".to_owned(), Value::from(command));
+        if !args.is_empty() {
+            definition.insert("args".to_owned(), Value::from(args));
+        }
+        if !env.is_empty() {
+            definition.insert("env".to_owned(), Value::from(env));
+        }
+        Self { definition, transport: Transport::Stdio }
+    }
+
+    /// Checks a definition as it stands in a file.
+    pub fn from_json(definition: Value) -> Result<Self, McpServerError> {
+        let Value::Object(definition) = definition else {
+            return Err(McpServerError::NotAnObject);
+        };
+        for (field, shape) in FIELDS {
+            if definition.get(field).is_some_and(|value| !shape.fits(value)) {
+                return Err(McpServerError::WrongType { field, expected: shape.name() });
+            }
+        }
+        let transport = match (definition.contains_key("command"), definition.contains_key("url")) {
+            (true, false) => Transport::Stdio,
+            (false, true) => Transport::Remote,
+            (false, false) => return Err(McpServerError::NoTransport),
+            // Which of the two Cursor would take is not known, and the approval depends on it.
+            (true, true) => return Err(McpServerError::TwoTransports),
+        };
+        Ok(Self { definition, transport })
+    }
+
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// Returns the definition as it was read.
+    pub fn definition(&self) -> &Map<String, Value> {
+        &self.definition
+    }
+
+    /// Returns how many tools the definition itself admits, if it says so.
+    pub fn n_enabled_tools(&self) -> Option<usize> {
+        self.definition.get("enabledTools").and_then(Value::as_array).map(Vec::len)
+    }
+}
+
+/// Shows the names of the fields only: `env`, `headers` and `auth` hold secrets.
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields: Vec<&String> = self.definition.keys().collect();
+        f.debug_struct("McpServer")
+            .field("transport", &self.transport)
+            .field("fields", &fields)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "mcp_server_tests.rs"]
+mod tests;

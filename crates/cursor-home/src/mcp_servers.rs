@@ -1,0 +1,88 @@
+//! The ordered set of MCP servers an agent gets, and the `mcp.json` that says so.
+
+use serde_json::{Map, Value, json};
+
+use crate::json_file;
+use crate::mcp_server::McpServer;
+use crate::user_mcp::{DisabledServers, McpFileError, SortedOut, UserServers};
+
+/// Servers with different names, in the order in which they were added.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct McpServers(Vec<(String, McpServer)>);
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is already an MCP server called `{by}`")]
+pub struct NameTaken {
+    pub by: String,
+}
+
+/// Ours and the user's servers together, with what was left out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Merged {
+    pub servers: McpServers,
+    pub clashes: Vec<NameClash>,
+    /// Servers the user switched off for the project.
+    pub switched_off: Vec<String>,
+}
+
+/// A server of the user that was left out because one of ours has its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameClash {
+    pub ours: String,
+    pub left_out: String,
+}
+
+impl McpServers {
+    pub fn add(&mut self, name: &str, server: McpServer) -> Result<(), NameTaken> {
+        match self.holder_of(name) {
+            Some(by) => Err(NameTaken { by: by.to_owned() }),
+            None => {
+                self.0.push((name.to_owned(), server));
+                Ok(())
+            }
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &McpServer)> {
+        self.0.iter().map(|(name, server)| (name.as_str(), server))
+    }
+
+    /// Adds the user's own servers after ours. Ours win a clash of names, and each clash is reported.
+    pub fn merge_user(
+        self,
+        user: UserServers,
+        disabled: &DisabledServers,
+    ) -> Result<Merged, McpFileError> {
+        let (mut servers, mut clashes) = (self.clone(), Vec::new());
+        let SortedOut { switched_on, switched_off } = user.sort_out(disabled)?;
+        for (name, server) in switched_on {
+            // Compared with ours alone: the user's names differ in their bytes, and Cursor takes that for enough.
+            match self.holder_of(&name) {
+                Some(ours) => clashes.push(NameClash { ours: ours.to_owned(), left_out: name }),
+                None => servers.0.push((name, server)),
+            }
+        }
+        Ok(Merged { servers, clashes, switched_off })
+    }
+
+    /// Returns the bytes of `mcp.json`.
+    pub fn mcp_json(&self) -> Vec<u8> {
+        let servers: Map<String, Value> = self
+            .iter()
+            .map(|(name, server)| (name.to_owned(), Value::from(server.definition().clone())))
+            .collect();
+        json_file::to_bytes(&json!({ "mcpServers": servers }))
+    }
+
+    /// Finds the server that a name stands for.
+    // Without regard to case, because Cursor's `Mcp(server:tool)` permissions have none: `Caretaker` of the user would
+    // enjoy what was allowed to ours.
+    fn holder_of(&self, name: &str) -> Option<&str> {
+        let name = name.to_lowercase();
+        self.iter().map(|(held, _)| held).find(|held| held.to_lowercase() == name)
+    }
+}
+
+#[cfg(test)]
+#[path = "mcp_servers_tests.rs"]
+mod tests;

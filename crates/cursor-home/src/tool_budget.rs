@@ -1,0 +1,72 @@
+//! How many tools a set of MCP servers takes of the few that Cursor admits.
+
+use std::collections::BTreeMap;
+
+use crate::mcp_servers::McpServers;
+
+/// The number of tools over all servers beyond which Cursor is said to ignore the rest.
+// Third-party documents only: Cursor states no limit for the command line. Hence a warning, never a refusal.
+pub const TOOL_LIMIT: usize = 40;
+
+/// The tools counted so far, and the servers that could not be counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolBudget {
+    pub used: usize,
+    /// Servers whose number of tools nobody told us.
+    pub unknown: Vec<String>,
+    pub limit: usize,
+}
+
+impl ToolBudget {
+    /// Counts by `enabledTools` where a server has it, else by what is known of the server of that name.
+    pub fn of(servers: &McpServers, known: &BTreeMap<String, usize>) -> Self {
+        let mut budget = Self { used: 0, unknown: Vec::new(), limit: TOOL_LIMIT };
+        for (name, server) in servers.iter() {
+            match server.n_enabled_tools().or_else(|| known.get(name).copied()) {
+                Some(n_tools) => budget.used = budget.used.saturating_add(n_tools),
+                None => budget.unknown.push(name.to_owned()),
+            }
+        }
+        budget
+    }
+
+    /// Tells whether the counted tools alone are too many.
+    pub fn is_over(&self) -> bool {
+        self.used > self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp_server::McpServer;
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    #[test]
+    fn a_servers_own_list_counts_before_what_is_known_of_it() {
+        let mut servers = McpServers::default();
+        for (name, definition) in [
+            ("listed", json!({"command": "a", "enabledTools": ["x", "y"]})),
+            ("known", json!({"url": "https://b"})),
+            ("strange", json!({"command": "c"})),
+        ] {
+            servers.add(name, McpServer::from_json(definition).unwrap()).unwrap();
+        }
+        let known = BTreeMap::from([("listed".to_owned(), 90), ("known".to_owned(), 38)]);
+        let budget = ToolBudget::of(&servers, &known);
+        assert_eq!(
+            budget,
+            ToolBudget { used: 40, unknown: vec!["strange".to_owned()], limit: TOOL_LIMIT }
+        );
+        assert!(!budget.is_over());
+    }
+
+    #[test]
+    fn one_tool_more_than_the_limit_is_over() {
+        let mut servers = McpServers::default();
+        servers.add("big", McpServer::stdio("a", [], [])).unwrap();
+        let known = BTreeMap::from([("big".to_owned(), TOOL_LIMIT + 1)]);
+        assert!(ToolBudget::of(&servers, &known).is_over());
+    }
+}

@@ -1,0 +1,140 @@
+//! The user's own MCP files: `~/.cursor/mcp.json` and a project's `mcp-disabled.json`.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::mcp_server::{McpServer, McpServerError};
+
+/// Which file of the user an error is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum McpFile {
+    Servers,
+    Disabled,
+}
+
+impl fmt::Display for McpFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Servers => "mcp.json",
+            Self::Disabled => "mcp-disabled.json",
+        })
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpFileError {
+    #[error("the user's {file} is not valid JSON")]
+    NotJson { file: McpFile, source: serde_json::Error },
+    #[error("the user's {file} is not {expected}")]
+    WrongShape { file: McpFile, expected: &'static str },
+    #[error("the server `{name}` of the user's {} cannot be used", McpFile::Servers)]
+    Server { name: String, source: McpServerError },
+}
+
+/// The servers of the user's `mcp.json`, in their order, not yet checked one by one.
+#[derive(Clone, Default)]
+pub struct UserServers(Map<String, Value>);
+
+impl UserServers {
+    pub fn parse(bytes: &[u8]) -> Result<Self, McpFileError> {
+        let wrong_shape = |expected| McpFileError::WrongShape { file: McpFile::Servers, expected };
+        match parse_json(McpFile::Servers, bytes)? {
+            Value::Object(file) if file.is_empty() => Ok(Self::default()),
+            // A file of other keys only is one we misread, such as the `servers` of another editor.
+            Value::Object(mut file) => match file.remove("mcpServers") {
+                Some(Value::Object(servers)) => Ok(Self(servers)),
+                _ => Err(wrong_shape("an object with an object `mcpServers`")),
+            },
+            _ => Err(wrong_shape("an object")),
+        }
+    }
+
+    /// Checks the servers that are switched on. What the user switched off may be as wrong as it likes.
+    pub(crate) fn sort_out(self, disabled: &DisabledServers) -> Result<SortedOut, McpFileError> {
+        let mut sorted = SortedOut::default();
+        for (name, definition) in self.0 {
+            if disabled.contains(&name) {
+                sorted.switched_off.push(name);
+                continue;
+            }
+            match McpServer::from_json(definition) {
+                Ok(server) => sorted.switched_on.push((name, server)),
+                Err(source) => return Err(McpFileError::Server { name, source }),
+            }
+        }
+        Ok(sorted)
+    }
+}
+
+/// The user's servers after `mcp-disabled.json` had its say.
+#[derive(Debug, Default)]
+pub(crate) struct SortedOut {
+    pub(crate) switched_on: Vec<(String, McpServer)>,
+    pub(crate) switched_off: Vec<String>,
+}
+
+/// Names the servers only: their definitions hold secrets.
+impl fmt::Debug for UserServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UserServers").field(&self.0.keys().collect::<Vec<_>>()).finish()
+    }
+}
+
+/// The servers the user switched off for a project.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DisabledServers(Vec<String>);
+
+impl DisabledServers {
+    /// Reads the file, whose format Cursor does not document.
+    ///
+    /// Reports agree on a list of server names. Two close relatives are accepted as well: a list of approval ids
+    /// (`<name>-<16 hex>`), as in `mcp-approvals.json` beside it, and an object of names with `true` or `false`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, McpFileError> {
+        let read = match parse_json(McpFile::Disabled, bytes)? {
+            Value::Array(entries) => entries.into_iter().map(name_in_list).collect(),
+            Value::Object(entries) => entries.into_iter().filter_map(name_in_object).collect(),
+            _ => None,
+        };
+        let expected = "a list of server names or an object of names with true or false";
+        read.map(Self).ok_or(McpFileError::WrongShape { file: McpFile::Disabled, expected })
+    }
+
+    /// Tells whether a server is switched off. The hash of an id is not compared: a stale one was still meant.
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|entry| match entry.strip_prefix(name) {
+            Some("") => true,
+            Some(rest) => rest.strip_prefix('-').is_some_and(is_approval_hash),
+            None => false,
+        })
+    }
+}
+
+fn name_in_list(entry: Value) -> Option<String> {
+    match entry {
+        Value::String(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// Returns nothing for a server that is switched on, and `Some(None)` for an entry of the wrong type.
+fn name_in_object((name, value): (String, Value)) -> Option<Option<String>> {
+    match value {
+        Value::Bool(true) => Some(Some(name)),
+        Value::Bool(false) => None,
+        _ => Some(None),
+    }
+}
+
+fn is_approval_hash(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn parse_json(file: McpFile, bytes: &[u8]) -> Result<Value, McpFileError> {
+    serde_json::from_slice(bytes).map_err(|source| McpFileError::NotJson { file, source })
+}
+
+#[cfg(test)]
+#[path = "user_mcp_tests.rs"]
+mod tests;
