@@ -1,1 +1,33 @@
-fn main() {}
+//! The project's own chores: `cargo xtask test`, `cargo xtask bench`.
+//!
+//! Each does all of its own set-up, so that a fresh machine with a Rust toolchain needs nothing else.
+
+mod bench;
+mod commands;
+mod system_packages;
+mod test;
+
+use clap::{Parser, Subcommand};
+
+/// Chores of the Caretaker project.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Xtask {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Check the formatting, run clippy with warnings as errors, and run all tests.
+    Test,
+    /// Measure speed and memory against named peers, in one run.
+    Bench(bench::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Xtask::parse().chore {
+        Chore::Test => test::run(),
+        Chore::Bench(args) => bench::run(&args),
+    }
+}
