@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::{IgnoredAny, MapAccess};
 use serde_json::value::RawValue;
 
-use crate::lenient::{Lenient, Shape, next_key};
+use crate::lenient::{Lenient, Shape, next_key, next_value};
 
 /// One half of a query: the request, or the answer to it with the same `id`.
 #[derive(Debug, Clone, Serialize)]
@@ -63,9 +63,9 @@ impl<'de> Shape<'de> for Body<'de> {
         let mut body = Self::default();
         while let Some(key) = next_key(&mut map)? {
             if key == "id" {
-                body.id = map.next_value::<Lenient<Option<u64>>>()?.0;
+                body.id = next_value(&mut map)?;
             } else {
-                body.answer = map.next_value::<Lenient<Answer<'de>>>()?.0;
+                body.answer = next_value(&mut map)?;
             }
         }
         Ok(body)
@@ -91,10 +91,10 @@ impl<'de> Shape<'de> for Answer<'de> {
                     answer = Self(QueryAnswer::Approved);
                 }
                 "rejected" => {
-                    let Reason(reason) = map.next_value::<Lenient<Reason<'de>>>()?.0;
+                    let Reason(reason) = next_value(&mut map)?;
                     answer = Self(QueryAnswer::Rejected { reason });
                 }
-                "result" => answer = map.next_value::<Lenient<Self>>()?.0,
+                "result" => answer = next_value(&mut map)?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -111,7 +111,7 @@ impl<'de> Shape<'de> for Reason<'de> {
     fn object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
         let mut reason = None;
         while let Some(key) = next_key(&mut map)? {
-            let value = map.next_value::<Lenient<Option<Cow<'de, str>>>>()?.0;
+            let value = next_value(&mut map)?;
             if key == "reason" {
                 reason = value;
             }

@@ -62,6 +62,13 @@ pub(crate) fn next_key<'de, A: MapAccess<'de>>(
         .map(|Lenient(key)| key.unwrap_or_default()))
 }
 
+/// The value that belongs to the key just read.
+pub(crate) fn next_value<'de, A: MapAccess<'de>, T: Shape<'de>>(
+    map: &mut A,
+) -> Result<T, A::Error> {
+    map.next_value::<Lenient<T>>().map(|Lenient(value)| value)
+}
+
 struct ShapeVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Shape<'de>> Visitor<'de> for ShapeVisitor<T> {

@@ -1,9 +1,10 @@
 //! One line → one event, in a single pass over the bytes.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::Deserialize;
-use serde::de::SeqAccess;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
@@ -11,7 +12,7 @@ use crate::event::{
     AgentEvent, AssistantForm, EventKind, NoiseReason, Repair, ResultEvent, RetryPhase, Usage,
 };
 use crate::interaction::Interaction;
-use crate::lenient::{Lenient, Shape, lenient, shape_of_object};
+use crate::lenient::{Lenient, Shape, lenient, next_key, next_value, shape_of_object};
 use crate::line_splitter::RawLine;
 use crate::oversized::OversizedLine;
 use crate::surrogates;
@@ -97,71 +98,95 @@ shape_of_object!('de, Head<'de>);
 
 /// Every top-level field of every kind, in one struct on purpose: a tagged enum would buffer the line and could not
 /// hold a `RawValue`.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
+#[derive(Default)]
 struct Envelope<'a> {
-    #[serde(rename = "type", deserialize_with = "lenient")]
     kind: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
     subtype: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
     session_id: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
     timestamp_ms: Option<u64>,
     // init
-    #[serde(rename = "apiKeySource", deserialize_with = "lenient")]
     api_key_source: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
     cwd: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
     model: Option<Cow<'a, str>>,
-    #[serde(rename = "permissionMode", deserialize_with = "lenient")]
     permission_mode: Option<Cow<'a, str>>,
     // user, assistant, thinking, error
-    #[serde(deserialize_with = "lenient")]
     message: Message<'a>,
-    #[serde(deserialize_with = "lenient")]
     model_call_id: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
     text: Option<Cow<'a, str>>,
+    error: Option<Cow<'a, str>>,
     // tool_call
-    #[serde(deserialize_with = "lenient")]
     call_id: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
     tool_call: ToolCall<'a>,
     // interaction_query
-    #[serde(deserialize_with = "lenient")]
     query_type: Option<Cow<'a, str>>,
     query: Option<&'a RawValue>,
     response: Option<&'a RawValue>,
     // connection, retry, background_shell_timeout
-    #[serde(deserialize_with = "lenient")]
     attempt: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
     endpoint_url: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
     is_resume: Option<bool>,
-    #[serde(deserialize_with = "lenient")]
     aborted_count: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
     timeout_ms: Option<u64>,
     // result
-    #[serde(deserialize_with = "lenient")]
     is_error: Option<bool>,
-    #[serde(deserialize_with = "lenient")]
     result: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
     duration_ms: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
     duration_api_ms: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
     request_id: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
     usage: Option<Usage>,
-    #[serde(deserialize_with = "lenient")]
-    error: Option<Cow<'a, str>>,
 }
-shape_of_object!('de, Envelope<'de>);
+
+/// Fills an envelope where it lies. Deriving `Deserialize` would build it by value and move it several times, which
+/// costs more than reading a short line does.
+struct Fill<'e, 'a>(&'e mut Envelope<'a>);
+
+impl<'de> Visitor<'de> for Fill<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("an event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let envelope = self.0;
+        while let Some(key) = next_key(&mut map)? {
+            match key.as_ref() {
+                "type" => envelope.kind = next_value(&mut map)?,
+                "subtype" => envelope.subtype = next_value(&mut map)?,
+                "session_id" => envelope.session_id = next_value(&mut map)?,
+                "timestamp_ms" => envelope.timestamp_ms = next_value(&mut map)?,
+                "apiKeySource" => envelope.api_key_source = next_value(&mut map)?,
+                "cwd" => envelope.cwd = next_value(&mut map)?,
+                "model" => envelope.model = next_value(&mut map)?,
+                "permissionMode" => envelope.permission_mode = next_value(&mut map)?,
+                "message" => envelope.message = next_value(&mut map)?,
+                "model_call_id" => envelope.model_call_id = next_value(&mut map)?,
+                "text" => envelope.text = next_value(&mut map)?,
+                "error" => envelope.error = next_value(&mut map)?,
+                "call_id" => envelope.call_id = next_value(&mut map)?,
+                "tool_call" => envelope.tool_call = next_value(&mut map)?,
+                "query_type" => envelope.query_type = next_value(&mut map)?,
+                "query" => envelope.query = Some(map.next_value()?),
+                "response" => envelope.response = Some(map.next_value()?),
+                "attempt" => envelope.attempt = next_value(&mut map)?,
+                "endpoint_url" => envelope.endpoint_url = next_value(&mut map)?,
+                "is_resume" => envelope.is_resume = next_value(&mut map)?,
+                "aborted_count" => envelope.aborted_count = next_value(&mut map)?,
+                "timeout_ms" => envelope.timeout_ms = next_value(&mut map)?,
+                "is_error" => envelope.is_error = next_value(&mut map)?,
+                "result" => envelope.result = next_value(&mut map)?,
+                "duration_ms" => envelope.duration_ms = next_value(&mut map)?,
+                "duration_api_ms" => envelope.duration_api_ms = next_value(&mut map)?,
+                "request_id" => envelope.request_id = next_value(&mut map)?,
+                "usage" => envelope.usage = next_value(&mut map)?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
 
 /// The text of a message: `{"role":…,"content":[{"type":"text","text":…}, …]}`, a plain string, or a list of blocks.
 #[derive(Default)]
@@ -199,7 +224,10 @@ struct MessageFields<'a> {
 shape_of_object!('de, MessageFields<'de>);
 
 fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json::Error> {
-    let Lenient(envelope) = serde_json::from_str::<Lenient<Envelope<'a>>>(line)?;
+    let mut envelope = Envelope::default();
+    let mut deserializer = serde_json::Deserializer::from_str(line);
+    deserializer.deserialize_map(Fill(&mut envelope))?;
+    deserializer.end()?;
     let raw = || serde_json::from_str::<&'a RawValue>(line);
     let kind = match (envelope.kind.as_deref(), envelope.subtype.as_deref()) {
         (Some("assistant"), _) => EventKind::Assistant {

@@ -146,9 +146,9 @@ fn a_known_kind_with_renamed_or_reshaped_fields_is_still_that_kind() {
 }
 
 #[test]
-fn a_line_with_the_same_key_twice_is_kept_as_unknown() {
+fn of_a_key_that_stands_twice_the_last_counts_as_it_does_for_node() {
     let event = parsed(r#"{"type":"assistant","message":"a","message":"b"}"#);
-    assert_eq!((&event["kind"], &event["raw"]["type"]), (&"unknown".into(), &"assistant".into()));
+    assert_eq!((&event["kind"], &event["text"]), (&"assistant".into(), &"b".into()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserializer, Serialize};
 
-use crate::lenient::{Lenient, next_key};
+use crate::lenient::{next_key, next_value};
 
 /// What is known of a line that was too long to keep. The identifying fields come first in the agent's lines, so the
 /// head usually names them: a tool call that ends in such a line is still known to have ended.
@@ -63,7 +63,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
                     continue;
                 }
             };
-            *field = map.next_value::<Lenient<Option<Cow<'de, str>>>>()?.0.map(Cow::into_owned);
+            *field = next_value::<_, Option<Cow<'de, str>>>(&mut map)?.map(Cow::into_owned);
         }
         Ok(())
     }

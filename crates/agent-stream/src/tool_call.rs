@@ -6,7 +6,7 @@ use serde::de::{IgnoredAny, MapAccess};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::lenient::{Lenient, Shape, next_key};
+use crate::lenient::{Shape, next_key, next_value};
 
 /// One `tool_call` event, started or completed.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -127,19 +127,17 @@ impl<'de> Shape<'de> for ToolCall<'de> {
         let mut call = Self::default();
         while let Some(key) = next_key(&mut map)? {
             match key.as_ref() {
-                "toolCallId" => call.call_id = map.next_value::<Lenient<_>>()?.0,
-                "startedAtMs" => call.started_at_ms = map.next_value::<Lenient<_>>()?.0,
-                "completedAtMs" => call.completed_at_ms = map.next_value::<Lenient<_>>()?.0,
+                "toolCallId" => call.call_id = next_value(&mut map)?,
+                "startedAtMs" => call.started_at_ms = next_value(&mut map)?,
+                "completedAtMs" => call.completed_at_ms = next_value(&mut map)?,
                 // The documented generic form: {"function": {"name": …, "arguments": …}}.
                 "function" if call.name.is_none() => {
-                    let Payload { name, args, outcome, description } =
-                        map.next_value::<Lenient<Payload<'de>>>()?.0;
+                    let Payload { name, args, outcome, description } = next_value(&mut map)?;
                     call = Self { name, args, outcome, description, ..call };
                 }
                 _ => match tool_name(&key) {
                     Some(name) if call.name.is_none() => {
-                        let Payload { args, outcome, description, .. } =
-                            map.next_value::<Lenient<Payload<'de>>>()?.0;
+                        let Payload { args, outcome, description, .. } = next_value(&mut map)?;
                         call = Self { name: Some(name), args, outcome, description, ..call };
                     }
                     _ => {
@@ -174,11 +172,11 @@ impl<'de> Shape<'de> for Payload<'de> {
         let mut payload = Self::default();
         while let Some(key) = next_key(&mut map)? {
             match key.as_ref() {
-                "name" => payload.name = map.next_value::<Lenient<_>>()?.0,
+                "name" => payload.name = next_value(&mut map)?,
                 "args" | "arguments" => payload.args = Some(map.next_value::<&RawValue>()?),
-                "description" => payload.description = map.next_value::<Lenient<_>>()?.0,
+                "description" => payload.description = next_value(&mut map)?,
                 "result" => {
-                    payload.outcome = map.next_value::<Lenient<Option<Outcome<'de>>>>()?.0;
+                    payload.outcome = next_value(&mut map)?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -196,7 +194,7 @@ impl<'de> Shape<'de> for Option<Outcome<'de>> {
         let mut is_background = false;
         while let Some(key) = next_key(&mut map)? {
             if key == "isBackground" {
-                is_background = map.next_value::<Lenient<Option<bool>>>()?.0.unwrap_or(false);
+                is_background = next_value::<_, Option<bool>>(&mut map)?.unwrap_or(false);
             } else if RESULT_SIBLINGS.contains(&key.as_ref()) {
                 map.next_value::<IgnoredAny>()?;
             } else {
