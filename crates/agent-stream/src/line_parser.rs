@@ -150,18 +150,19 @@ impl<'de> Visitor<'de> for Fill<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let envelope = self.0;
         while let Some(key) = next_key(&mut map)? {
+            // Tried from the top: the keys of the most frequent lines come first.
             match key.as_ref() {
                 "type" => envelope.kind = next_value(&mut map)?,
                 "subtype" => envelope.subtype = next_value(&mut map)?,
                 "session_id" => envelope.session_id = next_value(&mut map)?,
                 "timestamp_ms" => envelope.timestamp_ms = next_value(&mut map)?,
+                "text" => envelope.text = next_value(&mut map)?,
+                "message" => envelope.message = next_value(&mut map)?,
+                "model_call_id" => envelope.model_call_id = next_value(&mut map)?,
                 "apiKeySource" => envelope.api_key_source = next_value(&mut map)?,
                 "cwd" => envelope.cwd = next_value(&mut map)?,
                 "model" => envelope.model = next_value(&mut map)?,
                 "permissionMode" => envelope.permission_mode = next_value(&mut map)?,
-                "message" => envelope.message = next_value(&mut map)?,
-                "model_call_id" => envelope.model_call_id = next_value(&mut map)?,
-                "text" => envelope.text = next_value(&mut map)?,
                 "error" => envelope.error = next_value(&mut map)?,
                 "call_id" => envelope.call_id = next_value(&mut map)?,
                 "tool_call" => envelope.tool_call = next_value(&mut map)?,
