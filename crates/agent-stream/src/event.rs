@@ -108,31 +108,57 @@ pub enum EventKind<'a> {
 }
 
 impl EventKind<'_> {
-    /// The name that `--json` and the summary give this kind.
-    pub fn name(&self) -> &'static str {
+    /// The kind without what it carries.
+    pub fn name(&self) -> EventName {
         match self {
-            Self::Init { .. } => "init",
-            Self::User { .. } => "user",
-            Self::Assistant { .. } => "assistant",
-            Self::ThinkingDelta { .. } => "thinking_delta",
-            Self::ThinkingCompleted => "thinking_completed",
-            Self::ToolStarted(_) => "tool_started",
-            Self::ToolCompleted(_) => "tool_completed",
-            Self::QueryRequest(_) => "query_request",
-            Self::QueryResponse(_) => "query_response",
-            Self::Reconnecting { .. } => "reconnecting",
-            Self::Reconnected => "reconnected",
-            Self::Retry { .. } => "retry",
-            Self::TaskNotification { .. } => "task_notification",
-            Self::BackgroundShellTimeout { .. } => "background_shell_timeout",
-            Self::Result(_) => "result",
-            Self::Error { .. } => "error",
-            Self::Unknown { .. } => "unknown",
-            Self::Noise { .. } => "noise",
-            Self::Oversized(_) => "oversized",
-            Self::Blank => "blank",
+            Self::Init { .. } => EventName::Init,
+            Self::User { .. } => EventName::User,
+            Self::Assistant { .. } => EventName::Assistant,
+            Self::ThinkingDelta { .. } => EventName::ThinkingDelta,
+            Self::ThinkingCompleted => EventName::ThinkingCompleted,
+            Self::ToolStarted(_) => EventName::ToolStarted,
+            Self::ToolCompleted(_) => EventName::ToolCompleted,
+            Self::QueryRequest(_) => EventName::QueryRequest,
+            Self::QueryResponse(_) => EventName::QueryResponse,
+            Self::Reconnecting { .. } => EventName::Reconnecting,
+            Self::Reconnected => EventName::Reconnected,
+            Self::Retry { .. } => EventName::Retry,
+            Self::TaskNotification { .. } => EventName::TaskNotification,
+            Self::BackgroundShellTimeout { .. } => EventName::BackgroundShellTimeout,
+            Self::Result(_) => EventName::Result,
+            Self::Error { .. } => EventName::Error,
+            Self::Unknown { .. } => EventName::Unknown,
+            Self::Noise { .. } => EventName::Noise,
+            Self::Oversized(_) => EventName::Oversized,
+            Self::Blank => EventName::Blank,
         }
     }
+}
+
+/// The kinds by name, as `--json` and the summary print them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventName {
+    Init,
+    User,
+    Assistant,
+    ThinkingDelta,
+    ThinkingCompleted,
+    ToolStarted,
+    ToolCompleted,
+    QueryRequest,
+    QueryResponse,
+    Reconnecting,
+    Reconnected,
+    Retry,
+    TaskNotification,
+    BackgroundShellTimeout,
+    Result,
+    Error,
+    Unknown,
+    Noise,
+    Oversized,
+    Blank,
 }
 
 /// What the envelope alone says of an assistant event. A delta and a segment before a query look alike:

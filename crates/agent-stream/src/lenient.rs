@@ -54,6 +54,7 @@ impl<'de, T: Shape<'de>> serde::Deserialize<'de> for Lenient<T> {
 }
 
 /// The next key of an object, borrowed where it has no escapes (`Cow`'s own `Deserialize` never borrows).
+#[inline]
 pub(crate) fn next_key<'de, A: MapAccess<'de>>(
     map: &mut A,
 ) -> Result<Option<Cow<'de, str>>, A::Error> {
@@ -63,6 +64,7 @@ pub(crate) fn next_key<'de, A: MapAccess<'de>>(
 }
 
 /// The value that belongs to the key just read.
+#[inline]
 pub(crate) fn next_value<'de, A: MapAccess<'de>, T: Shape<'de>>(
     map: &mut A,
 ) -> Result<T, A::Error> {

@@ -32,7 +32,8 @@ mod tool_details;
 
 pub use agent_stream::{AgentStream, StreamLine};
 pub use event::{
-    AgentEvent, AssistantForm, EventKind, NoiseReason, Repair, ResultEvent, RetryPhase, Usage,
+    AgentEvent, AssistantForm, EventKind, EventName, NoiseReason, Repair, ResultEvent, RetryPhase,
+    Usage,
 };
 pub use interaction::{Interaction, QueryAnswer};
 pub use line_parser::LineParser;

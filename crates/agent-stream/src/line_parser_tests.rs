@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::AgentStream;
+use crate::{AgentStream, EventName};
 
 /// The event of a line in the shape that `--json` prints, which is how its fields are compared here.
 fn parsed(line: impl AsRef<[u8]>) -> Value {
@@ -206,9 +206,9 @@ fn deep_nesting_is_survived() {
             format!(
                 r#"{{"type":"tool_call","subtype":"started","tool_call":{{"mcpToolCall":{{"args":{nested}}}}}}}"#
             ),
-            "tool_started",
+            EventName::ToolStarted,
         ),
-        (format!(r#"{{"type":"assistant","message":{nested}}}"#), "unknown"),
+        (format!(r#"{{"type":"assistant","message":{nested}}}"#), EventName::Unknown),
     ] {
         let mut parser = LineParser::default();
         assert_eq!(parser.parse(RawLine::Whole(line.as_bytes())).kind.name(), kind);

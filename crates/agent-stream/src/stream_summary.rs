@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::agent_stream::StreamLine;
-use crate::event::{EventKind, ResultEvent, Usage};
+use crate::event::{EventKind, EventName, ResultEvent, Usage};
 use crate::line_splitter::RawLine;
 use crate::open_calls::OpenCalls;
 use crate::text_reducer::{TextMode, TextReducer, TextVerdict};
@@ -28,7 +28,7 @@ pub struct StreamSummary {
     pub lines: u64,
     pub bytes: u64,
     /// How many lines of each kind there were.
-    pub events: BTreeMap<&'static str, u64>,
+    pub events: BTreeMap<EventName, u64>,
     /// Tool → outcome → how often.
     pub tools: BTreeMap<String, BTreeMap<String, u64>>,
     /// Calls that were started and never completed.

@@ -1,0 +1,190 @@
+//! The schema and the check against real stores, if they are at hand: `CARETAKER_CAPTURES` names their folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use pretty_assertions::assert_eq;
+use prost::Message;
+
+use super::references::{BlobKind, visit_references};
+use super::schema::*;
+use super::turn_schema::*;
+use super::{
+    BlobId, ChatStore, Fidelity, LatestRoot, LatestState, Problem, RootState, check_store,
+    decode_message,
+};
+use crate::test_store::picture_of;
+
+const OLD: &str = "aug2025-hey-there.store.db";
+const NEW: &str = "feb2026-dir-changer.store.db";
+
+#[expect(clippy::disallowed_methods, reason = "a test may be told where the captures are")]
+fn captures() -> Option<PathBuf> {
+    let folder =
+        std::env::var_os("CARETAKER_CAPTURES").map(|folder| PathBuf::from(folder).join("stores"));
+    if folder.is_none() {
+        println!("CARETAKER_CAPTURES is not set: not tested against real stores");
+    }
+    folder
+}
+
+fn latest_root(store: &ChatStore) -> BlobId {
+    match store.meta().unwrap().unwrap().latest_root() {
+        LatestRoot::Blob(id) => id,
+        other => panic!("no root: {other:?}"),
+    }
+}
+
+/// Returns all roots of a store: every root of a conversation begins with the same first prompt message.
+fn all_roots(store: &ChatStore) -> BTreeSet<BlobId> {
+    let latest = store.blob(latest_root(store)).unwrap().unwrap();
+    let beginning = &latest[..34];
+    let mut roots = BTreeSet::new();
+    store
+        .visit_blob_ids(|id| {
+            if store.blob(id).unwrap().unwrap().starts_with(beginning) {
+                roots.insert(id);
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    roots
+}
+
+/// Decodes as the referring field says; `None` for what is no message.
+fn fidelity(kind: BlobKind, data: &[u8]) -> Option<Fidelity> {
+    fn of<M: Message + Default>(data: &[u8]) -> Fidelity {
+        decode_message::<M>(data).unwrap().fidelity
+    }
+    match kind {
+        BlobKind::Root => Some(of::<ConversationStateStructure>(data)),
+        BlobKind::Turn => Some(of::<ConversationTurnStructure>(data)),
+        BlobKind::OldTurn => Some(of::<AgentConversationTurnStructure>(data)),
+        BlobKind::UserMessage => Some(of::<UserMessage>(data)),
+        BlobKind::Step => Some(of::<ConversationStep>(data)),
+        BlobKind::PromptMessage => None,
+        other => panic!("the captures have no {other:?}"),
+    }
+}
+
+/// Walks from all roots and returns, by kind, how many blobs there are, failing for one that does not round-trip.
+fn round_trips(store: &ChatStore) -> BTreeMap<BlobKind, usize> {
+    let mut queue: Vec<_> = all_roots(store).into_iter().map(|id| (id, BlobKind::Root)).collect();
+    let mut seen: BTreeSet<_> = queue.iter().copied().collect();
+    let mut n_by_kind = BTreeMap::new();
+    while let Some((id, kind)) = queue.pop() {
+        let Some(data) = store.blob(id).unwrap() else { continue };
+        assert_eq!(BlobId::of(&data), id);
+        let fidelity = fidelity(kind, &data);
+        println!("{id} {kind:?} {fidelity:?}");
+        assert!(
+            fidelity != Some(Fidelity::Differs),
+            "{id}, a {kind:?}, is not encoded as Cursor encoded it"
+        );
+        *n_by_kind.entry(kind).or_default() += 1;
+        visit_references(kind, &data, &mut |reference| {
+            let next = (BlobId::try_from(reference.id).unwrap(), reference.kind);
+            if seen.insert(next) {
+                queue.push(next);
+            }
+        })
+        .unwrap();
+    }
+    n_by_kind
+}
+
+#[test]
+fn every_message_of_the_real_stores_is_encoded_as_cursor_encoded_it() {
+    let Some(folder) = captures() else { return };
+    let old = ChatStore::open_read_only(&folder.join(OLD)).unwrap();
+    let expected = [
+        (BlobKind::Root, 2),
+        (BlobKind::PromptMessage, 2),
+        (BlobKind::OldTurn, 1),
+        (BlobKind::UserMessage, 1),
+        (BlobKind::Step, 2),
+    ];
+    assert_eq!(round_trips(&old), expected.into());
+
+    let new = ChatStore::open_read_only(&folder.join(NEW)).unwrap();
+    let n_by_kind = round_trips(&new);
+    let expected = [
+        (BlobKind::Root, 6),
+        (BlobKind::PromptMessage, 5),
+        (BlobKind::Turn, 4),
+        (BlobKind::UserMessage, 1),
+        (BlobKind::Step, 2),
+    ];
+    assert_eq!(n_by_kind, expected.into());
+}
+
+#[test]
+fn the_real_stores_are_read_without_leaving_a_trace() {
+    let Some(folder) = captures() else { return };
+    let before = picture_of(&folder);
+    for name in [OLD, NEW] {
+        check_store(&ChatStore::open_read_only(&folder.join(name)).unwrap()).unwrap();
+    }
+    assert_eq!(picture_of(&folder), before);
+}
+
+#[test]
+fn what_is_missing_from_the_real_stores_is_named() {
+    let Some(folder) = captures() else { return };
+    let old = check_store(&ChatStore::open_read_only(&folder.join(OLD)).unwrap()).unwrap();
+    let RootState::Present(LatestState { n_prompt_messages, n_turns, pending, .. }) = &old.root
+    else {
+        panic!("the root is there: {:?}", old.root)
+    };
+    assert_eq!((*n_prompt_messages, *n_turns, pending.n_messages), (3, 1, 0));
+    assert_eq!((old.n_findings, old.n_prompt_findings), (1, 1));
+    assert_eq!(old.findings[0].referrer.field, "root_prompt_messages_json[0]");
+
+    let new = check_store(&ChatStore::open_read_only(&folder.join(NEW)).unwrap()).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(
+        &std::fs::read(folder.join("feb2026-dir-changer.manifest.json")).unwrap(),
+    )
+    .unwrap();
+    let absent: BTreeSet<BlobId> = manifest["rows_in_source_order"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["bytes_known"] == false)
+        .map(|row| row["id"].as_str().unwrap().parse().unwrap())
+        .collect();
+    let RootState::Present(LatestState { n_prompt_messages, n_turns, pending, .. }) = &new.root
+    else {
+        panic!("the root is there: {:?}", new.root)
+    };
+    assert_eq!((*n_prompt_messages, *n_turns, pending.n_messages), (10, 2, 0));
+    assert!(new.n_findings > 0 && new.n_prompt_findings > 0);
+    for finding in &new.findings {
+        let Problem::Missing { id } = &finding.problem else { panic!("{finding:?}") };
+        assert!(absent.contains(id), "{id} is not among the missing of the manifest");
+    }
+}
+
+#[test]
+fn the_message_that_a_real_root_has_pending_is_read() {
+    let Some(folder) = captures() else { return };
+    for (name, n_pending_roots) in [(OLD, 1), (NEW, 1)] {
+        let store = ChatStore::open_read_only(&folder.join(name)).unwrap();
+        let pending: Vec<_> = all_roots(&store)
+            .into_iter()
+            .map(|id| {
+                let root = store.blob(id).unwrap().unwrap();
+                let root = ConversationStateStructure::decode(root.as_slice()).unwrap();
+                super::parse_pending(&root.pending_tool_calls)
+            })
+            .filter(|pending| pending.n_messages > 0)
+            .collect();
+        assert_eq!(pending.len(), n_pending_roots);
+        // In both it is the final answer, before it was committed to the prompt.
+        assert!(
+            pending
+                .iter()
+                .all(|pending| pending.n_unreadable == 0 && pending.tool_calls.is_empty())
+        );
+    }
+}

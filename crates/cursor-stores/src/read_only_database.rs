@@ -1,0 +1,275 @@
+//! The one place that opens a database of Cursor's: read-only, and without leaving a trace where that is possible.
+//!
+//! ```text
+//!                      -wal or -journal has bytes?
+//!            no: nobody writes │ yes: live, or its writer was killed
+//!          immutable=1         │         mode=ro
+//!   takes no lock, makes no    │  sees what is only in the log; may make or change
+//!   file; every read is        │  -shm, which belongs to readers
+//!   followed by a new stat     │
+//! ```
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::plain_file::{self, PlainFileError};
+
+/// As long as Cursor itself waits for a lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between the examination of the files and the opening of the database its writer may start or stop.
+const OPEN_ATTEMPTS: usize = 3;
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// An open database of somebody else's, inside one read transaction: all reads see the same state.
+#[derive(Debug)]
+pub(crate) struct ReadOnlyDatabase {
+    connection: Connection,
+    path: PathBuf,
+    access: Access,
+    fingerprint: DatabaseFingerprint,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Opened as if on read-only media; consistent as long as the files are as they were.
+    Immutable,
+    /// Opened with locks, beside a log that has content.
+    Live,
+}
+
+/// What identifies the content of a database without reading it: its file and its logs, but not `-shm`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseFingerprint {
+    main: FileStamp,
+    wal: Option<FileStamp>,
+    journal: Option<FileStamp>,
+}
+
+/// Without the time of the last status change: SQLite, as root, sets the owner of a log even when it only reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+/// Says why a database was not opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenDatabaseError {
+    #[error("the database is not a file that can be opened")]
+    File(#[from] PlainFileError),
+    #[error("the database file is empty")]
+    Empty,
+    #[error("the file is not an SQLite database")]
+    NotADatabase,
+    #[error("the database kept changing while it was opened")]
+    Changing,
+    #[error("the database could not be opened")]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+/// Says why reading from an open database failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadDatabaseError {
+    /// What was read may be torn; open the database again.
+    #[error("the database changed while it was read")]
+    Changed,
+    #[error("the database could not be read")]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+impl ReadDatabaseError {
+    /// Tells whether a part of the file is damaged, as opposed to locked, changed or out of reach.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Sqlite(err) if err.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt))
+    }
+}
+
+impl DatabaseFingerprint {
+    /// Examines the files; refuses if one of them is not a plain file, so that none can hang or mislead SQLite.
+    pub fn of(path: &Path) -> Result<Self, PlainFileError> {
+        let sibling = |suffix: &str| match plain_file::inspect(&with_suffix(path, suffix)) {
+            Ok(metadata) => Ok(Some(FileStamp::of(&metadata))),
+            Err(PlainFileError::Missing { .. }) => Ok(None),
+            Err(err) => Err(err),
+        };
+        let main = FileStamp::of(&plain_file::inspect(path)?);
+        sibling("-shm")?;
+        Ok(Self { main, wal: sibling("-wal")?, journal: sibling("-journal")? })
+    }
+
+    /// Tells whether there is a log with content, without which the main file alone may be incomplete or torn.
+    fn has_log(&self) -> bool {
+        [&self.wal, &self.journal].into_iter().flatten().any(|log| log.bytes > 0)
+    }
+}
+
+impl FileStamp {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+impl ReadOnlyDatabase {
+    pub(crate) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
+        let path = resolve_parent(path)?;
+        for _ in 0..OPEN_ATTEMPTS {
+            let fingerprint = DatabaseFingerprint::of(&path)?;
+            if let Err(err) = check_header(&path, &fingerprint) {
+                match err {
+                    OpenDatabaseError::File(PlainFileError::Replaced { .. }) => continue,
+                    err => return Err(err),
+                }
+            }
+            let access = if fingerprint.has_log() { Access::Live } else { Access::Immutable };
+            let connection = connect(&path, access)?;
+            let database = Self { connection, path: path.clone(), access, fingerprint };
+            // The first read takes the snapshot that all later ones see.
+            let begun = database.read(|connection| {
+                connection.execute_batch(
+                    "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; BEGIN",
+                )?;
+                connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+            });
+            match begun {
+                Ok(()) => return Ok(database),
+                Err(ReadDatabaseError::Changed) => {}
+                Err(ReadDatabaseError::Sqlite(err)) => return Err(classify(err)),
+            }
+        }
+        Err(OpenDatabaseError::Changing)
+    }
+
+    /// Runs one read, and fails if the files under an unlocked database are not what they were.
+    pub(crate) fn read<T>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadDatabaseError> {
+        let answer = query(&self.connection);
+        match self.access {
+            Access::Immutable if !self.is_unchanged() => Err(ReadDatabaseError::Changed),
+            Access::Immutable | Access::Live => Ok(answer?),
+        }
+    }
+
+    fn is_unchanged(&self) -> bool {
+        DatabaseFingerprint::of(&self.path).is_ok_and(|now| now == self.fingerprint)
+    }
+
+    /// Tells whether `table` is an ordinary table that stores `columns`, as opposed to a view or a virtual table,
+    /// behind which a hostile file may hide an endless computation.
+    pub(crate) fn has_plain_table(
+        &self,
+        table: &str,
+        columns: [&str; 2],
+    ) -> Result<bool, ReadDatabaseError> {
+        self.read(|connection| {
+            let is_table: bool = connection.query_row(
+                "SELECT count(*) FROM sqlite_schema WHERE name = ?1 AND type = 'table' AND rootpage > 0",
+                [table],
+                |row| row.get(0),
+            )?;
+            let n_columns: u32 = connection.query_row(
+                "SELECT count(*) FROM pragma_table_xinfo(?1) WHERE hidden = 0 AND name IN (?2, ?3)",
+                [table, columns[0], columns[1]],
+                |row| row.get(0),
+            )?;
+            Ok(is_table && n_columns == 2)
+        })
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+/// Resolves everything but the last component, because SQLite is told to follow no link at all.
+fn resolve_parent(path: &Path) -> Result<PathBuf, PlainFileError> {
+    let Some(name) = path.file_name() else {
+        return Err(PlainFileError::NotPlain { path: path.to_owned(), kind: "directory" });
+    };
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let parent = fs::canonicalize(parent).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => PlainFileError::Missing { path: path.to_owned() },
+        _ => PlainFileError::Read { path: path.to_owned(), source },
+    })?;
+    Ok(parent.join(name))
+}
+
+/// SQLite takes an empty file for a new database, and finds out about garbage only later.
+fn check_header(path: &Path, fingerprint: &DatabaseFingerprint) -> Result<(), OpenDatabaseError> {
+    if fingerprint.main.bytes == 0 {
+        return Err(OpenDatabaseError::Empty);
+    }
+    let mut magic = Vec::new();
+    plain_file::open(path)?
+        .take(MAGIC.len() as u64)
+        .read_to_end(&mut magic)
+        .map_err(|source| PlainFileError::Read { path: path.to_owned(), source })?;
+    if magic == MAGIC { Ok(()) } else { Err(OpenDatabaseError::NotADatabase) }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place of this crate that opens a database, always read-only"
+)]
+fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
+    let mode = match access {
+        Access::Immutable => "immutable=1",
+        Access::Live => "mode=ro",
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(file_uri(path, mode), flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    Ok(connection)
+}
+
+/// Writes a path of any bytes as a URI, so that no character of it is taken for a parameter.
+fn file_uri(path: &Path, parameters: &str) -> String {
+    use std::fmt::Write;
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                uri.push(char::from(*byte))
+            }
+            // Writing to a string cannot fail.
+            byte => write!(uri, "%{byte:02x}").unwrap_or_default(),
+        }
+    }
+    uri + "?" + parameters
+}
+
+fn classify(err: rusqlite::Error) -> OpenDatabaseError {
+    match err.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase) => OpenDatabaseError::NotADatabase,
+        _ => OpenDatabaseError::Sqlite(err),
+    }
+}
+
+#[cfg(test)]
+#[path = "read_only_database_tests.rs"]
+mod tests;

@@ -1,0 +1,185 @@
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc;
+
+use nix::sys::stat::Mode;
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::test_store::{TestStore, open_writer, picture_of};
+
+/// Opens in another thread, so that a hang fails the test instead of stopping it.
+fn open_soon(path: &Path) -> Result<ReadOnlyDatabase, OpenDatabaseError> {
+    let (sender, receiver) = mpsc::channel();
+    let path = path.to_owned();
+    std::thread::spawn(move || sender.send(ReadOnlyDatabase::open(&path)).ok());
+    receiver.recv_timeout(Duration::from_secs(10)).expect("opening hangs")
+}
+
+fn refused_kind(path: &Path) -> &'static str {
+    match open_soon(path) {
+        Err(OpenDatabaseError::File(PlainFileError::NotPlain { kind, .. })) => kind,
+        other => panic!("not refused as a special file: {other:?}"),
+    }
+}
+
+fn mkfifo(path: &Path) {
+    nix::unistd::mkfifo(path, Mode::S_IRWXU).unwrap();
+}
+
+#[test]
+fn special_files_are_refused_without_opening_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    mkfifo(&at("fifo"));
+    let _listener = UnixListener::bind(at("socket")).unwrap();
+    let store = TestStore::new().close();
+    std::os::unix::fs::symlink(store.path(), at("link")).unwrap();
+
+    assert_eq!(refused_kind(&at("fifo")), "FIFO");
+    assert_eq!(refused_kind(&at("socket")), "socket");
+    assert_eq!(refused_kind(&at("link")), "symbolic link");
+    assert_eq!(refused_kind(directory.path()), "directory");
+    assert_eq!(refused_kind(Path::new("/dev/zero")), "device");
+    assert_eq!(refused_kind(Path::new("/")), "directory");
+}
+
+#[test]
+fn special_files_beside_the_database_are_refused_too() {
+    for suffix in ["-wal", "-shm", "-journal"] {
+        let store = TestStore::new().close();
+        let sibling = with_suffix(&store.path(), suffix);
+        mkfifo(&sibling);
+        assert_eq!(refused_kind(&store.path()), "FIFO");
+        fs::remove_file(&sibling).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &sibling).unwrap();
+        assert_eq!(refused_kind(&store.path()), "symbolic link");
+    }
+}
+
+#[test]
+fn what_is_no_database_is_refused_and_stays_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let missing = open_soon(&path);
+    assert!(
+        matches!(missing, Err(OpenDatabaseError::File(PlainFileError::Missing { .. }))),
+        "{missing:?}"
+    );
+    let missing = open_soon(&directory.path().join("no/such/store.db"));
+    assert!(
+        matches!(missing, Err(OpenDatabaseError::File(PlainFileError::Missing { .. }))),
+        "{missing:?}"
+    );
+
+    fs::write(&path, b"").unwrap();
+    assert!(matches!(open_soon(&path), Err(OpenDatabaseError::Empty)));
+    let garbage: [&[u8]; 3] =
+        [b"x", &[0xff; 9_000], b"SQLite format 3\0 and then nothing of the kind"];
+    for bytes in garbage {
+        fs::write(&path, bytes).unwrap();
+        let before = picture_of(directory.path());
+        let refused = open_soon(&path);
+        assert!(matches!(refused, Err(OpenDatabaseError::NotADatabase)), "{refused:?}");
+        assert_eq!(picture_of(directory.path()), before);
+    }
+}
+
+#[test]
+fn a_log_beside_an_empty_database_is_not_deleted() {
+    // SQLite itself, allowed to write, would delete such a log.
+    let store = TestStore::new();
+    store.put_meta();
+    let killed = store.as_killed();
+    fs::write(killed.path(), b"").unwrap();
+    let before = picture_of(killed.directory.path());
+    assert!(matches!(open_soon(&killed.path()), Err(OpenDatabaseError::Empty)));
+    assert_eq!(picture_of(killed.directory.path()), before);
+}
+
+#[test]
+fn a_path_of_any_bytes_is_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let odd = std::ffi::OsStr::from_bytes(b"a?mode=rwc#b%41 &\xff\xc3\xa9");
+    let path = directory.path().join(odd).join(odd);
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    let store = TestStore::new().close();
+    fs::copy(store.path(), &path).unwrap();
+    assert!(
+        ReadOnlyDatabase::open(&path).unwrap().has_plain_table("meta", ["key", "value"]).unwrap()
+    );
+}
+
+#[test]
+fn a_directory_on_the_way_may_be_a_link() {
+    let store = TestStore::new().close();
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(store.directory.path(), &link).unwrap();
+    ReadOnlyDatabase::open(&link.join("store.db")).unwrap();
+}
+
+#[test]
+fn only_an_ordinary_table_with_stored_columns_counts_as_one() {
+    let cases = [
+        ("CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB)", true),
+        ("CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB, later TEXT)", true),
+        ("CREATE TABLE blobs (id TEXT PRIMARY KEY)", false),
+        ("CREATE TABLE blobs (id TEXT PRIMARY KEY, data AS (zeroblob(1000000000)))", false),
+        (
+            "CREATE VIEW blobs AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id FROM n) SELECT id, id AS data FROM n",
+            false,
+        ),
+        ("CREATE VIRTUAL TABLE blobs USING fts5(id, data)", false),
+        ("CREATE TABLE other (id, data)", false),
+    ];
+    for (sql, expected) in cases {
+        let store = TestStore::new();
+        store.writer.execute_batch(&format!("DROP TABLE blobs; {sql}")).unwrap();
+        let closed = store.close();
+        let database = ReadOnlyDatabase::open(&closed.path()).unwrap();
+        assert_eq!(database.has_plain_table("blobs", ["id", "data"]).unwrap(), expected, "{sql}");
+    }
+}
+
+#[test]
+fn a_closed_database_that_is_written_to_again_is_noticed() {
+    let store = TestStore::new().close();
+    let database = ReadOnlyDatabase::open(&store.path()).unwrap();
+    let count = |connection: &Connection| {
+        connection.query_row("SELECT count(*) FROM meta", [], |row| row.get::<_, i64>(0))
+    };
+    assert_eq!(database.read(count).unwrap(), 0);
+    let writer = open_writer(&store.path());
+    writer.execute("INSERT INTO meta VALUES ('0', '')", []).unwrap();
+    assert!(matches!(database.read(count), Err(ReadDatabaseError::Changed)));
+    // Opened again it is a live one.
+    let database = ReadOnlyDatabase::open(&store.path()).unwrap();
+    assert_eq!(database.read(count).unwrap(), 1);
+    assert_eq!(database.access, Access::Live);
+}
+
+#[test]
+fn nothing_can_be_written_through_it() {
+    let store = TestStore::new();
+    store.put_meta();
+    let killed = store.as_killed();
+    let closed = TestStore::new().close();
+    for path in [store.path(), killed.path(), closed.path()] {
+        let database = ReadOnlyDatabase::open(&path).unwrap();
+        for sql in
+            ["DELETE FROM meta", "CREATE TABLE t (a)", "PRAGMA query_only = OFF; DELETE FROM meta"]
+        {
+            assert!(database.read(|connection| connection.execute_batch(sql)).is_err(), "{sql}");
+        }
+    }
+}
+
+#[test]
+fn a_fingerprint_changes_with_the_log() {
+    let store = TestStore::new();
+    let before = DatabaseFingerprint::of(&store.path()).unwrap();
+    assert_eq!(DatabaseFingerprint::of(&store.path()).unwrap(), before);
+    store.put(b"x");
+    assert!(DatabaseFingerprint::of(&store.path()).unwrap() != before);
+}

@@ -1,0 +1,136 @@
+//! Stores made for tests as Cursor makes them, and the means to tell whether reading touched anything.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::chat::{BlobId, ChatMeta};
+
+/// A store whose writer is open, so that everything written is in `-wal`, until it is closed.
+pub(crate) struct TestStore {
+    pub(crate) directory: TempDir,
+    pub(crate) meta: ChatMeta,
+    pub(crate) writer: Connection,
+}
+
+/// A store whose writer ended as it should: one file, nothing in a log.
+pub(crate) struct ClosedStore {
+    pub(crate) directory: TempDir,
+}
+
+impl TestStore {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = open_writer(&directory.path().join("store.db"));
+        Self {
+            directory,
+            meta: ChatMeta::new("5f1c3a52-0a7e-4d9f-8f6e-0d3f3c1b2a10", 1_790_000_000_000),
+            writer,
+        }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.directory.path().join("store.db")
+    }
+
+    pub(crate) fn put(&self, data: &[u8]) -> BlobId {
+        let id = BlobId::of(data);
+        self.put_as(id, data);
+        id
+    }
+
+    pub(crate) fn put_message(&self, message: &impl Message) -> BlobId {
+        self.put(&message.encode_to_vec())
+    }
+
+    pub(crate) fn put_as(&self, id: BlobId, data: &[u8]) {
+        self.writer
+            .execute(
+                "INSERT OR REPLACE INTO blobs (id, data) VALUES (?1, ?2)",
+                (id.to_string(), data),
+            )
+            .unwrap();
+    }
+
+    pub(crate) fn put_root(&mut self, root: &impl Message) -> BlobId {
+        let id = self.put_message(root);
+        self.meta.set_latest_root(id);
+        self.put_meta();
+        id
+    }
+
+    pub(crate) fn put_meta(&self) {
+        self.put_meta_value(self.meta.to_hex_row());
+    }
+
+    pub(crate) fn put_meta_value(&self, value: impl rusqlite::ToSql) {
+        self.writer
+            .execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('0', ?1)", [value])
+            .unwrap();
+    }
+
+    pub(crate) fn close(self) -> ClosedStore {
+        self.writer.close().unwrap();
+        ClosedStore { directory: self.directory }
+    }
+
+    /// Copies what a killed writer leaves: the main file and the log, without `-shm`.
+    pub(crate) fn as_killed(&self) -> ClosedStore {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["store.db", "store.db-wal"] {
+            fs::copy(self.directory.path().join(name), directory.path().join(name)).unwrap();
+        }
+        ClosedStore { directory }
+    }
+}
+
+impl ClosedStore {
+    pub(crate) fn path(&self) -> PathBuf {
+        self.directory.path().join("store.db")
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "plays Cursor, which writes")]
+pub(crate) fn open_writer(path: &Path) -> Connection {
+    let writer = Connection::open(path).unwrap();
+    writer
+        .execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA user_version = 1;
+             CREATE TABLE IF NOT EXISTS blobs (id TEXT PRIMARY KEY, data BLOB);
+             CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);",
+        )
+        .unwrap();
+    writer
+}
+
+/// What reading must not change of a file.
+#[derive(Debug, PartialEq)]
+pub(crate) struct FilePicture {
+    pub(crate) n_bytes: usize,
+    pub(crate) content: BlobId,
+    pub(crate) inode: u64,
+    pub(crate) modified: (i64, i64),
+}
+
+/// Everything in a directory, by name.
+pub(crate) fn picture_of(directory: &Path) -> BTreeMap<String, FilePicture> {
+    let mut picture = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let metadata = entry.metadata().unwrap();
+        let bytes = fs::read(entry.path()).unwrap();
+        let file = FilePicture {
+            n_bytes: bytes.len(),
+            content: BlobId::of(&bytes),
+            inode: metadata.ino(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        };
+        picture.insert(entry.file_name().into_string().unwrap(), file);
+    }
+    picture
+}
