@@ -1,1 +1,17 @@
-//! The cross-crate suite.
+//! The cross-crate suite: our programs, started as a user would start them, and what must hold for the tree as a whole.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on has failed, and the suite reads stores as a stranger would"
+)]
+
+mod captures;
+mod key_sets;
+mod parse_command;
+mod programs;
+mod session_stores;
+mod shape;
+mod simulated;

@@ -49,6 +49,7 @@
 //! | fields of `system/task_notification` | G |
 //! | texts for a bad output format, a missing prompt, a missing workspace, a `--new-session-id` that is no UUIDv4 | G |
 //! | `--resume` without an id means the latest session; `--continue` where there is none begins one | G |
+//! | `--single-turn` ends background shells with the process, without an event | G |
 //! | usage numbers: counted from the session, in the right shape but of no meaning | G |
 //! | texts of `mcp`, `models`, `status` in text form | G |
 //!
@@ -131,6 +132,7 @@ fn run(environment: &Environment, arguments: &[String]) -> Result<(), Ending> {
         (["worker-server"], [socket]) => Ok(children::serve_as_worker(Path::new(socket))?),
         (["deaf-child"], [log]) => Ok(children::live_deaf(Path::new(log))?),
         _ if options.has("help-scenarios") => say(&misbehaviour::list()),
+        _ if options.has("help-script") => say(script::LANGUAGE),
         _ => subcommands::run(environment, &command, &options, &words),
     }
 }

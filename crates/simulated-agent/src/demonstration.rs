@@ -1,0 +1,131 @@
+//! What the agent does when nobody gave it a script: a short round through the workspace that leaves something to see.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::script::{Order, Script};
+use crate::session_store::{RememberedMessage, Role};
+use crate::tools::{Background, TodoItem, TodoStatus, TodoUpdate, ToolRequest};
+
+const FILE: &str = "caretaker-demo.md";
+
+/// More than this is not worth a demonstration.
+const MOST_ENTRIES: usize = 50;
+
+const TODOS: [&str; 3] = ["Look around", "Write the inventory", "Check it"];
+
+/// The round through this workspace. Nothing in it needs `--force`.
+pub fn script(workspace: &Path, history: &[RememberedMessage]) -> Script {
+    let entries = entries(workspace);
+    let orders = vec![
+        Order::ModelDelay(Duration::from_millis(120)),
+        Order::Pace(Duration::from_millis(3)),
+        Order::Think(
+            "There is no script, so I will look around, leave a note and check it.".into(),
+        ),
+        Order::Say(greeting(history)),
+        Order::Calls(vec![
+            ToolRequest::Ls { path: ".".into() },
+            ToolRequest::Glob { pattern: "*".into() },
+            todos(1),
+        ]),
+        Order::Calls(vec![ToolRequest::Write { path: FILE.into(), content: inventory(&entries) }]),
+        Order::Calls(vec![ToolRequest::Shell {
+            command: format!("ls -l {FILE}"),
+            timeout: Duration::from_secs(30),
+            background: Background::No,
+            description: "Lists the new file".into(),
+        }]),
+        Order::Calls(vec![ToolRequest::Read { path: FILE.into() }, todos(3)]),
+        Order::Say(format!(
+            "Done. I listed the workspace ({} entries), wrote `{FILE}`, ran `ls -l {FILE}` and read \
+             the file back.",
+            entries.len()
+        )),
+    ];
+    Script { orders, generation: None }
+}
+
+fn greeting(history: &[RememberedMessage]) -> String {
+    let last = history.iter().rev().find(|message| message.role == Role::User);
+    match last {
+        Some(message) => format!(
+            "Welcome back. Before this you said: \"{}\" I will look around again.",
+            message.text.trim()
+        ),
+        None => {
+            "I am the simulated agent: no model, but real tools. I will look around.".to_owned()
+        }
+    }
+}
+
+fn todos(n_done: usize) -> ToolRequest {
+    let items = TODOS.iter().enumerate().map(|(index, content)| TodoItem {
+        id: (index + 1).to_string(),
+        content: (*content).to_owned(),
+        status: match index {
+            index if index < n_done => TodoStatus::Completed,
+            index if index == n_done => TodoStatus::InProgress,
+            _ => TodoStatus::Pending,
+        },
+    });
+    ToolRequest::UpdateTodos { items: items.collect(), update: TodoUpdate::Replace }
+}
+
+/// Names in the workspace, directories with a slash, ours left out.
+fn entries(workspace: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(workspace)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .map(|entry| {
+            let slash = if entry.path().is_dir() { "/" } else { "" };
+            format!("{}{slash}", entry.file_name().to_string_lossy())
+        })
+        .filter(|name| name != FILE)
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+fn inventory(entries: &[String]) -> String {
+    let mut text = "# What the simulated agent found here\n\n".to_owned();
+    for name in entries.iter().take(MOST_ENTRIES) {
+        text.push_str(&format!("- `{name}`\n"));
+    }
+    match entries.len().saturating_sub(MOST_ENTRIES) {
+        0 => {}
+        n_more => text.push_str(&format!("- and {n_more} more\n")),
+    }
+    if entries.is_empty() {
+        text.push_str("Nothing yet.\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inventory_names_what_is_there_and_stays_short() {
+        let workspace = tempfile::tempdir().unwrap();
+        fs::create_dir(workspace.path().join("src")).unwrap();
+        for n in 0..60 {
+            fs::write(workspace.path().join(format!("{n:02}.txt")), "").unwrap();
+        }
+        let text = inventory(&entries(workspace.path()));
+        assert!(text.contains("- `00.txt`\n"));
+        assert!(text.ends_with("- and 11 more\n"), "{text}");
+        assert!(inventory(&[]).ends_with("Nothing yet.\n"));
+    }
+
+    #[test]
+    fn a_resumed_session_is_greeted_with_what_was_said() {
+        let said = |role, text: &str| RememberedMessage { role, text: text.to_owned() };
+        let history = [said(Role::User, "Mind the gap."), said(Role::Assistant, "I will.")];
+        assert!(greeting(&history).contains("you said: \"Mind the gap.\""));
+        assert!(!greeting(&[]).contains("you said"));
+    }
+}

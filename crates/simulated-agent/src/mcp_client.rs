@@ -1,0 +1,306 @@
+//! The MCP servers of a run: which ones `mcp.json` names, which of them are approved, and the connections to those.
+//!
+//! Only servers that are started as a program are connected. Servers with a `url` are listed, but never spoken to: the
+//! simulated agent has no network. `envFile`, `auth` and `headers` are accepted and have no effect.
+
+mod connection;
+
+pub use connection::RequestError;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use cursor_home::{
+    CursorRoots, DisabledServers, McpServer, ProjectDir, Transport, WorkspacePath, approval_id,
+};
+use serde_json::{Map, Value, json};
+
+use crate::tools::{ProcessGroups, read_regular_file};
+use connection::Connection;
+
+/// What a server inherits of the agent's environment; everything else has to be in `mcp.json`.
+const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "SHELL", "USER"];
+
+const MAX_CONFIGURATION_BYTES: u64 = 1024 * 1024;
+
+/// Everything that decides about the servers of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct McpSetup<'a> {
+    pub roots: &'a CursorRoots,
+    /// The top of the git tree, else the workspace: part of every approval.
+    pub project_root: &'a WorkspacePath,
+    pub workspace: &'a WorkspacePath,
+    pub project_directory: &'a ProjectDir,
+    pub approval: ServerApproval,
+    /// The agent's whole environment; the servers get little of it.
+    pub env: &'a [(OsString, OsString)],
+    pub time_limits: TimeLimits,
+}
+
+/// Which servers may be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerApproval {
+    /// Those in `mcp-approvals.json`.
+    Recorded,
+    /// All of them: `--approve-mcps` or `--force`.
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// From the start of a server to the list of its tools.
+    pub connect: Duration,
+    pub call: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(10), call: Duration::from_secs(60) }
+    }
+}
+
+/// A server and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerStatus {
+    pub name: String,
+    pub state: ServerState,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerState {
+    Ready {
+        n_tools: usize,
+    },
+    /// As good as absent: the model does not see it, and nothing is said about it.
+    NeedsApproval,
+    /// Switched off in `mcp-disabled.json`.
+    Disabled,
+    /// It has a `url`, and those are not connected here.
+    Remote,
+    Failed(String),
+}
+
+/// A tool as its server describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpTool {
+    pub name: String,
+    pub description: String,
+    pub input_schema: Value,
+}
+
+/// Why a tool gave no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpCallError {
+    #[error("MCP server does not exist: {server}. Available servers: {available}")]
+    NoSuchServer { server: String, available: String },
+    #[error("MCP server {server} has no tool {tool}")]
+    NoSuchTool { server: String, tool: String },
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+/// The servers of a run. Dropping it stops them.
+#[derive(Debug, Default)]
+pub struct McpClients {
+    servers: Vec<Server>,
+    call_limit: Duration,
+}
+
+#[derive(Debug)]
+struct Server {
+    name: String,
+    link: Link,
+}
+
+#[derive(Debug)]
+enum Link {
+    Up { connection: Connection, tools: Vec<McpTool> },
+    Down(ServerState),
+}
+
+impl McpClients {
+    /// Starts the servers that may be started, all at once, and asks for their tools. A server that fails is listed.
+    pub fn connect(setup: &McpSetup<'_>, processes: &ProcessGroups) -> Self {
+        let approvals = approvals(setup.project_directory);
+        let disabled = disabled(setup.project_directory);
+        let servers = thread::scope(|scope| {
+            let started = definitions(setup).into_iter().map(|(name, definition)| {
+                let server = startable(&name, definition, setup, &approvals, &disabled);
+                let link = scope.spawn(move || match server {
+                    Ok(server) => link(&server, setup, processes),
+                    Err(why_not) => Link::Down(why_not),
+                });
+                (name, link)
+            });
+            // All are started before the first is waited for.
+            let started: Vec<_> = started.collect();
+            let failed = || Link::Down(ServerState::Failed("connecting failed".to_owned()));
+            let servers = started.into_iter().map(|(name, link)| Server {
+                name,
+                link: link.join().unwrap_or_else(|_| failed()),
+            });
+            servers.collect()
+        });
+        Self { servers, call_limit: setup.time_limits.call }
+    }
+
+    pub fn list(&self) -> Vec<ServerStatus> {
+        let status = |server: &Server| {
+            let state = match &server.link {
+                Link::Up { tools, .. } => ServerState::Ready { n_tools: tools.len() },
+                Link::Down(state) => state.clone(),
+            };
+            ServerStatus { name: server.name.clone(), state }
+        };
+        self.servers.iter().map(status).collect()
+    }
+
+    pub fn list_tools(&self, server: &str) -> Result<&[McpTool], McpCallError> {
+        self.link(server).map(|(_, tools)| tools)
+    }
+
+    /// Calls a tool and returns the result object of the protocol.
+    pub fn call(
+        &self,
+        server: &str,
+        tool: &str,
+        args: &Map<String, Value>,
+    ) -> Result<Value, McpCallError> {
+        let (connection, tools) = self.link(server)?;
+        if !tools.iter().any(|known| known.name == tool) {
+            return Err(McpCallError::NoSuchTool {
+                server: server.to_owned(),
+                tool: tool.to_owned(),
+            });
+        }
+        let params = json!({"name": tool, "arguments": args});
+        Ok(connection.request("tools/call", params, self.call_limit)?)
+    }
+
+    fn link(&self, name: &str) -> Result<(&Connection, &[McpTool]), McpCallError> {
+        let up = self.servers.iter().filter_map(|server| match &server.link {
+            Link::Up { connection, tools } => {
+                Some((server.name.as_str(), connection, tools.as_slice()))
+            }
+            Link::Down(_) => None,
+        });
+        up.clone()
+            .find(|(held, ..)| *held == name)
+            .map(|(_, connection, tools)| (connection, tools))
+            .ok_or_else(|| {
+                let names: Vec<&str> = up.map(|(held, ..)| held).collect();
+                let available = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                McpCallError::NoSuchServer { server: name.to_owned(), available }
+            })
+    }
+}
+
+impl Drop for McpClients {
+    fn drop(&mut self) {
+        // All are told before the first is waited for.
+        for server in &self.servers {
+            if let Link::Up { connection, .. } = &server.link {
+                connection.hang_up();
+            }
+        }
+    }
+}
+
+/// Returns the server if it is to be started, else what keeps it from that.
+fn startable(
+    name: &str,
+    definition: Value,
+    setup: &McpSetup<'_>,
+    approvals: &[String],
+    disabled: &DisabledServers,
+) -> Result<McpServer, ServerState> {
+    if disabled.contains(name) {
+        return Err(ServerState::Disabled);
+    }
+    let server =
+        McpServer::from_json(definition).map_err(|err| ServerState::Failed(err.to_string()))?;
+    let root = setup.project_root.as_path().to_string_lossy();
+    let is_recorded = || approvals.contains(&approval_id(&root, name, &server));
+    if setup.approval == ServerApproval::Recorded && !is_recorded() {
+        return Err(ServerState::NeedsApproval);
+    }
+    match server.transport() {
+        Transport::Stdio => Ok(server),
+        Transport::Remote => Err(ServerState::Remote),
+    }
+}
+
+fn link(server: &McpServer, setup: &McpSetup<'_>, processes: &ProcessGroups) -> Link {
+    let definition = server.definition();
+    let texts = |field: &str| definition.get(field).and_then(Value::as_array).into_iter().flatten();
+    let program =
+        OsString::from(definition.get("command").and_then(Value::as_str).unwrap_or_default());
+    let args: Vec<OsString> = texts("args").filter_map(Value::as_str).map(OsString::from).collect();
+    let cwd = definition.get("cwd").and_then(Value::as_str).unwrap_or_default();
+    let directory = setup.workspace.as_path().join(cwd);
+    let env = environment(definition, setup.env);
+    let enabled: Vec<&str> = texts("enabledTools").filter_map(Value::as_str).collect();
+    let connected =
+        Connection::open(&program, &args, &env, &directory, processes, setup.time_limits.connect);
+    match connected {
+        Ok((connection, mut tools)) => {
+            if definition.contains_key("enabledTools") {
+                tools.retain(|tool| enabled.contains(&tool.name.as_str()));
+            }
+            Link::Up { connection, tools }
+        }
+        Err(err) => Link::Down(ServerState::Failed(err.to_string())),
+    }
+}
+
+/// A few variables of the agent, and over them what the definition says.
+fn environment(
+    definition: &Map<String, Value>,
+    inherited: &[(OsString, OsString)],
+) -> Vec<(OsString, OsString)> {
+    let own = definition.get("env").and_then(Value::as_object).into_iter().flatten();
+    let own: Vec<(OsString, OsString)> =
+        own.filter_map(|(name, value)| Some((name.into(), value.as_str()?.into()))).collect();
+    let is_inherited = |name: &OsStr| INHERITED.iter().any(|inherited| name == *inherited);
+    let is_own = |name: &OsStr| own.iter().any(|(own, _)| own == name);
+    let kept = inherited.iter().filter(|(name, _)| is_inherited(name) && !is_own(name));
+    kept.chain(&own).cloned().collect()
+}
+
+/// The user's servers and then the project's; of two with one name the project's counts.
+fn definitions(setup: &McpSetup<'_>) -> Map<String, Value> {
+    let mut servers = servers_in(&setup.roots.user_mcp_json());
+    servers.extend(servers_in(&setup.workspace.as_path().join(".cursor/mcp.json")));
+    servers
+}
+
+fn servers_in(path: &Path) -> Map<String, Value> {
+    match read_json(path).as_mut().and_then(|file| file.get_mut("mcpServers")).map(Value::take) {
+        Some(Value::Object(servers)) => servers,
+        _ => Map::new(),
+    }
+}
+
+fn approvals(project_directory: &ProjectDir) -> Vec<String> {
+    let ids = read_json(&project_directory.approvals())
+        .and_then(|file| serde_json::from_value(file).ok());
+    ids.unwrap_or_default()
+}
+
+fn disabled(project_directory: &ProjectDir) -> DisabledServers {
+    let file =
+        read_regular_file(&project_directory.disabled_servers(), MAX_CONFIGURATION_BYTES).ok();
+    file.and_then(|file| DisabledServers::parse(&file.bytes).ok()).unwrap_or_default()
+}
+
+fn read_json(path: &Path) -> Option<Value> {
+    let file = read_regular_file(path, MAX_CONFIGURATION_BYTES).ok()?;
+    serde_json::from_slice(&file.bytes).ok()
+}
+
+#[cfg(test)]
+#[path = "mcp_client_tests.rs"]
+mod tests;

@@ -1,0 +1,215 @@
+//! What goes wrong during a turn: one small function each.
+
+use std::io::{self, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::children::{self, LONGEST_LIFE};
+use crate::ending::Ending;
+use crate::events::{StreamedCall, new_call_id, now_ms, tokens};
+use crate::failures;
+use crate::output::kill_this_process;
+use crate::tools::{ArgsKept, Background, PreparedCall, ToolRequest, ToolRun};
+use crate::turn::Turn;
+
+const MIB: usize = 1 << 20;
+
+const ENDPOINT: &str = "https://agentn.global.api5.cursor.sh";
+
+/// Long enough for the tools to have begun.
+const TOOLS_BEGIN: Duration = Duration::from_millis(250);
+
+type Done = Result<(), Ending>;
+
+pub(super) fn silence(_: &mut Turn, seconds: u64) -> Done {
+    thread::sleep(Duration::from_secs(seconds).min(LONGEST_LIFE));
+    Ok(())
+}
+
+pub(super) fn ignore_signals(turn: &mut Turn, _: u64) -> Done {
+    turn.ears.close();
+    Ok(())
+}
+
+pub(super) fn orphan_worker(turn: &mut Turn, _: u64) -> Done {
+    Ok(children::start_orphan_worker(&turn.reentry, &turn.project_directory.worker_socket())?)
+}
+
+pub(super) fn unkillable_child(turn: &mut Turn, _: u64) -> Done {
+    Ok(children::start_deaf_child(&turn.reentry, &turn.project_directory.worker_log())?)
+}
+
+pub(super) fn background_shell(turn: &mut Turn, seconds: u64) -> Done {
+    let seconds = seconds.min(LONGEST_LIFE.as_secs());
+    turn.call(&[ToolRequest::Shell {
+        command: format!("sleep {seconds}"),
+        timeout: Duration::from_secs(30),
+        background: Background::Yes,
+        description: "Stays in the background".to_owned(),
+    }])
+}
+
+/// An edit carries the whole file, and so do its lines.
+pub(super) fn giant_line(turn: &mut Turn, mib: u64) -> Done {
+    let content = "All work and no play. ".repeat(mib as usize * MIB / 22 + 1);
+    let path = turn.workspace_file("giant.txt");
+    let result = json!({ "success": {
+        "path": path, "linesAdded": 1, "linesRemoved": 0, "diffString": "",
+        "afterFullFileContent": content,
+    }});
+    imagined_call(turn, "editToolCall", json!({ "path": path }), result, Started::Yes)
+}
+
+pub(super) fn completed_without_started(turn: &mut Turn, _: u64) -> Done {
+    let result = json!({ "success": { "references": [] } });
+    let args = json!({ "searchTerm": "nothing", "toolCallId": "" });
+    imagined_call(turn, "webSearchToolCall", args, result, Started::No)
+}
+
+#[derive(PartialEq, Eq)]
+enum Started {
+    Yes,
+    No,
+}
+
+/// Prints a call that never ran.
+fn imagined_call(
+    turn: &Turn,
+    key: &'static str,
+    args: Value,
+    result: Value,
+    started: Started,
+) -> Done {
+    let prepared = PreparedCall {
+        key,
+        tool_name: "Imagined",
+        model_args: args.clone(),
+        args,
+        description: None,
+        query: None,
+    };
+    let call = StreamedCall {
+        call_id: &new_call_id(),
+        model_call_id: &turn.events.model_call_id(0),
+        prepared: &prepared,
+        started_at_ms: now_ms(),
+    };
+    let run =
+        ToolRun { args_kept: ArgsKept::Kept, result, for_model: String::new(), is_error: false };
+    if started == Started::Yes {
+        turn.emit(&turn.events.tool_started(&call))?;
+    }
+    turn.emit(&turn.events.tool_completed(&call, &run))
+}
+
+pub(super) fn huge_output(turn: &mut Turn, n_bytes: u64) -> Done {
+    let event = turn.events.thinking_delta(&"endless ".repeat(8 * 1024));
+    turn.emit_repeatedly(&event, n_bytes)
+}
+
+pub(super) fn flood(turn: &mut Turn, per_second: u64) -> Done {
+    const SECONDS: u64 = 3;
+    let started = Instant::now();
+    for n_printed in 0..per_second * SECONDS {
+        let due = Duration::from_micros(n_printed * 1_000_000 / per_second);
+        thread::sleep(due.saturating_sub(started.elapsed()));
+        turn.emit(&turn.events.thinking_delta(" drop"))?;
+    }
+    Ok(())
+}
+
+pub(super) fn long_answer(turn: &mut Turn, kilobytes: u64) -> Done {
+    let line = "The quick brown fox jumps over the lazy dog; it does so again.\n";
+    turn.say(line.repeat(kilobytes as usize * 1000 / line.len() + 1).trim_end())
+}
+
+pub(super) fn stderr_flood(_: &mut Turn, mib: u64) -> Done {
+    let line = "(node:4242) Warning: something went a little wrong, again\n";
+    let block = line.repeat(MIB / line.len() + 1);
+    let mut stderr = io::stderr().lock();
+    for _ in 0..mib {
+        stderr.write_all(block.as_bytes())?;
+    }
+    Ok(())
+}
+
+pub(super) fn split_characters(turn: &mut Turn, _: u64) -> Done {
+    turn.output.change_habits(|habits| habits.split_characters = true);
+    tokens("Grüße aus Köln — 日本語 and 🦀.")
+        .into_iter()
+        .try_for_each(|token| turn.emit(&turn.events.thinking_delta(token)))
+}
+
+pub(super) fn noise(turn: &mut Turn, _: u64) -> Done {
+    turn.output.change_habits(|habits| habits.noise = true);
+    Ok(())
+}
+
+pub(super) fn prefix(turn: &mut Turn, _: u64) -> Done {
+    turn.output.change_habits(|habits| habits.prefix = true);
+    Ok(())
+}
+
+/// New types and subtypes, renamed fields, extra keys, a tool nobody has heard of.
+pub(super) fn unknown_events(turn: &mut Turn, _: u64) -> Done {
+    let session_id = turn.events.session_id.as_str();
+    let mut extra_keys = turn.events.thinking_delta(" as before, and more");
+    extra_keys["mood"] = json!({ "curious": true });
+    for event in [
+        json!({ "type": "telemetry", "subtype": "beat", "session_id": session_id, "n": 1 }),
+        json!({ "type": "system", "subtype": "weather", "session_id": session_id, "sky": "blue" }),
+        json!({ "type": "thinking", "subtype": "delta", "content": "renamed", "sessionId": session_id }),
+        json!({ "type": "tool_call", "subtype": "paused", "callId": "call_x", "session_id": session_id }),
+        json!({ "kind": "status", "session_id": session_id }),
+        json!(["an", "array"]),
+        extra_keys,
+    ] {
+        turn.emit(&event)?;
+    }
+    let result = json!({ "deferred": { "until": "tomorrow" } });
+    imagined_call(turn, "teleportToolCall", json!({ "to": "the moon" }), result, Started::Yes)
+}
+
+pub(super) fn reconnect(turn: &mut Turn, _: u64) -> Done {
+    lose_connection(turn, 1)?;
+    turn.emit(&turn.events.reconnected())
+}
+
+pub(super) fn reconnect_then_fail(turn: &mut Turn, _: u64) -> Done {
+    (1..=3).try_for_each(|attempt| lose_connection(turn, attempt))?;
+    let failure = failures::find("unavailable").map_or("", |failure| failure.stderr);
+    Err(Ending::failure(failure))
+}
+
+fn lose_connection(turn: &Turn, attempt: u32) -> Done {
+    let mut stderr = io::stderr().lock();
+    turn.emit(&turn.events.reconnecting(attempt, ENDPOINT))?;
+    writeln!(stderr, "Connection lost, reconnecting to {ENDPOINT} (attempt {attempt})...")?;
+    turn.emit(&turn.events.retry_starting(attempt))?;
+    Ok(writeln!(stderr, "Retry attempt {attempt}...")?)
+}
+
+pub(super) fn kill_mid_line(turn: &mut Turn, n_lines: u64) -> Done {
+    turn.output.die_mid_line_after(n_lines);
+    Ok(())
+}
+
+/// Ends the process where it stands: what the tools started is left alone, as node would.
+pub(super) fn crash(_: &mut Turn, _: u64) -> Done {
+    thread::sleep(TOOLS_BEGIN);
+    let trace = "TypeError: Cannot read properties of undefined (reading 'close')\n    \
+                 at simulated (index.js:1:1)\n\nNode.js v24.5.0\n";
+    io::stderr().write_all(trace.as_bytes())?;
+    std::process::exit(1)
+}
+
+pub(super) fn kill(_: &mut Turn, _: u64) -> Done {
+    thread::sleep(TOOLS_BEGIN);
+    kill_this_process()
+}
+
+pub(super) fn no_result(_: &mut Turn, _: u64) -> Done {
+    Err(Ending::quiet(0))
+}

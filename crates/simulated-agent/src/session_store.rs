@@ -1,0 +1,299 @@
+//! A session on disk, written and read as cursor-agent does: `store.db`, and `meta.json` beside it.
+//!
+//! **Invariant:** every statement commits on its own, in the order a real store shows, and a [`CrashPoint`] is
+//! announced between any two after which a killed process leaves something different behind.
+
+mod compaction;
+mod crash_point;
+mod database;
+mod messages;
+mod prompt;
+mod recent;
+mod records;
+mod restore;
+mod side_state;
+mod tool_steps;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
+
+use cursor_home::{CursorRoots, SessionDir, WorkspacePath};
+use cursor_stores::chat::{BlobEncryptionKey, BlobId, ChatMeta, LatestRoot, SessionMetaFile};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+pub use crash_point::CrashPoint;
+pub use recent::{RecentSession, most_recent, recent_sessions};
+pub use records::{
+    Closing, PendingCall, RememberedMessage, Role, SessionFacts, SessionMode, ToolCallRecord,
+    ToolResultRecord,
+};
+
+use crate::tools::Generation;
+use database::Database;
+use restore::Conversation;
+use writer::OpenTurn;
+
+/// One session of one workspace. Until its first prompt there is no database.
+pub struct SessionStore {
+    directory: SessionDir,
+    workspace: PathBuf,
+    facts: SessionFacts,
+    database: Option<Database>,
+    meta: ChatMeta,
+    /// Builds of early 2026 do not write one.
+    meta_file: Option<SessionMetaFile>,
+    conversation: Conversation,
+    history: Vec<RememberedMessage>,
+    pending: Vec<PendingCall>,
+    turn: Option<OpenTurn>,
+    crash_hook: Box<dyn Fn(CrashPoint) + Send>,
+}
+
+/// Says why a session could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenSessionError {
+    #[error("the session directory `{}` could not be created", .path.display())]
+    Directory { path: PathBuf, source: io::Error },
+    #[error("the session's meta.json could not be written")]
+    MetaFile(#[source] io::Error),
+    #[error("the session's store.db could not be opened")]
+    Database(#[from] rusqlite::Error),
+}
+
+/// Says why a turn could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteSessionError {
+    #[error(transparent)]
+    Open(#[from] OpenSessionError),
+    #[error("the session's store.db could not be written")]
+    Database(#[from] rusqlite::Error),
+    #[error("the session's meta.json could not be written")]
+    MetaFile(#[source] io::Error),
+    /// The message is one the prompt needs. Cursor's server answers such a turn with an error.
+    #[error("blob not found: {id}")]
+    BlobNotFound { id: BlobId },
+    #[error("no turn is open")]
+    NoTurn,
+}
+
+/// Says why a session could not be closed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseSessionError {
+    #[error("the session's store.db could not be closed")]
+    Database(#[from] rusqlite::Error),
+    #[error("the empty session could not be deleted")]
+    Delete(#[source] io::Error),
+}
+
+impl SessionStore {
+    /// Opens a session of this workspace, or begins one under that id if the workspace has none.
+    ///
+    /// A conversation that cannot be read is an empty one, without a word.
+    pub fn open(
+        roots: &CursorRoots,
+        workspace: &WorkspacePath,
+        session_id: Uuid,
+        facts: SessionFacts,
+    ) -> Result<Self, OpenSessionError> {
+        let directory = roots.session_dir(workspace, session_id);
+        let database = match directory.store_db() {
+            path if path.exists() => Some(Database::open(&path)?),
+            _ => None,
+        };
+        let found = database.as_ref().and_then(Database::meta);
+        let mut meta = found.unwrap_or_else(|| new_meta(session_id, &facts));
+        meta.set_mode(facts.mode.in_meta());
+        meta.set_last_used_model(&facts.model);
+        match facts.generation {
+            Generation::V2026_01 => meta = as_read_by_an_early_build(&meta),
+            Generation::V2026_09 => meta.set("isRunEverything", facts.run_everything.into()),
+        }
+        let conversation = database
+            .as_ref()
+            .map(|database| Conversation::read(database, &meta))
+            .unwrap_or_default();
+        let mut store = Self {
+            directory,
+            workspace: workspace.as_path().to_path_buf(),
+            database,
+            meta,
+            meta_file: None,
+            history: conversation.messages.iter().filter_map(messages::remembered).collect(),
+            pending: pending_messages(&conversation)
+                .iter()
+                .flat_map(messages::pending_calls)
+                .collect(),
+            conversation,
+            turn: None,
+            crash_hook: Box::new(|_| {}),
+            facts,
+        };
+        if store.facts.generation == Generation::V2026_09 {
+            store.create_directory()?;
+            store.meta_file = Some(store.found_or_new_meta_file());
+            store.write_meta_file().map_err(OpenSessionError::MetaFile)?;
+        }
+        Ok(store)
+    }
+
+    /// Returns whether this workspace has a session of that id, as `--new-session-id` wants to know.
+    #[must_use]
+    pub fn exists(roots: &CursorRoots, workspace: &WorkspacePath, session_id: Uuid) -> bool {
+        roots.session_dir(workspace, session_id).path().exists()
+    }
+
+    /// Calls `hook` at every crash point; it may end the process.
+    pub fn on_crash_point(&mut self, hook: impl Fn(CrashPoint) + Send + 'static) {
+        self.crash_hook = Box::new(hook);
+    }
+
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Returns what was said before this process began: what the model remembers of the conversation.
+    #[must_use]
+    pub fn history(&self) -> &[RememberedMessage] {
+        &self.history
+    }
+
+    /// Returns the tool calls that an earlier process left unfinished.
+    #[must_use]
+    pub fn pending(&self) -> &[PendingCall] {
+        &self.pending
+    }
+
+    /// Estimates the size of the prompt as it stands.
+    #[must_use]
+    pub fn context_tokens(&self) -> u32 {
+        self.conversation.context_tokens()
+    }
+
+    /// Returns the messages a transcript shows, archived ones first; Cursor's own rule.
+    #[must_use]
+    pub fn transcript_messages(&self) -> Vec<Value> {
+        let archived =
+            self.database.iter().flat_map(|database| self.conversation.archived_messages(database));
+        let shown = |message: &Value| message["role"] != "system" && !messages::is_summary(message);
+        let mut shown: Vec<_> =
+            archived.chain(self.conversation.messages.iter().cloned()).filter(shown).collect();
+        // The first of two is not the user's: it describes the machine.
+        if let [first, second, ..] = shown.as_slice()
+            && first["role"] == "user"
+            && second["role"] == "user"
+        {
+            shown.remove(0);
+        }
+        shown
+    }
+
+    /// Lets go of the session.
+    pub fn close(self, how: Closing) -> Result<(), CloseSessionError> {
+        let has_root = self.meta.latest_root() != LatestRoot::Absent;
+        let has_blobs =
+            self.database.as_ref().map(Database::has_blobs).transpose()?.unwrap_or(false);
+        match (how, self.database) {
+            (Closing::Clean, Some(database)) => database.close()?,
+            (Closing::LeaveWal, Some(database)) => database.close_leaving_wal()?,
+            (Closing::Clean | Closing::LeaveWal, None) => {}
+        }
+        let is_empty = match self.facts.generation {
+            // These looked at the root only and deleted prompts that had no answer yet.
+            Generation::V2026_01 => !has_root,
+            Generation::V2026_09 => !has_root && !has_blobs,
+        };
+        if how == Closing::Clean && is_empty && self.directory.path().exists() {
+            fs::remove_dir_all(self.directory.path()).map_err(CloseSessionError::Delete)?;
+        }
+        Ok(())
+    }
+
+    fn create_directory(&self) -> Result<(), OpenSessionError> {
+        let path = self.directory.path();
+        fs::create_dir_all(path)
+            .map_err(|source| OpenSessionError::Directory { path: path.to_path_buf(), source })
+    }
+
+    fn found_or_new_meta_file(&self) -> SessionMetaFile {
+        SessionMetaFile::read(&self.directory.meta_json()).unwrap_or_else(|_| SessionMetaFile {
+            schema_version: Some(1),
+            created_at_ms: self.meta.created_at_ms(),
+            has_conversation: Some(self.meta.latest_root() != LatestRoot::Absent),
+            updated_at_ms: Some(signed(self.facts.started_ms)),
+            cwd: Some(self.workspace.display().to_string()),
+            ..SessionMetaFile::default()
+        })
+    }
+
+    fn write_meta_file(&self) -> io::Result<()> {
+        match &self.meta_file {
+            Some(meta_file) => fs::write(self.directory.meta_json(), meta_file.to_json()),
+            None => Ok(()),
+        }
+    }
+
+    fn at(&self, point: CrashPoint) {
+        (self.crash_hook)(point);
+    }
+}
+
+fn new_meta(session_id: Uuid, facts: &SessionFacts) -> ChatMeta {
+    let mut meta = ChatMeta::new(&session_id.to_string(), signed(facts.started_ms));
+    if facts.generation == Generation::V2026_09 {
+        // Never used: the blobs of every store seen so far are in the clear.
+        let random = [Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4()].map(|uuid| *uuid.as_bytes());
+        meta.set_encryption_key(BlobEncryptionKey::new(hex::encode(Sha256::digest(
+            random.as_flattened(),
+        ))));
+    }
+    meta
+}
+
+/// Cursor forgets the keys of later builds when it writes the row back.
+fn as_read_by_an_early_build(meta: &ChatMeta) -> ChatMeta {
+    const KNOWN: [&str; 6] =
+        ["agentId", "latestRootBlobId", "name", "mode", "createdAt", "lastUsedModel"];
+    let mut kept = ChatMeta::new("", 0);
+    for key in KNOWN {
+        if let Some(value) = meta.fields().get(key) {
+            kept.set(key, value.clone());
+        }
+    }
+    kept
+}
+
+/// The messages of field 4 that are JSON; Cursor writes no others.
+fn pending_messages(conversation: &Conversation) -> Vec<Value> {
+    let texts = conversation.root.pending_tool_calls.iter();
+    texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
+}
+
+fn now_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn signed(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod bench;
+
+#[cfg(test)]
+mod capture_tests;
+
+#[cfg(test)]
+mod crash_tests;
+
+#[cfg(test)]
+#[path = "session_store_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+//! What a tool leaves in the root beside its messages: files read and changed, and the list of todos.
+
+use cursor_stores::chat::schema::{ConversationStateStructure, TodoItem, TodoStatus};
+use prost::Message;
+use rusqlite::Result;
+use serde_json::Value;
+
+use super::database::Database;
+use super::records::ToolCallRecord;
+use crate::tools::Generation;
+
+/// Notes what a call that succeeded changed; blobs it needs are written at once.
+pub(super) fn note(
+    root: &mut ConversationStateStructure,
+    database: &Database,
+    generation: Generation,
+    call: &ToolCallRecord,
+    result: &Value,
+) -> Result<()> {
+    let Some(success) = result.get("success") else { return Ok(()) };
+    match (call.key.as_str(), generation) {
+        ("updateTodosToolCall", _) => note_todos(root, database, success),
+        // Early builds tracked no files.
+        (_, Generation::V2026_01) => Ok(()),
+        ("readToolCall", _) => {
+            note_read(root, call);
+            Ok(())
+        }
+        ("editToolCall", _) => note_edit(root, database, success),
+        _ => Ok(()),
+    }
+}
+
+fn note_read(root: &mut ConversationStateStructure, call: &ToolCallRecord) {
+    if let Some(path) = call.args.get("path").and_then(Value::as_str)
+        && !root.read_paths.iter().any(|known| known == path)
+    {
+        root.read_paths.push(path.to_owned());
+    }
+}
+
+/// Keeps the first content of a file and the newest one, as blobs of plain text.
+fn note_edit(
+    root: &mut ConversationStateStructure,
+    database: &Database,
+    success: &Value,
+) -> Result<()> {
+    let text = |key: &str| success.get(key).and_then(Value::as_str);
+    let (Some(path), Some(after)) = (text("path"), text("afterFullFileContent")) else {
+        return Ok(());
+    };
+    let state = root.file_states_v2.entry(path.to_owned()).or_default();
+    if state.content.is_none()
+        && let Some(before) = text("beforeFullFileContent")
+    {
+        state.initial_content = Some(database.put_blob(before.as_bytes())?.to_vec());
+    }
+    state.content = Some(database.put_blob(after.as_bytes())?.to_vec());
+    Ok(())
+}
+
+fn note_todos(
+    root: &mut ConversationStateStructure,
+    database: &Database,
+    success: &Value,
+) -> Result<()> {
+    let Some(todos) = success.get("todos").and_then(Value::as_array) else { return Ok(()) };
+    let ids: Result<Vec<_>> = todos
+        .iter()
+        .map(|todo| Ok(database.put_blob(&todo_item(todo).encode_to_vec())?.to_vec()))
+        .collect();
+    root.todos = ids?;
+    Ok(())
+}
+
+fn todo_item(todo: &Value) -> TodoItem {
+    let text = |key: &str| todo.get(key).and_then(Value::as_str).unwrap_or_default();
+    // Protobuf's JSON writes 64-bit numbers as text.
+    let time = |key: &str| {
+        todo.get(key).and_then(Value::as_i64).or_else(|| text(key).parse().ok()).unwrap_or_default()
+    };
+    let status = match text("status").to_ascii_uppercase().trim_start_matches("TODO_STATUS_") {
+        "PENDING" => TodoStatus::Pending,
+        "IN_PROGRESS" => TodoStatus::InProgress,
+        "COMPLETED" => TodoStatus::Completed,
+        "CANCELLED" => TodoStatus::Cancelled,
+        _ => TodoStatus::Unspecified,
+    };
+    let dependencies = todo.get("dependencies").and_then(Value::as_array).into_iter().flatten();
+    TodoItem {
+        id: text("id").to_owned(),
+        content: text("content").to_owned(),
+        status: status.into(),
+        created_at: time("createdAt"),
+        updated_at: time("updatedAt"),
+        dependencies: dependencies.filter_map(Value::as_str).map(str::to_owned).collect(),
+    }
+}
+
+#[cfg(test)]
+#[path = "side_state_tests.rs"]
+mod tests;

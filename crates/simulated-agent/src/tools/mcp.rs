@@ -1,0 +1,93 @@
+//! Calls of MCP tools, in the shape in which Cursor prints them.
+
+use serde_json::{Map, Value, json};
+
+use super::output::{SPILL_THRESHOLD, spill_text};
+use super::{Generation, PreparedCall, ToolEnvironment, ToolRun};
+use crate::permissions::Verdict;
+
+pub(super) fn prepare(
+    server: &str,
+    tool: &str,
+    args: &Map<String, Value>,
+    call_id: &str,
+) -> PreparedCall {
+    let shown = json!({
+        "name": format!("{server}-{tool}"),
+        "args": args,
+        "toolCallId": call_id,
+        "providerIdentifier": server,
+        "toolName": tool,
+    });
+    let model_args = json!({"server": server, "toolName": tool, "arguments": args});
+    PreparedCall::new("mcpToolCall", "CallMcpTool", shown, model_args)
+}
+
+pub(super) fn run(
+    server: &str,
+    tool: &str,
+    args: &Map<String, Value>,
+    environment: &ToolEnvironment,
+) -> ToolRun {
+    match environment.permissions.mcp(server, tool) {
+        Verdict::Allowed => {}
+        Verdict::NotAllowed => {
+            let reason = format!("MCP tool execution rejected by user: {server}-{tool}");
+            return ToolRun::rejected(json!({"reason": reason, "isReadonly": false}), reason);
+        }
+        Verdict::Denied => {
+            let error = format!("MCP tool {server}-{tool} is denied by the permission settings");
+            return ToolRun::failed(
+                "permissionDenied",
+                json!({"error": error, "isReadonly": false}),
+                error,
+            );
+        }
+    }
+    match environment.mcp.call(server, tool, args) {
+        Ok(answer) => success(&answer, environment),
+        Err(err) => {
+            let error = err.to_string();
+            ToolRun::failed("error", json!({"error": error}), error)
+        }
+    }
+}
+
+fn success(answer: &Value, environment: &ToolEnvironment) -> ToolRun {
+    let mut content: Vec<Value> = Vec::new();
+    let mut for_model: Vec<String> = Vec::new();
+    for block in answer["content"].as_array().into_iter().flatten() {
+        if block["type"] == "image" {
+            content.push(json!({"image": {"data": block["data"], "mimeType": block["mimeType"]}}));
+            for_model.push("[image]".to_owned());
+            continue;
+        }
+        // Resources and kinds yet to come are shown as they are.
+        let text = block["text"].as_str().map_or_else(|| block.to_string(), str::to_owned);
+        content.push(json!({"text": text_block(&text, environment)}));
+        for_model.push(text);
+    }
+    let is_error = answer["isError"].as_bool().unwrap_or(false);
+    let mut value = json!({"content": content, "isError": is_error});
+    if let Some(structured) = answer.get("structuredContent") {
+        value["structuredContent"] = structured.clone();
+    }
+    // An error that the tool reports itself is still an answer of the server.
+    ToolRun { is_error, ..ToolRun::success(value, for_model.join("\n")) }
+}
+
+fn text_block(text: &str, environment: &ToolEnvironment) -> Value {
+    if environment.generation == Generation::V2026_09
+        && text.len() > SPILL_THRESHOLD
+        && let Ok(location) = spill_text(text, environment)
+    {
+        let end =
+            (0..=SPILL_THRESHOLD).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        return json!({"text": &text[..end], "outputLocation": location});
+    }
+    json!({"text": text})
+}
+
+#[cfg(test)]
+#[path = "mcp_tests.rs"]
+mod tests;

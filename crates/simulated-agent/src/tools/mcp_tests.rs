@@ -1,0 +1,81 @@
+use std::fs;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::permissions::ApprovalPolicy;
+use crate::tools::environment_for_tests::TestEnvironment;
+use crate::tools::{ArgsKept, ToolRequest};
+
+fn request() -> ToolRequest {
+    let args = json!({"text": "hello"}).as_object().unwrap().clone();
+    ToolRequest::Mcp { server: "notes".to_owned(), tool: "add".to_owned(), args }
+}
+
+#[test]
+fn a_call_is_named_by_server_and_tool() {
+    let (prepared, tool_run) = TestEnvironment::new().call(&request());
+    assert_eq!(
+        prepared.args,
+        json!({
+            "name": "notes-add", "args": {"text": "hello"}, "toolCallId": "call_1\nfc_1",
+            "providerIdentifier": "notes", "toolName": "add",
+        })
+    );
+    let error = "MCP server does not exist: notes. Available servers: none";
+    assert_eq!(tool_run.result, json!({"error": {"error": error}}));
+}
+
+#[test]
+fn a_call_that_nobody_allowed_is_rejected() {
+    let mut environment = TestEnvironment::new();
+    environment.permit(ApprovalPolicy::AllowList, &[], &[]);
+    let (_, rejected) = environment.call(&request());
+    let reason = "MCP tool execution rejected by user: notes-add";
+    assert_eq!(rejected.result, json!({"rejected": {"reason": reason, "isReadonly": false}}));
+    assert_eq!(rejected.args_kept, ArgsKept::Dropped);
+    environment.permit(ApprovalPolicy::Force, &[], &["Mcp(notes:*)"]);
+    assert!(environment.call(&request()).1.result["permissionDenied"].is_object());
+    environment.permit(ApprovalPolicy::AllowList, &["Mcp(notes:add)"], &[]);
+    assert!(environment.call(&request()).1.result["error"].is_object());
+}
+
+#[test]
+fn answers_are_wrapped_as_cursor_wraps_them() {
+    let environment = TestEnvironment::new();
+    let answer = json!({
+        "content": [
+            {"type": "text", "text": "one"},
+            {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "x"}},
+        ],
+        "isError": true,
+        "structuredContent": {"n": 1},
+    });
+    let tool_run = success(&answer, &environment);
+    assert_eq!(
+        tool_run.result["success"],
+        json!({
+            "content": [
+                {"text": {"text": "one"}},
+                {"image": {"data": "AAAA", "mimeType": "image/png"}},
+                {"text": {"text": "{\"type\":\"resource\",\"resource\":{\"uri\":\"x\"}}"}},
+            ],
+            "isError": true,
+            "structuredContent": {"n": 1},
+        })
+    );
+    assert!(tool_run.is_error);
+}
+
+#[test]
+fn a_long_answer_is_whole_in_a_file() {
+    let environment = TestEnvironment::new();
+    let text = "é".repeat(SPILL_THRESHOLD);
+    let block = text_block(&text, &environment);
+    assert_eq!(block["text"].as_str().unwrap().len(), SPILL_THRESHOLD);
+    assert_eq!(
+        fs::read_to_string(block["outputLocation"]["filePath"].as_str().unwrap()).unwrap(),
+        text
+    );
+}

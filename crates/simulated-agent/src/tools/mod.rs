@@ -1,0 +1,297 @@
+//! The tools of the simulated agent: what is printed before a call, the call itself, and what is printed after it.
+//!
+//! Files, shells and MCP servers are real; the network is never touched. Every tool is bounded in time and memory,
+//! and what it starts is in [`ProcessGroups`], so that it can be ended with the agent.
+
+mod diff;
+mod files;
+mod launch;
+mod mcp;
+mod output;
+mod patterns;
+mod process_groups;
+mod regular_file;
+mod search;
+mod shell;
+mod shell_syntax;
+mod subagent;
+mod todos;
+mod web;
+mod wildcard;
+
+pub use process_groups::ProcessGroups;
+pub use todos::{TodoItem, TodoList, TodoStatus, TodoUpdate};
+
+pub(crate) use launch::{Launch, Stdio};
+pub(crate) use process_groups::{Exit, Role};
+pub(crate) use regular_file::read_regular_file;
+pub(crate) use shell_syntax::{ParsedCommand, SimpleCommand};
+pub(crate) use wildcard::matches as wildcard_matches;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cursor_home::ProjectDir;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::mcp_client::McpClients;
+use crate::permissions::{Permissions, without_dots};
+
+/// Whose habits to follow: the key sets differ between the builds that were captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// 2026.01.28: the older captures.
+    V2026_01,
+    /// 2026.09.15: the newer captures.
+    V2026_09,
+}
+
+/// What the tools of one run share. Calls may use it from several threads at once.
+#[derive(Debug)]
+pub struct ToolEnvironment {
+    /// The physical path of the workspace.
+    pub workspace: PathBuf,
+    /// Large outputs and the output of background shells go below it.
+    pub project_directory: ProjectDir,
+    pub session_id: Uuid,
+    pub request_id: String,
+    pub generation: Generation,
+    /// The agent's own environment; shells inherit it, MCP servers do not.
+    pub env: Vec<(OsString, OsString)>,
+    pub permissions: Permissions,
+    pub mcp: McpClients,
+    pub todos: TodoList,
+    /// Holds the shells; give the same one to [`McpClients::connect`], so that one `kill_all` reaches everything.
+    pub processes: ProcessGroups,
+}
+
+impl ToolEnvironment {
+    fn absolute(&self, path: &Path) -> PathBuf {
+        // Joining an absolute path replaces the workspace.
+        without_dots(&self.workspace.join(path))
+    }
+
+    /// The absolute path as text. Real agents know no other paths: node cannot name what is not UTF-8.
+    fn shown(&self, path: &Path) -> String {
+        self.absolute(path).to_string_lossy().into_owned()
+    }
+}
+
+/// A tool call, as a script asks for it. Relative paths are below the workspace.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolRequest {
+    Shell {
+        command: String,
+        timeout: Duration,
+        background: Background,
+        description: String,
+    },
+    Read {
+        path: PathBuf,
+    },
+    /// Replaces the only occurrence of `old`.
+    Edit {
+        path: PathBuf,
+        old: String,
+        new: String,
+    },
+    Write {
+        path: PathBuf,
+        content: String,
+    },
+    /// Looks for a pattern in files. Of regular expressions only `|`, `.*`, `^`, `$` and `\` are understood.
+    Grep {
+        pattern: String,
+        path: PathBuf,
+    },
+    Glob {
+        pattern: String,
+    },
+    Ls {
+        path: PathBuf,
+    },
+    Delete {
+        path: PathBuf,
+    },
+    UpdateTodos {
+        items: Vec<TodoItem>,
+        update: TodoUpdate,
+    },
+    ReadTodos,
+    Mcp {
+        server: String,
+        tool: String,
+        args: Map<String, Value>,
+    },
+    WebFetch {
+        url: String,
+    },
+    AskQuestion {
+        question: String,
+    },
+    Task {
+        description: String,
+        prompt: String,
+    },
+}
+
+/// Whether a shell call waits for its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Background {
+    No,
+    Yes,
+}
+
+/// What is known before the tool runs: printed in `started`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreparedCall {
+    /// The key in the stream, such as `shellToolCall`.
+    pub key: &'static str,
+    /// The name in the store's messages, such as `Shell`.
+    pub tool_name: &'static str,
+    /// The arguments in the stream, with the exact keys of the generation.
+    pub args: Value,
+    /// The arguments as the model wrote them, for the store's messages.
+    pub model_args: Value,
+    /// Printed beside the arguments.
+    pub description: Option<String>,
+    /// Asked and answered between `started` and `completed`.
+    pub query: Option<InteractionQuery>,
+}
+
+impl PreparedCall {
+    fn new(key: &'static str, tool_name: &'static str, args: Value, model_args: Value) -> Self {
+        Self { key, tool_name, args, model_args, description: None, query: None }
+    }
+}
+
+/// A question of the agent that the command line answers itself, in the same millisecond.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InteractionQuery {
+    /// Such as `webFetchRequestQuery`.
+    pub query_type: &'static str,
+    pub request: Value,
+    /// Such as `webFetchRequestResponse`.
+    pub response_key: &'static str,
+    pub response: Value,
+}
+
+/// Whether `completed` repeats the arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArgsKept {
+    Kept,
+    /// A rejected call comes back without them.
+    Dropped,
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolRun {
+    pub args_kept: ArgsKept,
+    /// The whole `result` object, plain siblings of the outcome included.
+    pub result: Value,
+    /// What the model reads.
+    pub for_model: String,
+    pub is_error: bool,
+}
+
+impl ToolRun {
+    fn success(value: Value, for_model: impl Into<String>) -> Self {
+        let result = json!({"success": value});
+        Self { args_kept: ArgsKept::Kept, result, for_model: for_model.into(), is_error: false }
+    }
+
+    /// A call that ran and failed; `outcome` is its key in the result.
+    fn failed(outcome: &str, value: Value, for_model: impl Into<String>) -> Self {
+        let result = json!({outcome: value});
+        Self { args_kept: ArgsKept::Kept, result, for_model: for_model.into(), is_error: true }
+    }
+
+    /// A call that nobody allowed, so that it never ran.
+    fn rejected(value: Value, for_model: impl Into<String>) -> Self {
+        let result = json!({"rejected": value});
+        Self { args_kept: ArgsKept::Dropped, result, for_model: for_model.into(), is_error: true }
+    }
+}
+
+/// Returns what is printed before the call runs.
+pub fn prepare(
+    request: &ToolRequest,
+    call_id: &str,
+    environment: &ToolEnvironment,
+) -> PreparedCall {
+    match request {
+        ToolRequest::Shell { command, timeout, background, description } => {
+            let call = shell::ShellCall {
+                command,
+                timeout: *timeout,
+                background: *background,
+                description,
+            };
+            shell::prepare(&call, call_id, environment)
+        }
+        ToolRequest::Read { path } => files::prepare_read(path, environment),
+        ToolRequest::Edit { path, old, new } => files::prepare_edit(path, old, new, environment),
+        ToolRequest::Write { path, content } => files::prepare_write(path, content, environment),
+        ToolRequest::Delete { path } => files::prepare_delete(path, call_id, environment),
+        ToolRequest::Grep { pattern, path } => {
+            search::prepare_grep(pattern, path, call_id, environment)
+        }
+        ToolRequest::Glob { pattern } => search::prepare_glob(pattern, environment),
+        ToolRequest::Ls { path } => search::prepare_ls(path, call_id, environment),
+        ToolRequest::UpdateTodos { items, update } => todos::prepare_update(items, *update),
+        ToolRequest::ReadTodos => todos::prepare_read(),
+        ToolRequest::Mcp { server, tool, args } => mcp::prepare(server, tool, args, call_id),
+        ToolRequest::WebFetch { url } => web::prepare_fetch(url, call_id, environment),
+        ToolRequest::AskQuestion { question } => web::prepare_question(question, call_id),
+        ToolRequest::Task { description, prompt } => subagent::prepare(description, prompt),
+    }
+}
+
+/// Runs the call. `prepared` is what [`prepare`] returned for the same request.
+pub fn run(
+    request: &ToolRequest,
+    prepared: &PreparedCall,
+    environment: &ToolEnvironment,
+) -> ToolRun {
+    match request {
+        ToolRequest::Shell { command, timeout, background, description } => {
+            let call = shell::ShellCall {
+                command,
+                timeout: *timeout,
+                background: *background,
+                description,
+            };
+            shell::run(&call, environment)
+        }
+        ToolRequest::Read { path } => files::read(path, environment),
+        ToolRequest::Edit { path, old, new } => files::edit(path, old, new, environment),
+        ToolRequest::Write { path, content } => files::write(path, content, environment),
+        ToolRequest::Delete { path } => files::delete(path, environment),
+        ToolRequest::Grep { pattern, path } => search::grep(pattern, path, environment),
+        ToolRequest::Glob { pattern } => search::glob(pattern, environment),
+        ToolRequest::Ls { path } => search::ls(path, environment),
+        ToolRequest::UpdateTodos { items, update } => todos::update(items, *update, environment),
+        ToolRequest::ReadTodos => todos::read(environment),
+        ToolRequest::Mcp { server, tool, args } => mcp::run(server, tool, args, environment),
+        ToolRequest::WebFetch { url } => web::fetch(url, environment),
+        ToolRequest::AskQuestion { .. } => web::question(),
+        ToolRequest::Task { prompt, .. } => subagent::run(prompt, prepared),
+    }
+}
+
+/// 64-bit numbers are strings in protobuf's JSON.
+fn now_ms() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis().to_string()
+}
+
+#[cfg(test)]
+#[path = "environment_for_tests.rs"]
+mod environment_for_tests;
+
+#[cfg(test)]
+#[path = "capture_tests.rs"]
+mod capture_tests;

@@ -1,0 +1,148 @@
+//! The todo list of a session: kept in memory, as long as the process lives.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::{PreparedCall, ToolEnvironment, ToolRun, now_ms};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TodoItem {
+    pub id: String,
+    pub content: String,
+    pub status: TodoStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TodoStatus {
+    Pending,
+    InProgress,
+    Completed,
+    Cancelled,
+}
+
+impl TodoStatus {
+    /// The name in the stream.
+    fn stream_name(self) -> &'static str {
+        match self {
+            Self::Pending => "TODO_STATUS_PENDING",
+            Self::InProgress => "TODO_STATUS_IN_PROGRESS",
+            Self::Completed => "TODO_STATUS_COMPLETED",
+            Self::Cancelled => "TODO_STATUS_CANCELLED",
+        }
+    }
+
+    /// The name that the model uses.
+    fn model_name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What happens to items that an update does not name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TodoUpdate {
+    Replace,
+    Merge,
+}
+
+/// The list as it is now. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct TodoList {
+    items: Arc<Mutex<Vec<TodoItem>>>,
+}
+
+impl TodoList {
+    /// Begins with the items of an earlier run.
+    pub fn new(items: Vec<TodoItem>) -> Self {
+        Self { items: Arc::new(Mutex::new(items)) }
+    }
+
+    pub fn items(&self) -> Vec<TodoItem> {
+        self.lock().clone()
+    }
+
+    fn update(&self, items: &[TodoItem], update: TodoUpdate) -> Vec<TodoItem> {
+        let mut list = self.lock();
+        if update == TodoUpdate::Replace {
+            list.clear();
+        }
+        for item in items {
+            match list.iter_mut().find(|listed| listed.id == item.id) {
+                Some(listed) => listed.clone_from(item),
+                None => list.push(item.clone()),
+            }
+        }
+        list.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<TodoItem>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn prepare_update(items: &[TodoItem], update: TodoUpdate) -> PreparedCall {
+    let merge = update == TodoUpdate::Merge;
+    let for_model = items.iter().map(
+        |item| json!({"id": item.id, "content": item.content, "status": item.status.model_name()}),
+    );
+    let model_args = json!({"todos": for_model.collect::<Vec<_>>(), "merge": merge});
+    PreparedCall::new(
+        "updateTodosToolCall",
+        "TodoWrite",
+        json!({"todos": shown(items), "merge": merge}),
+        model_args,
+    )
+}
+
+pub(super) fn prepare_read() -> PreparedCall {
+    PreparedCall::new(
+        "readTodosToolCall",
+        "TodoRead",
+        json!({"statusFilter": [], "idFilter": []}),
+        json!({}),
+    )
+}
+
+pub(super) fn update(
+    items: &[TodoItem],
+    update: TodoUpdate,
+    environment: &ToolEnvironment,
+) -> ToolRun {
+    success(&environment.todos.update(items, update), "Updated the todo list.\n")
+}
+
+pub(super) fn read(environment: &ToolEnvironment) -> ToolRun {
+    success(&environment.todos.items(), "")
+}
+
+fn success(items: &[TodoItem], title: &str) -> ToolRun {
+    let lines = items
+        .iter()
+        .map(|item| format!("- [{}] {} ({})\n", item.status.model_name(), item.content, item.id));
+    let for_model = title.to_owned() + &lines.collect::<String>();
+    ToolRun::success(json!({"todos": shown(items), "totalCount": items.len()}), for_model)
+}
+
+fn shown(items: &[TodoItem]) -> Vec<Value> {
+    let now = now_ms();
+    let shown = items.iter().map(|item| {
+        json!({
+            "id": item.id,
+            "content": item.content,
+            "status": item.status.stream_name(),
+            "createdAt": now,
+            "updatedAt": now,
+            "dependencies": [],
+        })
+    });
+    shown.collect()
+}
+
+#[cfg(test)]
+#[path = "todos_tests.rs"]
+mod tests;

@@ -1,0 +1,214 @@
+//! Stores written by the simulated agent, checked by readers that do not share its code.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use cursor_stores::chat::{
+    BlobId, ChatStore, Coverage, LatestRoot, LatestState, RootState, StoreCheck, check_store,
+};
+use pretty_assertions::assert_eq;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::simulated::{Home, Play};
+
+const SESSION: &str = "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11";
+const FLAGS: &[&str] = &["--force", "--resume", SESSION];
+
+fn store_of(home: &Home) -> PathBuf {
+    let workspace = cursor_home::WorkspacePath::new(&home.workspace()).unwrap();
+    home.dot_cursor().join("chats").join(workspace.bucket()).join(SESSION).join("store.db")
+}
+
+fn check(home: &Home) -> StoreCheck {
+    check_store(&ChatStore::open_read_only(&store_of(home)).unwrap()).unwrap()
+}
+
+#[track_caller]
+fn latest(home: &Home) -> LatestState {
+    match check(home).root {
+        RootState::Present(state) => state,
+        other => panic!("no root: {other:?}"),
+    }
+}
+
+/// Five turns that use every tool that can run without a server.
+fn play_five_turns(home: &Home) {
+    for script in [
+        "say Writing.\nwrite notes.txt <<END\none\ntwo\nEND\nsay Wrote notes.txt.\n",
+        "think Where was it?\nsay Reading.\nread notes.txt\nshell wc -l notes.txt\nsay Two lines.\n",
+        "parallel\nshell sleep 0.05\ngrep two\nglob *.txt\nls .\nend\nsay Looked around.\n",
+        "edit notes.txt <<END\ntwo\n===\nthree\nEND\ntodos <<END\n[x] edit\n[ ] delete\nEND\nshell exit 3\nsay Edited.\n",
+        "delete notes.txt\nrecall\n",
+    ] {
+        home.play_well(&Play::script(script).flags(FLAGS));
+    }
+}
+
+#[test]
+fn a_conversation_of_five_turns_leaves_a_store_in_which_everything_holds_together() {
+    let home = Home::new();
+    play_five_turns(&home);
+    let found = check(&home);
+    assert_eq!((found.n_findings, found.coverage), (0, Coverage::Complete), "{:?}", found.findings);
+    let state = latest(&home);
+    assert_eq!(state.n_turns, 5);
+    assert!(state.pending.tool_calls.is_empty());
+    assert!(state.n_prompt_messages > 15);
+
+    // With SQLite alone, and our hash: every id is the SHA-256 of its data, and the table is as the real one's.
+    let database =
+        Connection::open_with_flags(store_of(&home), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let mut rows = database.prepare("SELECT id, data FROM blobs").unwrap();
+    let blobs: Vec<(String, Vec<u8>)> = rows
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert!(blobs.len() > 50);
+    for (id, data) in &blobs {
+        assert_eq!(*id, BlobId::of(data).to_string());
+    }
+    let tables: Vec<String> = database
+        .prepare("SELECT sql FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(
+        tables,
+        [
+            "CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB)",
+            "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)"
+        ]
+    );
+    let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 1);
+}
+
+#[test]
+fn a_decoder_that_is_not_ours_finds_the_field_numbers_of_the_schema() {
+    let home = Home::new();
+    play_five_turns(&home);
+    let store = ChatStore::open_read_only(&store_of(&home)).unwrap();
+    let LatestRoot::Blob(root_id) = store.meta().unwrap().unwrap().latest_root() else {
+        panic!("no root");
+    };
+    let root = raw_fields(&store.blob(root_id).unwrap().unwrap());
+    // Prompt messages, token details, turns, workspace, mode, and when the conversation began.
+    assert!(BTreeSet::from([1, 5, 8, 9, 10, 26]).is_subset(&root.numbers), "{:?}", root.numbers);
+    assert!(!root.numbers.contains(&4), "nothing is pending after a finished turn");
+
+    let turn_id = root.last_id(8);
+    let turn = store.blob(turn_id).unwrap().unwrap();
+    assert_eq!(raw_fields(&turn).numbers, BTreeSet::from([1]), "an agent's turn, wrapped");
+    assert!(raw_text(&turn).contains("    1: ") || raw_text(&turn).contains("  1: "));
+}
+
+struct RawFields {
+    numbers: BTreeSet<u32>,
+    text: String,
+    blob: Vec<u8>,
+}
+
+impl RawFields {
+    /// The id that the last occurrence of a repeated bytes field holds: a tag and a length before 32 bytes.
+    fn last_id(&self, field: u32) -> BlobId {
+        let tag = [u8::try_from(field << 3 | 2).unwrap(), 32];
+        let at = self.blob.windows(2).rposition(|window| window == tag);
+        let at = at.unwrap_or_else(|| panic!("no field {field} in\n{}", self.text)) + 2;
+        BlobId::try_from(&self.blob[at..at + 32]).unwrap()
+    }
+}
+
+fn raw_fields(blob: &[u8]) -> RawFields {
+    let text = raw_text(blob);
+    let top_level =
+        text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    let numbers =
+        top_level.map(|line| line.split([':', ' ']).next().unwrap().parse().unwrap()).collect();
+    RawFields { numbers, text, blob: blob.to_vec() }
+}
+
+fn raw_text(blob: &[u8]) -> String {
+    let mut protoc = Command::new("protoc")
+        .arg("--decode_raw")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("protoc is one of the packages that `cargo xtask test` installs");
+    protoc.stdin.take().unwrap().write_all(blob).unwrap();
+    let output = protoc.wait_with_output().unwrap();
+    assert!(output.status.success(), "protoc refused the blob");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_resumed_session_extends_what_was_there() {
+    let home = Home::new();
+    home.play_well(&Play::script("say My word is larkspur.\n").flags(FLAGS));
+    let before = latest(&home);
+    let played = home.play_well(&Play::script("recall\n").flags(FLAGS));
+    assert!(played.stdout.contains("My word is larkspur"), "{}", played.stdout);
+    let after = latest(&home);
+    assert!(after.n_prompt_messages > before.n_prompt_messages);
+    assert_eq!((before.n_turns, after.n_turns), (1, 2));
+}
+
+/// Kills the agent at a point of its second turn, by a real SIGKILL of itself.
+fn kill_at(home: &Home, point: &str) {
+    home.play_well(&Play::script("say The first turn.\n").flags(FLAGS));
+    let script = "say Let me see.\nshell true\nsay The second turn.\ncompact\n";
+    let play = Play::script(script).flags(FLAGS).misbehaving(&format!("kill-at={point}"));
+    let played = home.play(&play);
+    assert_eq!(played.status.signal(), Some(9), "{point}: {}", played.stderr);
+    assert!(!played.stdout.contains("\"type\":\"result\"") || point == "mid-compaction", "{point}");
+}
+
+#[test]
+fn after_sigkill_at_each_point_of_a_later_turn_the_store_is_whole_and_says_what_was_under_way() {
+    // Point → (turns, tool calls pending).
+    for (point, n_turns, pending) in [
+        ("after-user-message", 1, &[] as &[&str]),
+        ("after-blobs-before-root", 1, &[]),
+        ("between-root-and-meta", 1, &[]),
+        ("mid-tool", 2, &["Shell"]),
+        ("after-tool-before-result", 2, &["Shell"]),
+        ("after-result-before-commit", 2, &["Shell"]),
+        ("final-pending", 2, &[]),
+        ("between-meta-and-meta-json", 2, &[]),
+    ] {
+        let home = Home::new();
+        kill_at(&home, point);
+        let found = check(&home);
+        assert_eq!(found.n_findings, 0, "{point}: {:?}", found.findings);
+        let state = latest(&home);
+        let calls: Vec<&str> =
+            state.pending.tool_calls.iter().map(|call| call.tool_name.as_str()).collect();
+        assert_eq!((state.n_turns, calls.as_slice()), (n_turns, pending), "{point}");
+
+        let played = home.play_well(&Play::script("recall\n").flags(FLAGS));
+        assert!(played.stdout.contains("The first turn"), "{point}: {}", played.stdout);
+        assert_eq!(check(&home).n_findings, 0, "{point}, resumed");
+        assert!(latest(&home).pending.tool_calls.is_empty(), "{point}, resumed");
+    }
+}
+
+#[test]
+fn after_sigkill_in_the_first_turn_there_is_no_root_and_a_resume_silently_begins_anew() {
+    for point in ["store-created", "before-first-root"] {
+        let home = Home::new();
+        let play =
+            Play::script("say Hello.\n").flags(FLAGS).misbehaving(&format!("kill-at={point}"));
+        assert_eq!(home.play(&play).status.signal(), Some(9), "{point}");
+        assert_eq!(check(&home).root, RootState::Absent, "{point}");
+        let main_file = std::fs::metadata(store_of(&home)).unwrap().len();
+        assert_eq!(main_file, 4096, "{point}: everything is in the write-ahead log");
+
+        let played = home.play_well(&Play::script("recall\n").flags(FLAGS));
+        assert!(played.stdout.contains("I remember nothing"), "{point}: {}", played.stdout);
+    }
+}

@@ -1,0 +1,64 @@
+//! What must hold for the tree as a whole: which crate may know which.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+use pretty_assertions::assert_eq;
+
+use crate::programs::checkout;
+
+/// Who may depend on whom, in code that ships. Everything points from the binary to the small crates at the bottom, and
+/// none of the four readers and planners below knows another crate of ours.
+const EDGES: &[(&str, &[&str])] = &[
+    ("agent-stream", &[]),
+    ("cursor-home", &[]),
+    ("cursor-stores", &["cursor-home"]),
+    // Stands in for cursor-agent, so it writes what the others read.
+    ("simulated-agent", &["cursor-home", "cursor-stores"]),
+    ("caretaker", &["agent-stream", "cursor-stores"]),
+    ("xtask", &["agent-stream"]),
+    // Tests only: nothing of it ships.
+    ("suite", &[]),
+];
+
+#[test]
+fn crates_depend_on_each_other_only_as_the_design_draws_it() {
+    let metadata = MetadataCommand::new()
+        .manifest_path(checkout().join("Cargo.toml"))
+        .no_deps()
+        .other_options(vec!["--offline".to_owned()])
+        .exec()
+        .unwrap();
+    let ours: BTreeSet<String> =
+        metadata.packages.iter().map(|package| package.name.to_string()).collect();
+    let allowed: BTreeMap<&str, &[&str]> = EDGES.iter().copied().collect();
+    let drawn: BTreeSet<String> = allowed.keys().map(ToString::to_string).collect();
+    assert_eq!(
+        ours, drawn,
+        "a crate is missing from the list of edges, or the list names one that is not there"
+    );
+
+    for package in &metadata.packages {
+        let allowed = allowed[package.name.as_str()];
+        for dependency in &package.dependencies {
+            let ships = dependency.kind != DependencyKind::Development;
+            if ships && ours.contains(&dependency.name) {
+                assert!(
+                    allowed.contains(&dependency.name.as_str()),
+                    "{} must not know {}",
+                    package.name,
+                    dependency.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_readme_names_every_crate() {
+    let readme = std::fs::read_to_string(checkout().join("README.md")).unwrap();
+    for entry in std::fs::read_dir(checkout().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(readme.contains(&format!("{name}/")), "README.md does not say what {name} is for");
+    }
+}
