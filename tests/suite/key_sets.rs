@@ -20,7 +20,7 @@ type KeySets = BTreeMap<String, BTreeSet<String>>;
 struct Manifest {
     /// Generation → what captured transcripts show.
     captured: BTreeMap<String, KeySets>,
-    /// What is only reported or documented, for kinds that no capture shows.
+    /// What is published, reported or documented, for kinds that no capture at hand shows.
     described: KeySets,
 }
 
@@ -139,7 +139,7 @@ fn the_old_generation_prints_the_captured_keys() {
 }
 
 #[test]
-fn kinds_that_no_capture_shows_have_the_described_keys() {
+fn kinds_that_no_capture_at_hand_shows_have_the_described_keys() {
     let home = Home::new();
     let mut printed = KeySets::new();
     for play in [
@@ -152,6 +152,9 @@ fn kinds_that_no_capture_shows_have_the_described_keys() {
             "--background-shell-timeout",
             "0",
         ]),
+        // Nobody allowed the command, and nobody is there to answer.
+        Play::script("shell touch notes.txt\nask Which one?\nsay done\n"),
+        Play::script("plan Write the notes.\nsay done\n").flags(&["--plan"]),
     ] {
         printed.extend(key_sets_of(&home.play(&play).stdout));
     }

@@ -12,6 +12,8 @@ mod captures;
 mod key_sets;
 mod parse_command;
 mod programs;
+mod runs;
 mod session_stores;
 mod shape;
 mod simulated;
+mod stage;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer as _};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
@@ -12,7 +12,7 @@ use crate::event::{
     AgentEvent, AssistantForm, EventKind, NoiseReason, Repair, ResultEvent, RetryPhase, Usage,
 };
 use crate::interaction::Interaction;
-use crate::lenient::{Lenient, Shape, lenient, next_key, next_value, shape_of_object};
+use crate::lenient::{Lenient, Shape, next_key, next_value};
 use crate::line_splitter::RawLine;
 use crate::oversized::OversizedLine;
 use crate::surrogates;
@@ -38,19 +38,15 @@ impl LineParser {
             return bare(EventKind::Blank);
         }
         let Ok(text) = std::str::from_utf8(bytes) else {
-            return self.parse_invalid_utf8(bytes);
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            let text = surrogates::mend(&text).unwrap_or(text);
+            return self.parse_mended(text, Repair::InvalidUtf8);
         };
-        match read_event(text) {
-            Ok(event) => event,
-            Err(error) => match surrogates::mend(text) {
-                Some(mended) => self.parse_mended(mended, Repair::LoneSurrogate),
-                None => unreadable(text, noise_reason(line, &error)),
-            },
+        match surrogates::mend(text) {
+            Some(mended) => self.parse_mended(mended, Repair::LoneSurrogate),
+            None => read_event(text)
+                .unwrap_or_else(|error| unreadable(text, noise_reason(line, &error))),
         }
-    }
-
-    fn parse_invalid_utf8(&mut self, bytes: &[u8]) -> AgentEvent<'_> {
-        self.parse_mended(String::from_utf8_lossy(bytes).into_owned(), Repair::InvalidUtf8)
     }
 
     fn parse_mended(&mut self, mended: String, repair: Repair) -> AgentEvent<'_> {
@@ -71,30 +67,17 @@ fn noise_reason(line: RawLine<'_>, error: &serde_json::Error) -> NoiseReason {
     }
 }
 
-/// What to make of text that is no event: JSON of an unforeseen shape, or no JSON at all.
+/// What to make of text that is no event: JSON that is no object, or no JSON at all.
 fn unreadable<'a>(text: &'a str, reason: NoiseReason) -> AgentEvent<'a> {
-    let Ok(raw) = serde_json::from_str::<&RawValue>(text) else {
-        return bare(EventKind::Noise { reason, text: Cow::Borrowed(text) });
-    };
-    let Lenient(Head { kind, subtype }) =
-        serde_json::from_str(raw.get()).unwrap_or(Lenient(Head::default()));
-    bare(EventKind::Unknown { kind, subtype, raw })
+    match serde_json::from_str::<&RawValue>(text) {
+        Ok(raw) => bare(EventKind::Unknown { kind: None, subtype: None, raw }),
+        Err(_) => bare(EventKind::Noise { reason, text: Cow::Borrowed(text) }),
+    }
 }
 
 fn bare(kind: EventKind<'_>) -> AgentEvent<'_> {
     AgentEvent { kind, session_id: None, timestamp_ms: None, repaired: None }
 }
-
-/// The least that identifies a line whose other fields could not be read.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Head<'a> {
-    #[serde(rename = "type", deserialize_with = "lenient")]
-    kind: Option<Cow<'a, str>>,
-    #[serde(deserialize_with = "lenient")]
-    subtype: Option<Cow<'a, str>>,
-}
-shape_of_object!('de, Head<'de>);
 
 /// Every top-level field of every kind, in one struct on purpose: a tagged enum would buffer the line and could not
 /// hold a `RawValue`.
@@ -138,7 +121,31 @@ struct Envelope<'a> {
 
 /// Fills an envelope where it lies. Deriving `Deserialize` would build it by value and move it several times, which
 /// costs more than reading a short line does.
-struct Fill<'e, 'a>(&'e mut Envelope<'a>);
+struct Fill<'e, 'a> {
+    envelope: &'e mut Envelope<'a>,
+    care: Care,
+}
+
+/// How values are read: in passing, or each by itself, so that one which no type can hold (a number of a thousand
+/// digits, a thousand arrays in one another) costs that value and not the line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Care {
+    InPassing,
+    EachByItself,
+}
+
+impl Care {
+    fn value<'de, A: MapAccess<'de>, T: Shape<'de>>(self, map: &mut A) -> Result<T, A::Error> {
+        match self {
+            Self::InPassing => next_value(map),
+            Self::EachByItself => {
+                let raw = map.next_value::<&'de RawValue>()?;
+                let value = serde_json::from_str::<Lenient<T>>(raw.get());
+                Ok(value.map(|Lenient(value)| value).unwrap_or_default())
+            }
+        }
+    }
+}
 
 impl<'de> Visitor<'de> for Fill<'_, 'de> {
     type Value = ();
@@ -148,38 +155,38 @@ impl<'de> Visitor<'de> for Fill<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let envelope = self.0;
+        let Self { envelope, care } = self;
         while let Some(key) = next_key(&mut map)? {
             // Tried from the top: the keys of the most frequent lines come first.
             match key.as_ref() {
-                "type" => envelope.kind = next_value(&mut map)?,
-                "subtype" => envelope.subtype = next_value(&mut map)?,
-                "session_id" => envelope.session_id = next_value(&mut map)?,
-                "timestamp_ms" => envelope.timestamp_ms = next_value(&mut map)?,
-                "text" => envelope.text = next_value(&mut map)?,
-                "message" => envelope.message = next_value(&mut map)?,
-                "model_call_id" => envelope.model_call_id = next_value(&mut map)?,
-                "apiKeySource" => envelope.api_key_source = next_value(&mut map)?,
-                "cwd" => envelope.cwd = next_value(&mut map)?,
-                "model" => envelope.model = next_value(&mut map)?,
-                "permissionMode" => envelope.permission_mode = next_value(&mut map)?,
-                "error" => envelope.error = next_value(&mut map)?,
-                "call_id" => envelope.call_id = next_value(&mut map)?,
-                "tool_call" => envelope.tool_call = next_value(&mut map)?,
-                "query_type" => envelope.query_type = next_value(&mut map)?,
+                "type" => envelope.kind = care.value(&mut map)?,
+                "subtype" => envelope.subtype = care.value(&mut map)?,
+                "session_id" => envelope.session_id = care.value(&mut map)?,
+                "timestamp_ms" => envelope.timestamp_ms = care.value(&mut map)?,
+                "text" => envelope.text = care.value(&mut map)?,
+                "message" => envelope.message = care.value(&mut map)?,
+                "model_call_id" => envelope.model_call_id = care.value(&mut map)?,
+                "apiKeySource" => envelope.api_key_source = care.value(&mut map)?,
+                "cwd" => envelope.cwd = care.value(&mut map)?,
+                "model" => envelope.model = care.value(&mut map)?,
+                "permissionMode" => envelope.permission_mode = care.value(&mut map)?,
+                "error" => envelope.error = care.value(&mut map)?,
+                "call_id" => envelope.call_id = care.value(&mut map)?,
+                "tool_call" => envelope.tool_call = care.value(&mut map)?,
+                "query_type" => envelope.query_type = care.value(&mut map)?,
                 "query" => envelope.query = Some(map.next_value()?),
                 "response" => envelope.response = Some(map.next_value()?),
-                "attempt" => envelope.attempt = next_value(&mut map)?,
-                "endpoint_url" => envelope.endpoint_url = next_value(&mut map)?,
-                "is_resume" => envelope.is_resume = next_value(&mut map)?,
-                "aborted_count" => envelope.aborted_count = next_value(&mut map)?,
-                "timeout_ms" => envelope.timeout_ms = next_value(&mut map)?,
-                "is_error" => envelope.is_error = next_value(&mut map)?,
-                "result" => envelope.result = next_value(&mut map)?,
-                "duration_ms" => envelope.duration_ms = next_value(&mut map)?,
-                "duration_api_ms" => envelope.duration_api_ms = next_value(&mut map)?,
-                "request_id" => envelope.request_id = next_value(&mut map)?,
-                "usage" => envelope.usage = next_value(&mut map)?,
+                "attempt" => envelope.attempt = care.value(&mut map)?,
+                "endpoint_url" => envelope.endpoint_url = care.value(&mut map)?,
+                "is_resume" => envelope.is_resume = care.value(&mut map)?,
+                "aborted_count" => envelope.aborted_count = care.value(&mut map)?,
+                "timeout_ms" => envelope.timeout_ms = care.value(&mut map)?,
+                "is_error" => envelope.is_error = care.value(&mut map)?,
+                "result" => envelope.result = care.value(&mut map)?,
+                "duration_ms" => envelope.duration_ms = care.value(&mut map)?,
+                "duration_api_ms" => envelope.duration_api_ms = care.value(&mut map)?,
+                "request_id" => envelope.request_id = care.value(&mut map)?,
+                "usage" => envelope.usage = care.value(&mut map)?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -197,9 +204,18 @@ impl<'de> Shape<'de> for Message<'de> {
     fn string(value: Cow<'de, str>) -> Self {
         Self(Some(value))
     }
-    fn object<A: serde::de::MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
-        let fields: MessageFields<'de> = Shape::object(map)?;
-        Ok(Self(fields.content.0.or(fields.text)))
+    fn object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        let (mut content, mut text) = (Self(None), None);
+        while let Some(key) = next_key(&mut map)? {
+            match key.as_ref() {
+                "content" => content = next_value(&mut map)?,
+                "text" => text = next_value(&mut map)?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Self(content.0.or(text)))
     }
     fn array<A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
         let mut joined: Option<Cow<'de, str>> = None;
@@ -214,21 +230,22 @@ impl<'de> Shape<'de> for Message<'de> {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct MessageFields<'a> {
-    #[serde(deserialize_with = "lenient")]
-    content: Message<'a>,
-    #[serde(deserialize_with = "lenient")]
-    text: Option<Cow<'a, str>>,
+fn fill<'a>(
+    envelope: &mut Envelope<'a>,
+    line: &'a str,
+    care: Care,
+) -> Result<(), serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(line);
+    deserializer.deserialize_map(Fill { envelope, care })?;
+    deserializer.end()
 }
-shape_of_object!('de, MessageFields<'de>);
 
 fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json::Error> {
     let mut envelope = Envelope::default();
-    let mut deserializer = serde_json::Deserializer::from_str(line);
-    deserializer.deserialize_map(Fill(&mut envelope))?;
-    deserializer.end()?;
+    if fill(&mut envelope, line, Care::InPassing).is_err() {
+        envelope = Envelope::default();
+        fill(&mut envelope, line, Care::EachByItself)?;
+    }
     let raw = || serde_json::from_str::<&'a RawValue>(line);
     let kind = match (envelope.kind.as_deref(), envelope.subtype.as_deref()) {
         (Some("assistant"), _) => EventKind::Assistant {

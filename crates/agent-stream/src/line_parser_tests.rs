@@ -182,6 +182,22 @@ fn json_with_invalid_utf8_or_half_an_emoji_is_read_and_marked() {
 }
 
 #[test]
+fn a_value_that_no_type_can_hold_costs_that_value_and_not_the_line() {
+    let event = parsed(
+        r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1e999,"result":"ok","usage":{"inputTokens":1,"inputTokens":2}}"#,
+    );
+    assert_eq!(
+        (&event["kind"], &event["text"], &event["duration_ms"]),
+        (&"result".into(), &"ok".into(), &Value::Null)
+    );
+    let event = parsed(b"{\"type\":\"thinking\",\"subtype\":\"delta\",\"text\":\"\xff\\ud83d\"}");
+    assert_eq!(
+        (&event["kind"], &event["text"]),
+        (&"thinking_delta".into(), &"\u{fffd}\u{fffd}".into())
+    );
+}
+
+#[test]
 fn a_byte_order_mark_and_a_carriage_return_do_no_harm() {
     assert_eq!(
         parsed(b"\xef\xbb\xbf{\"type\":\"thinking\",\"subtype\":\"completed\"}\r"),
@@ -208,7 +224,7 @@ fn deep_nesting_is_survived() {
             ),
             EventName::ToolStarted,
         ),
-        (format!(r#"{{"type":"assistant","message":{nested}}}"#), EventName::Unknown),
+        (format!(r#"{{"type":"assistant","message":{nested}}}"#), EventName::Assistant),
     ] {
         let mut parser = LineParser::default();
         assert_eq!(parser.parse(RawLine::Whole(line.as_bytes())).kind.name(), kind);
@@ -233,9 +249,11 @@ proptest! {
     fn arbitrary_bytes_never_panic_and_never_lose_a_line(stream in stream_bytes(), chunk in 1usize..50, ceiling in 1usize..200) {
         let mut reader = AgentStream::with_line_ceiling(ceiling);
         let mut numbers = Vec::new();
+        let mut summary = crate::StreamSummary::default();
         for chunk in stream.chunks(chunk) {
             reader.feed(chunk, |line| {
                 serde_json::to_string(&line.event).unwrap();
+                summary.observe(&line, &mut |_| {});
                 numbers.push(line.number);
             });
         }

@@ -9,8 +9,10 @@ use crate::tool_call::ToolCall;
 /// More than a model ever runs side by side. Beyond it the oldest is forgotten, so that a stream which only ever starts
 /// calls cannot fill the memory.
 const MOST_OPEN: usize = 1024;
-/// Arguments kept over all open calls. A call whose arguments do not fit is kept without them.
+/// Kept over all open calls. A call whose arguments do not fit is kept without them.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
+/// An id, name and description that are longer together than this are nobody's: the call is not kept at all.
+const LONGEST_LABELS: usize = 16 * 1024;
 
 /// A call that was started.
 #[derive(Debug, Clone)]
@@ -28,7 +30,7 @@ pub struct OpenCall {
 #[derive(Debug, Default)]
 pub struct OpenCalls {
     calls: VecDeque<OpenCall>,
-    args_bytes: usize,
+    bytes: usize,
 }
 
 impl OpenCalls {
@@ -36,20 +38,25 @@ impl OpenCalls {
     pub fn started(&mut self, call: &ToolCall<'_>, timestamp_ms: Option<u64>) {
         let Some(call_id) = call.call_id.as_deref() else { return };
         self.take(call_id);
+        let description = call.description.as_deref().unwrap_or_default();
+        if call_id.len() + call.name_or_unnamed().len() + description.len() > LONGEST_LABELS {
+            return;
+        }
         if self.calls.len() == MOST_OPEN
             && let Some(oldest) = self.calls.pop_front()
         {
-            self.args_bytes -= args_len(&oldest);
+            self.bytes -= bytes_of(&oldest);
         }
-        let args = call.args.filter(|args| self.args_bytes + args.get().len() <= MOST_BYTES);
-        self.args_bytes += args.map_or(0, |args| args.get().len());
-        self.calls.push_back(OpenCall {
+        let args = call.args.filter(|args| self.bytes + args.get().len() <= MOST_BYTES);
+        let call = OpenCall {
             call_id: call_id.to_owned(),
             name: call.name_or_unnamed().to_owned(),
             description: call.description.as_deref().map(str::to_owned),
             args: args.map(ToOwned::to_owned),
             started_ms: timestamp_ms,
-        });
+        };
+        self.bytes += bytes_of(&call);
+        self.calls.push_back(call);
     }
 
     /// Notes an end, and returns the start it belongs to. `None` is normal: some calls complete without a start.
@@ -69,13 +76,15 @@ impl OpenCalls {
     fn take(&mut self, call_id: &str) -> Option<OpenCall> {
         let position = self.calls.iter().position(|call| call.call_id == call_id)?;
         let call = self.calls.remove(position)?;
-        self.args_bytes -= args_len(&call);
+        self.bytes -= bytes_of(&call);
         Some(call)
     }
 }
 
-fn args_len(call: &OpenCall) -> usize {
-    call.args.as_ref().map_or(0, |args| args.get().len())
+fn bytes_of(call: &OpenCall) -> usize {
+    let description = call.description.as_ref().map_or(0, String::len);
+    let args = call.args.as_ref().map_or(0, |args| args.get().len());
+    call.call_id.len() + call.name.len() + description + args
 }
 
 #[cfg(test)]

@@ -40,11 +40,21 @@ fn calls_that_never_end_do_not_fill_the_memory() {
     let mut calls = OpenCalls::default();
     for number in 0..3000 {
         calls.started(&call(&format!("call {number}"), &args), None);
-        assert!(calls.args_bytes <= MOST_BYTES && calls.calls.len() <= MOST_OPEN);
+        assert!(calls.bytes <= MOST_BYTES + MOST_OPEN * LONGEST_LABELS);
+        assert!(calls.calls.len() <= MOST_OPEN);
     }
     assert_eq!(calls.iter().last().unwrap().call_id, "call 2999");
     for number in 0..3000 {
         calls.completed(Some(&format!("call {number}")));
     }
-    assert!(calls.is_empty() && calls.args_bytes == 0);
+    assert!(calls.is_empty() && calls.bytes == 0);
+}
+
+#[test]
+fn a_call_with_a_monstrous_id_is_not_kept() {
+    let args = raw("{}");
+    let id = "x".repeat(LONGEST_LABELS + 1);
+    let mut calls = OpenCalls::default();
+    calls.started(&call(&id, &args), None);
+    assert!(calls.is_empty() && calls.bytes == 0);
 }

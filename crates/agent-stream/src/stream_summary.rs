@@ -9,13 +9,15 @@ use crate::event::{EventKind, EventName, ResultEvent, Usage};
 use crate::line_splitter::RawLine;
 use crate::open_calls::OpenCalls;
 use crate::text_reducer::{TextMode, TextReducer, TextVerdict};
+use crate::tool_call::{OutcomeKind, ToolCall};
+use crate::tool_details::{McpArgs, McpSuccess};
 
 /// Different names counted in one table; more are counted together, so that a hostile stream cannot grow it.
 const MOST_NAMES: usize = 200;
 const OTHER_NAMES: &str = "(others)";
 /// Malformed lines listed one by one; more are only counted.
 const MOST_MALFORMED: usize = 50;
-/// Characters shown of a malformed line.
+/// Characters kept of a name or of a malformed line.
 const PREVIEW_CHARS: usize = 120;
 
 /// The summary of a stream, in the shape that `--summary --json` prints.
@@ -45,6 +47,8 @@ pub struct StreamSummary {
     pub usage: Option<Usage>,
     /// Whether the assembled text equals `result.result`, for every result; `null` where there was nothing to compare.
     pub text_agrees: Option<bool>,
+    /// Results whose text could not be compared: the line, or the answer before it, was too long to keep.
+    pub uncompared_results: u64,
     /// The first disagreement, when there is one.
     pub text_difference: Option<TextDifference>,
     /// `type/subtype` → how often.
@@ -104,11 +108,14 @@ impl StreamSummary {
             EventKind::ThinkingDelta { text } => self.thinking_length += text.len() as u64,
             EventKind::ToolCompleted(call) => {
                 self.completed_without_started += u64::from(line.started.is_none());
-                let outcome = call.outcome.as_ref().map(|outcome| outcome.kind.name());
-                self.count_tool(call.name_or_unnamed(), outcome.unwrap_or("(no result)"));
+                self.count_call(call);
             }
-            EventKind::Oversized(_) => {
+            EventKind::Oversized(oversized) => {
                 self.oversized_lines += 1;
+                if oversized.kind.as_deref() == Some("result") {
+                    self.results += 1;
+                    self.uncompared_results += 1;
+                }
                 if let Some(started) = line.started {
                     self.count_tool(&started.name, "(line too long)");
                 }
@@ -146,9 +153,38 @@ impl StreamSummary {
         }
     }
 
-    /// Closes the books: call once, after the last line, with the calls that are still open.
-    pub fn finish(&mut self, open_calls: &OpenCalls) {
+    /// Closes the books: call once, after the last line, with the calls that are still open. Emits what text was held
+    /// back for a result that did not come.
+    pub fn finish(&mut self, open_calls: &OpenCalls, emit: &mut dyn FnMut(&str)) {
+        let text_length = &mut self.text_length;
+        if let Some(reducer) = &mut self.text {
+            reducer.end(&mut |piece| {
+                *text_length += piece.len() as u64;
+                emit(piece);
+            });
+        }
         self.open_tools = open_calls.iter().map(|call| call.name.clone()).collect();
+    }
+
+    /// MCP tools are told apart, and one whose server reports an error is no plain success.
+    fn count_call(&mut self, call: &ToolCall<'_>) {
+        let outcome = match &call.outcome {
+            None => "(no result)",
+            Some(outcome) => outcome.kind.name(),
+        };
+        if call.name.as_deref() != Some("mcp") {
+            return self.count_tool(call.name_or_unnamed(), outcome);
+        }
+        let mcp = call.args.map(McpArgs::read).unwrap_or_default();
+        let server = mcp.provider_identifier.as_deref().unwrap_or("(unnamed)");
+        let tool = mcp.tool_name.or(mcp.name).unwrap_or("(unnamed)".into());
+        let is_server_error = call.outcome.as_ref().is_some_and(|outcome| {
+            outcome.kind == OutcomeKind::Success
+                && McpSuccess::read(outcome.detail).is_error == Some(true)
+        });
+        let outcome =
+            if is_server_error { "success, with an error from the server" } else { outcome };
+        self.count_tool(&format!("mcp {server}: {tool}"), outcome);
     }
 
     fn count_tool(&mut self, name: &str, outcome: &str) {
@@ -159,7 +195,8 @@ impl StreamSummary {
         self.results += 1;
         self.is_error = result.is_error;
         if let Some(duration_ms) = result.duration_ms {
-            *self.duration_ms.get_or_insert(0) += duration_ms;
+            let total = self.duration_ms.get_or_insert(0);
+            *total = total.saturating_add(duration_ms);
         }
         if let Some(usage) = &result.usage {
             let sum = self.usage.get_or_insert_default();
@@ -190,7 +227,8 @@ impl StreamSummary {
                     common_prefix: common_prefix(&assembled, result),
                 });
             }
-            TextVerdict::NoResultText | TextVerdict::TooLong => {}
+            TextVerdict::TooLong => self.uncompared_results += 1,
+            TextVerdict::NoResultText => {}
         }
     }
 }
@@ -200,9 +238,9 @@ fn common_prefix(one: &str, other: &str) -> u64 {
 }
 
 fn bounded_entry<'m, V: Default>(table: &'m mut BTreeMap<String, V>, name: &str) -> &'m mut V {
-    let name =
-        if table.contains_key(name) || table.len() < MOST_NAMES { name } else { OTHER_NAMES };
-    table.entry(name.to_owned()).or_default()
+    let name: String = name.chars().take(PREVIEW_CHARS).collect();
+    let has_room = table.len() < MOST_NAMES || table.contains_key(&name);
+    table.entry(if has_room { name } else { OTHER_NAMES.to_owned() }).or_default()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ fn summarise(stream: &str) -> StreamSummary {
     let mut summary = StreamSummary::default();
     reader.feed(stream.as_bytes(), |line| summary.observe(&line, &mut |_| {}));
     reader.finish(|line| summary.observe(&line, &mut |_| {}));
-    summary.finish(reader.open_calls());
+    summary.finish(reader.open_calls(), &mut |_| {});
     summary
 }
 
@@ -93,4 +93,40 @@ fn the_first_disagreement_says_where_the_texts_part() {
     let expected =
         TextDifference { line: 2, assembled_length: 7, result_length: 9, common_prefix: 5 };
     assert_eq!(summary.text_difference, Some(expected));
+}
+
+#[test]
+fn numbers_at_the_edge_of_their_type_do_not_overflow() {
+    let summary = summarise(&r#"{"type":"result","duration_ms":18446744073709551615,"usage":{"inputTokens":18446744073709551615}}
+"#.repeat(2));
+    assert_eq!(summary.duration_ms, Some(u64::MAX));
+    assert_eq!(summary.usage.unwrap().input_tokens, Some(u64::MAX));
+}
+
+#[test]
+fn names_are_cut_before_they_are_counted() {
+    let long = "x".repeat(1500);
+    let summary = summarise(&format!("{{\"type\":\"{long}\"}}\n"));
+    assert_eq!(summary.unknown_kinds.keys().next().unwrap().len(), PREVIEW_CHARS);
+}
+
+#[test]
+fn a_result_too_long_to_keep_is_a_result_that_was_not_compared() {
+    let long = "x".repeat(5000);
+    let summary = summarise(&format!(
+        "{{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"{long}\"}}\n"
+    ));
+    assert_eq!((summary.results, summary.uncompared_results, summary.text_agrees), (1, 1, None));
+}
+
+#[test]
+fn mcp_tools_are_told_apart_and_an_error_of_the_server_is_seen() {
+    let summary = summarise(concat!(
+        r#"{"type":"tool_call","subtype":"completed","call_id":"a","tool_call":{"mcpToolCall":{"args":{"providerIdentifier":"caretaker","toolName":"whoami"},"result":{"success":{"isError":false}}}}}"#,
+        "\n",
+        r#"{"type":"tool_call","subtype":"completed","call_id":"b","tool_call":{"mcpToolCall":{"args":{"providerIdentifier":"db","toolName":"query"},"result":{"success":{"isError":true}}}}}"#,
+        "\n",
+    ));
+    assert_eq!(summary.tools["mcp caretaker: whoami"]["success"], 1);
+    assert_eq!(summary.tools["mcp db: query"]["success, with an error from the server"], 1);
 }

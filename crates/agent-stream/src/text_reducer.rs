@@ -13,6 +13,9 @@
 //!   flush      equals the segment    ──► nothing new
 //!   flush      begins with it        ──► the rest is new
 //!   flush      without deltas before ──► all of it is new
+//!   flush      equals all text       ──► hold it: the older form that repeats the whole answer, or the same words again
+//!     then the result                ──► whichever of the two equals the result
+//!   retry      in an open segment    ──► the agent may say it again: what repeats its beginning is held
 //! ```
 //!
 //! `result.result` is authoritative: at the result both texts are compared, and a difference is reported.
@@ -51,15 +54,22 @@ pub struct TextReducer {
     assembled: String,
     /// Where the open segment begins in `assembled`.
     segment_start: usize,
-    /// A delta that equals the open segment and may be its repetition.
-    held: Option<String>,
-    /// Whether an event of this turn was recognised as repeating deltas, so that the old form, in which the last event
-    /// repeats the whole answer, is possible.
-    saw_deltas: bool,
-    /// Whether the connection was lost since the open segment began: the agent then says the segment again.
+    held: Held,
+    /// Whether the connection was lost since the open segment began: the agent may then say it again.
     interrupted: bool,
     too_long: bool,
     ceiling: usize,
+}
+
+/// Text of which only the next events tell whether it is new.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Held {
+    #[default]
+    Nothing,
+    /// Repeats the open segment from its beginning, so far.
+    OfSegment(String),
+    /// Equals the whole answer so far.
+    WholeAnswer(String),
 }
 
 impl TextReducer {
@@ -73,8 +83,7 @@ impl TextReducer {
             mode,
             assembled: String::new(),
             segment_start: 0,
-            held: None,
-            saw_deltas: false,
+            held: Held::Nothing,
             interrupted: false,
             too_long: false,
             ceiling,
@@ -98,15 +107,24 @@ impl TextReducer {
             }
             EventKind::Assistant { text, .. } => self.flush(text, emit),
             EventKind::ToolStarted(_) | EventKind::QueryRequest(_) => {
-                self.held = None;
+                self.take_held_answer(emit);
+                self.held = Held::Nothing;
                 self.close_segment();
             }
-            EventKind::Retry { .. } | EventKind::Reconnecting { .. } => self.interrupted = true,
+            EventKind::Retry { .. } | EventKind::Reconnecting { .. } => {
+                self.take_held(emit);
+                self.interrupted = true;
+            }
             EventKind::Init { .. } => *self = Self::with_ceiling(self.mode, self.ceiling),
             EventKind::Result(result) => return Some(self.finish(result.text.as_deref(), emit)),
             _ => {}
         }
         None
+    }
+
+    /// To be called when the stream ends without a result: what is still held is all there will be.
+    pub fn end(&mut self, emit: &mut dyn FnMut(&str)) {
+        self.take_held(emit);
     }
 
     /// All text of the turn so far.
@@ -119,34 +137,54 @@ impl TextReducer {
     }
 
     fn delta(&mut self, text: &str, emit: &mut dyn FnMut(&str)) {
-        if let Some(held) = self.held.take() {
-            self.append(&held, emit);
+        self.take_held_answer(emit);
+        if self.interrupted {
+            return self.delta_after_interruption(text, emit);
         }
+        self.take_held(emit);
         if !text.is_empty() && self.segment() == text {
-            self.held = Some(text.to_owned());
+            self.held = Held::OfSegment(text.to_owned());
         } else {
             self.append(text, emit);
         }
     }
 
+    /// Swallows what says the segment again, and goes on where that goes beyond it.
+    fn delta_after_interruption(&mut self, text: &str, emit: &mut dyn FnMut(&str)) {
+        let mut said = match std::mem::take(&mut self.held) {
+            Held::OfSegment(held) => held,
+            Held::Nothing | Held::WholeAnswer(_) => String::new(),
+        };
+        said.push_str(text);
+        let segment = self.segment();
+        if !segment.is_empty() && segment.starts_with(&said) {
+            self.held = Held::OfSegment(said);
+            return;
+        }
+        let known = if said.starts_with(segment) { segment.len() } else { 0 };
+        self.interrupted = false;
+        self.append(&said[known..], emit);
+    }
+
     fn flush(&mut self, text: &str, emit: &mut dyn FnMut(&str)) {
-        if let Some(held) = self.held.take() {
-            // Held text equals the segment, so "it was a delta" means that the flush has it twice.
-            if text.len() > held.len() && text.starts_with(&held) {
+        self.take_held_answer(emit);
+        if let Held::OfSegment(held) = std::mem::take(&mut self.held) {
+            // "It was new" means that the flush has it behind the segment.
+            let rest = text.strip_prefix(self.segment());
+            if rest.is_some_and(|rest| rest.starts_with(&held)) {
                 self.append(&held, emit);
             }
         }
         let segment_length = self.segment().len();
         if segment_length > 0 && text.starts_with(self.segment()) {
-            self.saw_deltas = true;
             self.append(&text[segment_length..], emit);
-        } else if self.saw_deltas && text == self.assembled {
-            // The older form: the last event repeats the whole answer.
+        } else if !text.is_empty() && text == self.assembled {
+            self.held = Held::WholeAnswer(text.to_owned());
         } else if segment_length > 0 && self.interrupted {
-            self.assembled.truncate(self.segment_start);
-            self.append(text, emit);
-        } else if segment_length > 0 && text == self.assembled {
-            self.saw_deltas = true;
+            // The flush is the segment as the agent means it; what was emitted of the lost one cannot be taken back.
+            let common = common_prefix(self.segment(), text);
+            self.assembled.truncate(self.segment_start + common);
+            self.append(&text[common..], emit);
         } else {
             self.append(text, emit);
         }
@@ -154,9 +192,9 @@ impl TextReducer {
     }
 
     fn finish(&mut self, result: Option<&str>, emit: &mut dyn FnMut(&str)) -> TextVerdict {
-        if let Some(held) = self.held.take() {
-            let with_held = self.assembled.len() + held.len();
-            if result.is_some_and(|result| result.len() == with_held && result.ends_with(&held)) {
+        if let Held::OfSegment(held) | Held::WholeAnswer(held) = std::mem::take(&mut self.held) {
+            let rest = result.and_then(|result| result.strip_prefix(&*self.assembled));
+            if rest == Some(&*held) {
                 self.append(&held, emit);
             }
         }
@@ -166,6 +204,21 @@ impl TextReducer {
             Some(_) if done.too_long => TextVerdict::TooLong,
             Some(result) if result == done.assembled => TextVerdict::Agrees,
             Some(_) => TextVerdict::Differs { assembled: done.assembled },
+        }
+    }
+
+    /// Takes what is held for new.
+    fn take_held(&mut self, emit: &mut dyn FnMut(&str)) {
+        if let Held::OfSegment(held) | Held::WholeAnswer(held) = std::mem::take(&mut self.held) {
+            self.append(&held, emit);
+        }
+    }
+
+    /// A last segment that anything but the result follows was none.
+    fn take_held_answer(&mut self, emit: &mut dyn FnMut(&str)) {
+        if matches!(self.held, Held::WholeAnswer(_)) {
+            self.take_held(emit);
+            self.close_segment();
         }
     }
 
@@ -188,6 +241,15 @@ impl TextReducer {
         self.segment_start = self.assembled.len();
         self.interrupted = false;
     }
+}
+
+/// Bytes that both begin with, up to a character's end.
+fn common_prefix(one: &str, other: &str) -> usize {
+    one.chars()
+        .zip(other.chars())
+        .take_while(|(one, other)| one == other)
+        .map(|(one, _)| one.len_utf8())
+        .sum()
 }
 
 #[cfg(test)]

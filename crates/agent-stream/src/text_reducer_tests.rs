@@ -58,6 +58,7 @@ fn without_partial_output_every_segment_counts() {
 #[test]
 fn equal_segments_without_partial_output_are_said_twice() {
     check(&[before_tool("ok"), tool(), before_tool("ok"), tool(), last("okok")], "okokokok");
+    check(&[before_tool("ok"), tool(), last("ok")], "okok");
 }
 
 #[test]
@@ -107,20 +108,55 @@ fn a_flush_that_says_more_than_the_deltas_adds_the_rest() {
 fn the_older_last_event_that_repeats_the_whole_answer_adds_nothing() {
     check(&[delta("A."), before_tool("A."), tool(), delta("B."), last("A.B.")], "A.B.");
     check(&[delta("A."), delta("A."), before_tool("A.A."), tool(), last("A.A.")], "A.A.");
+    check(&[before_tool("A."), tool(), before_tool("B."), tool(), last("A.B.")], "A.B.");
+    check(&[last("wd"), last("tsot."), last("wdtsot.")], "wdtsot.");
 }
 
 #[test]
-fn a_segment_said_again_after_a_lost_connection_replaces_its_beginning() {
-    let lines = [
-        delta("Hel"),
-        retry(),
-        delta("Hello"),
-        delta(" you"),
-        last("Hello you"),
-        result("Hello you"),
-    ];
-    let (_, verdicts) = reduce(TextMode::MayRepeat, &lines);
-    assert_eq!(verdicts, [TextVerdict::Agrees]);
+fn a_segment_said_again_after_a_lost_connection_is_emitted_once() {
+    check(&[delta("Hel"), retry(), delta("Hello"), delta(" you"), last("Hello you")], "Hello you");
+    check(
+        &[
+            delta("Hel"),
+            retry(),
+            delta("H"),
+            delta("e"),
+            delta("llo"),
+            before_tool("Hello"),
+            tool(),
+            last("!"),
+        ],
+        "Hello!",
+    );
+    check(&[before_tool("A."), tool(), delta("Hel"), retry(), delta("Hel"), last("Hel")], "A.Hel");
+    check(&[delta("Hel"), retry(), last("Hello")], "Hello");
+}
+
+#[test]
+fn a_segment_that_goes_on_after_a_lost_connection_is_whole() {
+    check(&[delta("Hel"), retry(), delta("lo"), last("Hello")], "Hello");
+    check(&[delta("Hel"), retry(), delta("H"), delta("i"), last("HelHi")], "HelHi");
+    check(&[delta("Hel"), retry(), delta("Hel"), last("HelHel")], "HelHel");
+}
+
+#[test]
+fn a_segment_said_otherwise_after_a_lost_connection_agrees_though_the_lost_words_were_shown() {
+    let lines = [delta("Help"), retry(), last("Hello"), result("Hello")];
+    let (text, verdicts) = reduce(TextMode::MayRepeat, &lines);
+    assert_eq!((text.as_str(), verdicts), ("Helplo", vec![TextVerdict::Agrees]));
+}
+
+#[test]
+fn what_is_held_at_the_end_of_a_stream_without_a_result_is_emitted() {
+    let mut stream = AgentStream::default();
+    let mut reducer = TextReducer::new(TextMode::MayRepeat);
+    let mut text = String::new();
+    stream.feed(format!("{}\n{}\n", delta("ha"), delta("ha")).as_bytes(), |line| {
+        reducer.observe(&line.event, &mut |piece| text.push_str(piece));
+    });
+    assert_eq!(text, "ha");
+    reducer.end(&mut |piece| text.push_str(piece));
+    assert_eq!(text, "haha");
 }
 
 #[test]

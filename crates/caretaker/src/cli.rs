@@ -2,7 +2,9 @@
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand, ValueEnum};
+use run_protocol::ExitCode;
 
+use crate::command_error::CommandError;
 use crate::commands;
 
 const STYLES: Styles = Styles::styled()
@@ -24,7 +26,37 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(Box<commands::run::Args>),
+    Ps(commands::ps::Args),
+    Tail(commands::tail::Args),
+    Show(commands::show::Args),
+    Wait(commands::wait::Args),
+    Kill(commands::kill::Args),
     Parse(commands::parse::Args),
+    Sandbox(commands::sandbox::Args),
+    Doctor(commands::doctor::Args),
+    Config(commands::config::Args),
+    Completions(commands::completions::Args),
+    Man(commands::man::Args),
+}
+
+impl Command {
+    pub(crate) fn run(&self) -> Result<ExitCode, CommandError> {
+        match self {
+            Self::Run(args) => commands::run::run(args),
+            Self::Ps(args) => commands::ps::run(args),
+            Self::Tail(args) => commands::tail::run(args),
+            Self::Show(args) => commands::show::run(args),
+            Self::Wait(args) => commands::wait::run(args),
+            Self::Kill(args) => commands::kill::run(args),
+            Self::Parse(args) => commands::parse::run(args),
+            Self::Sandbox(args) => commands::sandbox::run(args),
+            Self::Doctor(args) => commands::doctor::run(args),
+            Self::Config(args) => commands::config::run(args),
+            Self::Completions(args) => commands::completions::run(args),
+            Self::Man(args) => commands::man::run(args),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -42,5 +74,32 @@ impl Color {
             Self::Never => anstream::ColorChoice::Never,
         }
         .write_global();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_argument_is_explained() {
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{} of {}",
+                    argument.get_id(),
+                    command.get_name()
+                );
+            }
+        }
     }
 }

@@ -3,33 +3,30 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::process::ExitCode;
 
-use crate::view::safe_text::on_one_line;
+use run_protocol::ExitCode;
+
+use crate::view::safe_text::{on_lines, on_one_line};
 
 /// A failure of a command, ready to be printed.
 #[derive(Debug)]
 pub(crate) struct CommandError {
-    kind: ErrorKind,
+    ending: Ending,
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
     hint: Option<String>,
 }
 
-/// What the exit code says of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ErrorKind {
-    /// What was named is not there: exit 3.
-    NotFound,
+enum Ending {
+    Failure(ExitCode),
     /// The reader of our output went away. Nothing to say, and nobody to say it to: exit 0.
-    BrokenPipe,
-    /// Anything else, an input or output error mostly: exit 1.
-    Failed,
+    ReaderGone,
 }
 
 impl CommandError {
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None, hint: None }
+    pub(crate) fn new(code: ExitCode, message: impl Into<String>) -> Self {
+        Self { ending: Ending::Failure(code), message: message.into(), source: None, hint: None }
     }
 
     pub(crate) fn because(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -44,33 +41,57 @@ impl CommandError {
 
     /// A failed write to stdout.
     pub(crate) fn writing(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self::new(ErrorKind::BrokenPipe, "the reader of the output went away");
+        let reader_gone = error.kind() == io::ErrorKind::BrokenPipe;
+        let failed = Self::new(ExitCode::Failed, "the output could not be written").because(error);
+        if reader_gone { Self { ending: Ending::ReaderGone, ..failed } } else { failed }
+    }
+
+    /// Whether it is only that nobody reads our output any more.
+    pub(crate) fn is_reader_gone(&self) -> bool {
+        self.ending == Ending::ReaderGone
+    }
+
+    /// The exit code it stands for.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self.ending {
+            Ending::Failure(code) => code,
+            Ending::ReaderGone => ExitCode::Success,
         }
-        Self::new(ErrorKind::Failed, "the output could not be written").because(error)
     }
 
     /// Prints the failure and gives the exit code it stands for.
     pub(crate) fn report(&self) -> ExitCode {
-        let code = match self.kind {
-            ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
-            ErrorKind::Failed => 1,
-            ErrorKind::NotFound => 3,
-        };
-        // With stderr gone too there is no one left to tell.
-        write!(anstream::stderr(), "{}", self.text()).ok();
-        ExitCode::from(code)
+        if self.ending != Ending::ReaderGone {
+            // With stderr gone too there is no one left to tell.
+            write!(anstream::stderr(), "{}", self.text()).ok();
+        }
+        self.exit_code()
     }
 
-    fn text(&self) -> String {
+    /// What is wrong and because of what, on one line.
+    pub(crate) fn message_with_causes(&self) -> String {
+        let causes = self.causes().map(|cause| format!(": {cause}"));
+        on_one_line(&std::iter::once(self.message.clone()).chain(causes).collect::<String>())
+            .into_owned()
+    }
+
+    pub(crate) fn hint_text(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    fn causes(&self) -> impl Iterator<Item = &dyn Error> {
+        let first = self.source.as_deref().map(|source| source as &dyn Error);
+        std::iter::successors(first, |&cause| cause.source())
+    }
+
+    pub(crate) fn text(&self) -> String {
         let mut text = format!("error: {}\n", on_one_line(&self.message));
-        let mut source = self.source.as_deref().map(|source| source as &dyn Error);
-        while let Some(cause) = source {
+        for cause in self.causes() {
             writeln!(text, "  because {}", on_one_line(&cause.to_string())).ok();
-            source = cause.source();
         }
         if let Some(hint) = &self.hint {
-            writeln!(text, "\nhint: {}", on_one_line(hint)).ok();
+            // A hint may be a few commands, one a line.
+            writeln!(text, "\nhint: {}", on_lines(hint)).ok();
         }
         text
     }
@@ -82,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_why_and_what_to_try_without_control_characters() {
-        let error = CommandError::new(ErrorKind::NotFound, "`a\u{1b}[2J` cannot be read")
+        let error = CommandError::new(ExitCode::NotFound, "`a\u{1b}[2J` cannot be read")
             .because(io::Error::other("no such file"))
             .hint("look for it");
         assert_eq!(

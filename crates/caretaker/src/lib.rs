@@ -1,31 +1,65 @@
 //! The `caretaker` command: arguments in, text or JSON out.
 //!
+//! ```text
+//!   cli ──► commands/<name> ──► host (environment, places, runs) ──► view ──► stdout
+//!              │
+//!              └ run ──► admission (every check, nothing created) ──► run-journal, run-shim ──► following
+//! ```
+//!
 //! `cli` says what can be typed, `commands` has one module per command, `view` turns typed values into something to
-//! read. stdout is data, stderr is talk.
+//! read, `event_schema` is the public form of events. stdout is data, stderr is talk.
 //!
 //! **Invariant:** whatever came from an agent, a workspace or a store passes `view::safe_text` before a terminal sees it.
 //!
 //! **Invariant:** only this crate (and the programs of ours that stand in for others) reads environment, home directory
-//! and terminal.
+//! and terminal; in it, only `environment` and `config` do, and the entry points that are processes of their own.
+//!
+//! **Invariant:** a run that is refused leaves nothing behind: `admission` looks and does not touch.
 
+mod admission;
+mod agent_discovery;
+mod bubblewrap;
+mod byte_size;
 mod cli;
 mod command_error;
 mod commands;
+mod config;
+mod control_client;
+mod data_out;
+mod disk;
+mod entry_points;
+mod environment;
+mod event_schema;
+mod following;
+mod health;
+mod host;
+mod human_duration;
+mod interruption;
+mod journal_printer;
+mod places;
+mod probe;
+mod profiles;
+mod prompt;
+mod run_marks;
+mod talk;
 mod view;
+mod workspace;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(code) = entry_points::enter(&arguments) {
+        return code;
+    }
     let cli = cli::Cli::parse();
     cli.color.write_global();
-    let outcome = match cli.command {
-        cli::Command::Parse(args) => commands::parse::run(&args),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.report(),
+    match cli.command.run() {
+        Ok(code) => code.into(),
+        Err(error) => error.report().into(),
     }
 }

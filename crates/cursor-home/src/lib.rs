@@ -47,7 +47,7 @@ pub use command_line::{
 pub use extra_flags::{ExtraFlagError, ExtraFlags};
 pub use mcp_server::{McpServer, McpServerError, Transport};
 pub use mcp_servers::{McpServers, Merged, NameClash, NameTaken};
-pub use roots::{CursorRoots, HostEnvironment, RootsError};
+pub use roots::{CursorRoots, HostEnvironment, RootsError, without_dots};
 pub use rules::{RulesFile, RulesNameError};
 pub use tool_budget::{TOOL_LIMIT, ToolBudget};
 pub use trust::trust_marker_json;

@@ -140,7 +140,8 @@ impl HostEnvironment {
 }
 
 /// Removes `.`, `..` and repeated slashes by text alone, which is what node's `path.resolve` and `path.join` do.
-fn without_dots(absolute: &Path) -> PathBuf {
+#[must_use]
+pub fn without_dots(absolute: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in absolute.components() {
         match component {

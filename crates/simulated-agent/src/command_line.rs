@@ -36,9 +36,19 @@ impl Options {
 #[derive(Debug, PartialEq, Eq)]
 pub enum NothingToDo {
     Version,
-    Help(&'static CommandSpec),
+    Help(Topic),
+    /// Nothing was asked for that can be done: help as a complaint, on stderr and with exit 1.
+    HelpInstead(Topic),
     /// The complaint, as commander words it.
     Mistake(String),
+}
+
+/// A command somebody needs help with.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Names of the commands above it, outermost first.
+    pub parents: Vec<&'static str>,
+    pub command: &'static CommandSpec,
 }
 
 /// Reads the arguments after the program's name.
@@ -62,15 +72,24 @@ fn parse_command(
         operands.remove(0);
         return parse_command(subcommand, operands, sorted.unknown, invocation);
     }
+    let mut path = vec![table::AGENT.name];
+    path.extend(&invocation.command);
+    let topic = || Topic { parents: path[..path.len() - 1].to_vec(), command: spec };
     if operands.first().is_some_and(|name| name == "help") && !spec.subcommands.is_empty() {
-        let topic = operands.get(1).and_then(|name| spec.subcommand(name));
-        return Err(NothingToDo::Help(topic.unwrap_or(spec)));
+        let Some(name) = operands.get(1) else { return Err(NothingToDo::Help(topic())) };
+        return Err(match spec.subcommand(name) {
+            Some(command) => NothingToDo::Help(Topic { parents: path, command }),
+            None => NothingToDo::HelpInstead(topic()),
+        });
     }
     if sorted.unknown.iter().any(|argument| argument == "--help" || argument == "-h") {
-        return Err(NothingToDo::Help(spec));
+        return Err(NothingToDo::Help(topic()));
     }
     if let Some(unknown) = sorted.unknown.first() {
         return Err(unknown_option(spec, unknown));
+    }
+    if operands.is_empty() && spec.is_a_group() {
+        return Err(NothingToDo::HelpInstead(topic()));
     }
     check_operands(spec, &operands)?;
     invocation.words = operands;
@@ -199,14 +218,9 @@ fn did_you_mean(similar: &[&str], prefix: &str) -> String {
 }
 
 fn check_operands(spec: &'static CommandSpec, operands: &[String]) -> Result<(), NothingToDo> {
-    let mistake = if !spec.subcommands.is_empty() && !spec.takes_words() {
-        match operands.first() {
-            None => return Err(NothingToDo::Help(spec)),
-            Some(word) => {
-                let similar = suggest(word, spec.subcommands.iter().map(|command| command.name));
-                format!("error: unknown command '{word}'{}", did_you_mean(&similar, ""))
-            }
-        }
+    let mistake = if let Some(word) = operands.first().filter(|_| spec.is_a_group()) {
+        let similar = suggest(word, spec.subcommands.iter().map(|command| command.name));
+        format!("error: unknown command '{word}'{}", did_you_mean(&similar, ""))
     } else if let Some(missing) = spec.required_words().nth(operands.len()) {
         format!("error: missing required argument '{missing}'")
     } else if !spec.takes_words() && operands.len() > spec.required_words().count() {

@@ -1,3 +1,6 @@
+use std::fs;
+use std::path::Path;
+
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -98,12 +101,35 @@ fn hidden_options_work_and_are_never_suggested() {
 #[test]
 fn help_and_version_come_before_the_work() {
     assert_eq!(parsed(&["-v", "--nonsense"]), Err(NothingToDo::Version));
-    assert_eq!(parsed(&["fix", "--help"]), Err(NothingToDo::Help(&table::AGENT)));
-    assert!(
-        matches!(parsed(&["mcp", "--help"]), Err(NothingToDo::Help(spec)) if spec.name == "mcp")
-    );
-    assert!(matches!(parsed(&["mcp"]), Err(NothingToDo::Help(spec)) if spec.name == "mcp"));
-    assert!(matches!(parsed(&["help", "mcp"]), Err(NothingToDo::Help(spec)) if spec.name == "mcp"));
+    let agent = || Topic { parents: Vec::new(), command: &table::AGENT };
+    let mcp = || Topic { parents: vec!["agent"], command: table::AGENT.subcommand("mcp").unwrap() };
+    assert_eq!(parsed(&["fix", "--help"]), Err(NothingToDo::Help(agent())));
+    assert_eq!(parsed(&["help"]), Err(NothingToDo::Help(agent())));
+    assert_eq!(parsed(&["mcp", "--help"]), Err(NothingToDo::Help(mcp())));
+    assert_eq!(parsed(&["help", "mcp"]), Err(NothingToDo::Help(mcp())));
+    // Asked for nothing that there is.
+    assert_eq!(parsed(&["mcp"]), Err(NothingToDo::HelpInstead(mcp())));
+    assert_eq!(parsed(&["help", "mpc"]), Err(NothingToDo::HelpInstead(agent())));
+}
+
+#[test]
+fn an_option_that_nothing_asks_for_says_so_in_help() {
+    let mut sources = Vec::new();
+    let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if !path.ends_with("command_line/table.rs") && !path.ends_with(file!()) {
+            sources.push(fs::read_to_string(path).unwrap());
+        }
+    }
+    // The others were never given the options.
+    sources.retain(|source| source.contains("options.") || source.contains("option."));
+    for option in table::AGENT.visible_options() {
+        let name = format!("\"{}\"", option.long());
+        let is_asked_for = sources.iter().any(|source| source.contains(&name));
+        assert_eq!(is_asked_for, !option.help.contains("(accepted, "), "{}", option.flags);
+    }
 }
 
 #[test]

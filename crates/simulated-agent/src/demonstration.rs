@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::script::{Order, Script};
-use crate::session_store::{RememberedMessage, Role};
-use crate::tools::{Background, TodoItem, TodoStatus, TodoUpdate, ToolRequest};
+use crate::session_store::{RememberedMessage, Role, SessionMode};
+use crate::tools::{Background, ShellRequest, TodoItem, TodoStatus, TodoUpdate, ToolRequest};
 
 const FILE: &str = "caretaker-demo.md";
 
@@ -15,10 +15,10 @@ const MOST_ENTRIES: usize = 50;
 
 const TODOS: [&str; 3] = ["Look around", "Write the inventory", "Check it"];
 
-/// The round through this workspace. Nothing in it needs `--force`.
-pub fn script(workspace: &Path, history: &[RememberedMessage]) -> Script {
+/// The round through this workspace. Nothing in it needs `--force`; in plan mode the note is planned, not written.
+pub fn script(workspace: &Path, history: &[RememberedMessage], mode: SessionMode) -> Script {
     let entries = entries(workspace);
-    let orders = vec![
+    let mut orders = vec![
         Order::ModelDelay(Duration::from_millis(120)),
         Order::Pace(Duration::from_millis(3)),
         Order::Think(
@@ -30,21 +30,38 @@ pub fn script(workspace: &Path, history: &[RememberedMessage]) -> Script {
             ToolRequest::Glob { pattern: "*".into() },
             todos(1),
         ]),
-        Order::Calls(vec![ToolRequest::Write { path: FILE.into(), content: inventory(&entries) }]),
-        Order::Calls(vec![ToolRequest::Shell {
+    ];
+    orders.extend(match mode {
+        SessionMode::Plan => plan(),
+        SessionMode::Agent | SessionMode::Ask => note(&entries),
+    });
+    Script { orders, generation: None }
+}
+
+fn plan() -> Vec<Order> {
+    let plan = format!("# Leave a note\n\n1. Write `{FILE}`.\n2. List it.\n3. Read it back.");
+    vec![
+        Order::Calls(vec![ToolRequest::CreatePlan { plan }]),
+        Order::Say("That is the plan; nothing was changed.".into()),
+    ]
+}
+
+fn note(entries: &[String]) -> Vec<Order> {
+    vec![
+        Order::Calls(vec![ToolRequest::Write { path: FILE.into(), content: inventory(entries) }]),
+        Order::Calls(vec![ToolRequest::Shell(ShellRequest {
             command: format!("ls -l {FILE}"),
             timeout: Duration::from_secs(30),
             background: Background::No,
             description: "Lists the new file".into(),
-        }]),
+        })]),
         Order::Calls(vec![ToolRequest::Read { path: FILE.into() }, todos(3)]),
         Order::Say(format!(
             "Done. I listed the workspace ({} entries), wrote `{FILE}`, ran `ls -l {FILE}` and read \
              the file back.",
             entries.len()
         )),
-    ];
-    Script { orders, generation: None }
+    ]
 }
 
 fn greeting(history: &[RememberedMessage]) -> String {

@@ -1,16 +1,10 @@
 //! The lines of stream-json: the same keys, in the same order, as captured from the real agent.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::clock::now_ms;
 use crate::tools::{ArgsKept, Generation, InteractionQuery, PreparedCall, ToolRun};
-
-/// Milliseconds since 1970 by this machine's clock.
-pub fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-}
 
 /// Words the events of one turn.
 #[derive(Clone, Debug)]
@@ -100,12 +94,14 @@ impl EventWriter {
     }
 
     pub fn tool_completed(&self, call: &StreamedCall<'_>, run: &ToolRun) -> Value {
-        let mut tool = Value::Object(Map::new());
-        if run.args_kept == ArgsKept::Kept {
-            tool["args"] = call.prepared.args.clone();
-        }
-        tool["result"] = run.result.clone();
-        describe(&mut tool, call.prepared);
+        let tool = match run.args_kept {
+            ArgsKept::Kept => {
+                let mut tool = json!({ "args": call.prepared.args, "result": run.result });
+                describe(&mut tool, call.prepared);
+                tool
+            }
+            ArgsKept::Dropped => json!({ "result": run.result }),
+        };
         self.tool_call("completed", call, tool, Some(now_ms()))
     }
 
@@ -164,10 +160,11 @@ impl EventWriter {
         })
     }
 
+    /// Nobody captured what makes a retry a resumption.
     pub fn retry_starting(&self, attempt: u32) -> Value {
         json!({
             "type": "retry", "subtype": "starting", "session_id": self.session_id,
-            "timestamp_ms": now_ms(), "attempt": attempt, "is_resume": attempt > 1,
+            "timestamp_ms": now_ms(), "attempt": attempt, "is_resume": false,
         })
     }
 

@@ -63,8 +63,8 @@ fn a_tool_call_has_siblings_in_the_later_generation_only() {
 }
 
 #[test]
-fn a_rejected_call_completes_without_its_arguments() {
-    let prepared = PreparedCall { description: None, ..prepared() };
+fn a_rejected_call_completes_without_its_arguments_and_its_description() {
+    let prepared = prepared();
     let call =
         StreamedCall { call_id: "c", model_call_id: "m", prepared: &prepared, started_at_ms: 7 };
     let event = writer(Generation::V2026_09).tool_completed(&call, &run(ArgsKept::Dropped));

@@ -1,9 +1,11 @@
 //! The text of `--help`.
 
+use crate::command_line::Topic;
 use crate::command_line::table::{CommandSpec, Visibility};
 
 /// Words the help of a command from its table.
-pub fn help(spec: &CommandSpec) -> String {
+pub fn help(topic: &Topic) -> String {
+    let spec = topic.command;
     let commands: Vec<(String, &str)> = spec
         .subcommands
         .iter()
@@ -15,9 +17,10 @@ pub fn help(spec: &CommandSpec) -> String {
     options.push(("-h, --help".to_owned(), "Display this help"));
     let command_hint = if commands.is_empty() { "" } else { " [command]" };
     let words = if spec.words.is_empty() { String::new() } else { format!(" {}", spec.words) };
+    let parents: String = topic.parents.iter().map(|parent| format!("{parent} ")).collect();
     let mut text = format!(
-        "Usage: {} [options]{command_hint}{words}\n\n{}\n\nOptions:\n{}",
-        spec.name,
+        "Usage: {parents}{} [options]{command_hint}{words}\n\n{}\n\nOptions:\n{}",
+        names(spec),
         spec.help,
         columns(&options)
     );
@@ -27,12 +30,16 @@ pub fn help(spec: &CommandSpec) -> String {
     text
 }
 
-fn usage(command: &CommandSpec) -> String {
+fn names(command: &CommandSpec) -> String {
     let alias = command.alias.map(|alias| format!("|{alias}")).unwrap_or_default();
+    format!("{}{alias}", command.name)
+}
+
+fn usage(command: &CommandSpec) -> String {
     let options = if command.options.is_empty() { "" } else { " [options]" };
     let words =
         if command.words.is_empty() { String::new() } else { format!(" {}", command.words) };
-    format!("{}{alias}{options}{words}", command.name)
+    format!("{}{options}{words}", names(command))
 }
 
 fn columns(rows: &[(String, &str)]) -> String {
@@ -43,19 +50,44 @@ fn columns(rows: &[(String, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command_line::table::AGENT;
+    use crate::command_line::{NothingToDo, parse, table::AGENT};
+
+    fn agent() -> Topic {
+        Topic { parents: Vec::new(), command: &AGENT }
+    }
 
     #[test]
     fn help_says_that_it_is_cursor_and_that_it_is_simulated() {
-        let text = help(&AGENT);
+        let text = help(&agent());
         assert!(cursor_home::says_it_is_cursor(&text));
         assert!(text.contains("Cursor Agent") && text.contains("simulated"));
     }
 
     #[test]
     fn help_shows_what_is_visible_and_nothing_else() {
-        let text = help(&AGENT);
+        let text = help(&agent());
         assert!(text.contains("--resume [chatId]") && text.contains("status|whoami [options]"));
         assert!(!text.contains("--new-session-id") && !text.contains("worker-server"));
+    }
+
+    #[test]
+    fn the_usage_begins_with_the_commands_above() {
+        let usage_of = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            match parse(&arguments) {
+                Err(NothingToDo::Help(topic) | NothingToDo::HelpInstead(topic)) => {
+                    help(&topic).lines().next().unwrap().to_owned()
+                }
+                other => panic!("{other:?} is no help"),
+            }
+        };
+        assert_eq!(usage_of(&["--help"]), "Usage: agent [options] [command] [prompt...]");
+        assert_eq!(usage_of(&["mcp"]), "Usage: agent mcp [options] [command]");
+        assert_eq!(
+            usage_of(&["mcp", "enable", "-h"]),
+            "Usage: agent mcp enable [options] <server>"
+        );
+        assert_eq!(usage_of(&["mcp", "help", "list"]), "Usage: agent mcp list [options]");
+        assert_eq!(usage_of(&["help", "status"]), "Usage: agent status|whoami [options]");
     }
 }

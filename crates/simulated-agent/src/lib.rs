@@ -18,7 +18,8 @@
 //!
 //! **Invariant:** stdout carries whole lines, unless a misbehaviour that says otherwise was asked for.
 //!
-//! **Invariant:** nothing that hangs, lingers or is left behind on purpose lives longer than ten minutes.
+//! **Invariant:** nothing that waits, hangs, lingers or is left behind on purpose does so for longer than ten minutes. A
+//! command that a script runs takes as long as it takes.
 //!
 //! **Invariant:** the environment is read in [`environment`] alone and the network is never touched.
 //!
@@ -40,7 +41,12 @@
 //! | key sets and order of `init`, `user`, `thinking`, `assistant`, `tool_call`, `interaction_query`, `result`, for the generations 2026.01 and 2026.09 | C |
 //! | `assistant` in four forms; partial deltas repeated by a flush; `result` joins segments without separator | C |
 //! | call ids with a newline inside; calls of a step share a `model_call_id` and complete in their own order | C |
-//! | `connection`, `retry` events and their notices on stderr | C |
+//! | `connection`, `retry` events and their notices on stderr; three attempts, each of which reconnects | C |
+//! | a rejected call completes without its arguments, a skipped question with them | C |
+//! | an MCP server that is not approved is absent, whatever its tools are allowed to do | R |
+//! | a plan is asked about, accepted and written nowhere | C |
+//! | the arguments of a plan | R |
+//! | a plan is asked about before its call starts | G |
 //! | SIGINT: 130 and a word on stderr; SIGTERM: 143 and silence; the stream ends at a line, tools are gone | C |
 //! | `text` and `json` print nothing until the end | C |
 //! | `cli-config.json` is written through a fixed temporary name, so that parallel runs can lose a race | C |
@@ -57,10 +63,13 @@
 //!
 //! Interactive use, `acp`, cloud agents, worktrees, plugins, hooks, rules, login, self-update, the worker process (unless
 //! asked for as a misbehaviour), Cursor's own sandbox, `--allowed-tools`, live MCP over HTTP, subagents of substance.
-//! What is refused says so; what is accepted and ignored says so in `--help`.
+//! What is refused says so; what is accepted and ignored says so in `--help`. Of the options that `--help` does not show,
+//! these are ignored: `--disable-project-configs`, `--allowed-tools`, `--exclude-tools`, `--printenv`, `--harness`,
+//! `--computer-use-coords`, `--dev-raw-model-slug`, `--repo-http-version`, `--insecure`, `--conversation-history-file`.
 
 pub mod children;
 pub mod cli_config;
+pub mod clock;
 pub mod command_line;
 pub mod demonstration;
 pub mod ending;
@@ -123,7 +132,10 @@ fn run(environment: &Environment, arguments: &[String]) -> Result<(), Ending> {
     let invocation = match command_line::parse(arguments) {
         Ok(invocation) => invocation,
         Err(NothingToDo::Version) => return say(&format!("{VERSION}\n")),
-        Err(NothingToDo::Help(spec)) => return say(&help::help(spec)),
+        Err(NothingToDo::Help(topic)) => return say(&help::help(&topic)),
+        Err(NothingToDo::HelpInstead(topic)) => {
+            return Err(Ending { exit_code: 1, stderr: help::help(&topic) });
+        }
         Err(NothingToDo::Mistake(text)) => return Err(Ending::failure(text)),
     };
     let Invocation { command, options, words } = invocation;

@@ -5,9 +5,9 @@
 
 mod rule;
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use cursor_home::{CursorRoots, WorkspacePath};
+use cursor_home::{CursorRoots, WorkspacePath, without_dots};
 use serde_json::Value;
 
 use crate::tools::{ParsedCommand, read_regular_file};
@@ -159,26 +159,12 @@ impl Permissions {
 
     /// A pattern may name a path from the root or from the workspace.
     fn names(&self, path: &Path) -> Vec<String> {
+        // A detour evades no pattern.
         let path = without_dots(path);
         let relative =
             path.strip_prefix(&self.workspace).ok().map(|path| path.to_string_lossy().into_owned());
         relative.into_iter().chain([path.to_string_lossy().into_owned()]).collect()
     }
-}
-
-/// Removes `.` and `..` by text alone, as node does; a detour then evades no pattern.
-pub(crate) fn without_dots(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            other => plain.push(other),
-        }
-    }
-    plain
 }
 
 /// The project's files from the shallowest to the deepest.

@@ -11,11 +11,11 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::cli_config::Settings;
+use crate::clock::now_ms;
 use crate::command_line::Options;
 use crate::ending::Ending;
 use crate::environment::{Environment, Terminal};
-use crate::events::now_ms;
-use crate::failures::{self, BAD_API_KEY, NOT_LOGGED_IN};
+use crate::failures::{BAD_API_KEY, NOT_LOGGED_IN};
 use crate::mcp_client::ServerApproval;
 use crate::misbehaviour::Armed;
 use crate::models::{self, Model};
@@ -238,11 +238,12 @@ impl<'a> Startup<'a> {
             return Err(Ending::failure(format!("Error: --system-prompt file not found: {file}")));
         }
         let refused = ["system-prompt", "exclude-workspace-context"];
-        let failure = failures::find("invalid-argument");
-        let is_refused = refused.iter().any(|option| self.options.has(option));
-        Ok(failure
-            .filter(|_| is_refused)
-            .map(|failure| Script { orders: vec![Order::Fail(failure)], ..Script::default() }))
+        let refused = refused.into_iter().find(|option| self.options.has(option));
+        Ok(refused.map(|option| {
+            let complaint =
+                format!("RetriableError: [invalid_argument] unknown option '--{option}'");
+            Script { orders: vec![Order::Refused(complaint)], ..Script::default() }
+        }))
     }
 
     /// A model asked for is remembered; else the one asked for before; else the default.

@@ -7,6 +7,7 @@ pub mod source;
 
 use std::time::Duration;
 
+use crate::children::LONGEST_LIFE;
 use crate::command_line::suggest;
 use crate::failures::{self, Failure};
 use crate::misbehaviour::{Armed, UnknownMisbehaviour};
@@ -37,6 +38,8 @@ pub enum Order {
     Pace(Duration),
     Misbehave(Armed),
     Fail(&'static Failure),
+    /// The service refuses the request however often it is asked; this is what it says. No script asks for it.
+    Refused(String),
     Exit(u8),
 }
 
@@ -64,6 +67,8 @@ pub enum Problem {
     TextTwice(String),
     #[error("`{0}` is not a time such as `500ms`, `2s` or `1m`")]
     BadTime(String),
+    #[error("`{0}` is too long: the agent does nothing for ten minutes at most")]
+    TooLong(String),
     #[error("`{0}` is not an exit code from 0 to 255")]
     BadExitCode(String),
     #[error("`{0}` is not a JSON object: {1}")]
@@ -160,11 +165,11 @@ fn order(line: &Line) -> Result<Order, Problem> {
         "say" => Order::Say(line.text("something to say")?),
         "think" => Order::Think(line.text("something to think")?),
         "recall" => line.nothing_more().map(|()| Order::Recall)?,
-        "wait" => Order::Wait(time(&line.argument("a time")?)?),
+        "wait" => Order::Wait(pause(&line.argument("a time")?)?),
         "compact" if line.rest.is_empty() => Order::Compact(DEFAULT_COMPACTION),
-        "compact" => Order::Compact(time(&line.rest)?),
-        "model-delay" => Order::ModelDelay(time(&line.argument("a time")?)?),
-        "pace" => Order::Pace(time(&line.argument("a time")?)?),
+        "compact" => Order::Compact(pause(&line.rest)?),
+        "model-delay" => Order::ModelDelay(pause(&line.argument("a time")?)?),
+        "pace" => Order::Pace(pause(&line.argument("a time")?)?),
         "misbehave" => Order::Misbehave(Armed::parse(&line.argument("a name")?)?),
         "fail" => {
             let name = line.argument("a kind of failure")?;
@@ -194,6 +199,12 @@ fn generation(line: &Line) -> Result<Generation, Problem> {
         "2026.09" => Ok(Generation::V2026_09),
         _ => Err(Problem::UnknownGeneration(name)),
     }
+}
+
+/// Reads a time to do nothing in.
+fn pause(text: &str) -> Result<Duration, Problem> {
+    let time = time(text)?;
+    if time > LONGEST_LIFE { Err(Problem::TooLong(text.to_owned())) } else { Ok(time) }
 }
 
 /// Reads `500ms`, `2s` or `1m`.

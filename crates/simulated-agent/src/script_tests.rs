@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::tools::{Background, TodoItem, TodoStatus, TodoUpdate};
+use crate::tools::{Background, ShellRequest, TodoItem, TodoStatus, TodoUpdate};
 
 fn orders(text: &str) -> Vec<Order> {
     Script::parse(text).unwrap().orders
@@ -49,31 +49,31 @@ fn shell_has_options_and_a_description_of_its_own() {
     let plain = one_call("shell echo [hi] | cat");
     assert_eq!(
         plain,
-        ToolRequest::Shell {
+        ToolRequest::Shell(ShellRequest {
             command: "echo [hi] | cat".into(),
             timeout: Duration::from_secs(30),
             background: Background::No,
             description: "Runs echo [hi] | cat".into(),
-        }
+        })
     );
     let full = one_call("shell[timeout=2s background description=\"Waits, then ends\"] sleep 5");
     assert_eq!(
         full,
-        ToolRequest::Shell {
+        ToolRequest::Shell(ShellRequest {
             command: "sleep 5".into(),
             timeout: Duration::from_secs(2),
             background: Background::Yes,
             description: "Waits, then ends".into(),
-        }
+        })
     );
 }
 
 #[test]
 fn a_shell_command_of_several_lines_may_have_here_documents_of_its_own() {
-    let ToolRequest::Shell { command, .. } = one_call("shell <<END\ncat <<EOF\nx\nEOF\nEND") else {
+    let ToolRequest::Shell(request) = one_call("shell <<END\ncat <<EOF\nx\nEOF\nEND") else {
         panic!("not a shell");
     };
-    assert_eq!(command, "cat <<EOF\nx\nEOF");
+    assert_eq!(request.command, "cat <<EOF\nx\nEOF");
 }
 
 #[test]
@@ -111,6 +111,10 @@ fn every_other_tool_has_its_order() {
         ),
         ("fetch https://example.com", ToolRequest::WebFetch { url: "https://example.com".into() }),
         ("ask Which one?", ToolRequest::AskQuestion { question: "Which one?".into() }),
+        (
+            "plan <<END\n# Steps\n\n1. One.\nEND",
+            ToolRequest::CreatePlan { plan: "# Steps\n\n1. One.".into() },
+        ),
         ("todos", ToolRequest::ReadTodos),
         (
             "todos <<END\n[x] a\n[>] b\n[ ] c\n[-] d\nEND",
@@ -171,6 +175,8 @@ fn a_mistake_names_its_line_and_what_is_wrong() {
         ("say", "line 1: `say` needs something to say"),
         ("wait soon", "line 1: `soon` is not a time such as `500ms`, `2s` or `1m`"),
         ("wait 5", "line 1: `5` is not a time such as `500ms`, `2s` or `1m`"),
+        ("wait 11m", "line 1: `11m` is too long: the agent does nothing for ten minutes at most"),
+        ("pace 601s", "line 1: `601s` is too long: the agent does nothing for ten minutes at most"),
         ("exit 300", "line 1: `300` is not an exit code from 0 to 255"),
         ("say <<END\nnever closed", "line 1: the text is never closed by a line `END`"),
         (
@@ -203,6 +209,7 @@ fn a_mistake_names_its_line_and_what_is_wrong() {
     for (text, message) in expected {
         assert_eq!(mistake(text), message, "{text}");
     }
+    assert_eq!(orders("wait 10m"), [Order::Wait(LONGEST_LIFE)]);
     assert!(
         mistake("fail badly")
             .starts_with("line 1: there is no failure `badly`; there are unavailable, ")

@@ -16,7 +16,6 @@ mod tool_steps;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 use cursor_home::{CursorRoots, SessionDir, WorkspacePath};
@@ -32,7 +31,7 @@ pub use records::{
     ToolResultRecord,
 };
 
-use crate::tools::Generation;
+use crate::tools::{Generation, TodoItem};
 use database::Database;
 use restore::Conversation;
 use writer::OpenTurn;
@@ -171,6 +170,15 @@ impl SessionStore {
         &self.pending
     }
 
+    /// Returns the list of todos as it stands.
+    #[must_use]
+    pub fn todos(&self) -> Vec<TodoItem> {
+        let database = self.database.as_ref();
+        database
+            .map(|database| side_state::todos(&self.conversation.root, database))
+            .unwrap_or_default()
+    }
+
     /// Estimates the size of the prompt as it stands.
     #[must_use]
     pub fn context_tokens(&self) -> u32 {
@@ -274,11 +282,6 @@ fn as_read_by_an_early_build(meta: &ChatMeta) -> ChatMeta {
 fn pending_messages(conversation: &Conversation) -> Vec<Value> {
     let texts = conversation.root.pending_tool_calls.iter();
     texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
-}
-
-fn now_ms() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn signed(ms: u64) -> i64 {

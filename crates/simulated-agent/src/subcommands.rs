@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use crate::children::LONGEST_LIFE;
 use crate::cli_config::Settings;
+use crate::clock::now_ms;
 use crate::command_line::Options;
 use crate::ending::Ending;
 use crate::environment::{Environment, Terminal};
-use crate::events::now_ms;
 use crate::mcp_client::{McpClients, McpSetup, TimeLimits};
 use crate::misbehaviour::Armed;
 use crate::models;
@@ -70,13 +70,13 @@ fn answer(startup: &Startup<'_>, words: &[String]) -> Result<(), Ending> {
     let prompt_source = plan.prompt.source;
     let generation =
         plan.script.as_ref().and_then(|script| script.generation).unwrap_or(Generation::V2026_09);
-    let surroundings = Surroundings {
-        output,
-        ears,
-        reentry: startup.environment.reentry.clone(),
-        store: open_store(startup, &plan, generation)?,
-        tools: tools(startup, &plan, generation, &processes),
+    let store = open_store(startup, &plan, generation)?;
+    let tools = ToolEnvironment {
+        todos: TodoList::new(store.todos()),
+        ..tools(startup, &plan, generation, &processes)
     };
+    let reentry = startup.environment.reentry.clone();
+    let surroundings = Surroundings { output, ears, reentry, tools, store };
     let outcome = Turn::new(plan, surroundings).perform();
     processes.kill_all();
     outcome?;

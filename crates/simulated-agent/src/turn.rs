@@ -1,6 +1,7 @@
 //! One turn: the prompt in, model steps and tool calls, the result out; the stream and the store in step.
 
 mod calls;
+mod connection;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -120,8 +121,8 @@ impl Turn {
         let script = match self.plan.script.take() {
             Some(script) => script,
             None => {
-                let workspace = self.tools.workspace.clone();
-                demonstration::script(&workspace, self.store()?.history())
+                let (workspace, mode) = (self.tools.workspace.clone(), self.plan.mode);
+                demonstration::script(&workspace, self.store()?.history(), mode)
             }
         };
         self.begin(&script)?;
@@ -180,6 +181,7 @@ impl Turn {
             Order::Pace(time) => self.pace = time,
             Order::Misbehave(armed) => self.misbehave(armed)?,
             Order::Fail(failure) => return Err(Ending::failure(failure.stderr)),
+            Order::Refused(complaint) => return self.retry_in_vain(&complaint),
             Order::Exit(code) => return Err(Ending::quiet(code)),
         }
         Ok(())

@@ -1,9 +1,10 @@
-//! The project's own chores: `cargo xtask test`, `cargo xtask bench`.
+//! The project's own chores: `cargo xtask demo`, `test`, `bench`.
 //!
 //! Each does all of its own set-up, so that a fresh machine with a Rust toolchain needs nothing else.
 
 mod bench;
 mod commands;
+mod demo;
 mod system_packages;
 mod test;
 
@@ -19,6 +20,8 @@ struct Xtask {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
+    /// Build, launch a sandboxed run with the simulated agent, watch it, and look at what it left.
+    Demo,
     /// Check the formatting, run clippy with warnings as errors, and run all tests.
     Test,
     /// Measure speed and memory against named peers, in one run.
@@ -27,6 +30,7 @@ enum Chore {
 
 fn main() -> anyhow::Result<()> {
     match Xtask::parse().chore {
+        Chore::Demo => demo::run(),
         Chore::Test => test::run(),
         Chore::Bench(args) => bench::run(&args),
     }

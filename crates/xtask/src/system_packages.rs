@@ -15,6 +15,10 @@ pub(crate) struct Package {
 
 pub(crate) const C_COMPILER: Package =
     Package { program: "cc", package: "gcc libc6-dev", why: "SQLite is built from source" };
+pub(crate) const BUBBLEWRAP: Package =
+    Package { program: "bwrap", package: "bubblewrap", why: "runs are sandboxed with it" };
+pub(crate) const GIT: Package =
+    Package { program: "git", package: "git", why: "tests commit inside a sandbox" };
 pub(crate) const PROTOC: Package = Package {
     program: "protoc",
     package: "protobuf-compiler",

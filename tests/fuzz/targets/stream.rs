@@ -18,6 +18,7 @@ fn events(bytes: &[u8], chunk: usize) -> (Vec<String>, String) {
         stream.feed(chunk, &mut on_line);
     }
     stream.finish(&mut on_line);
+    summary.finish(stream.open_calls(), &mut |piece| text.push_str(piece));
     (events, text)
 }
 

@@ -1,3 +1,14 @@
 //! One module per command.
 
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod kill;
+pub(crate) mod man;
 pub(crate) mod parse;
+pub(crate) mod ps;
+pub(crate) mod run;
+pub(crate) mod sandbox;
+pub(crate) mod show;
+pub(crate) mod tail;
+pub(crate) mod wait;

@@ -5,11 +5,15 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use agent_stream::{AgentEvent, AgentStream, StreamLine, StreamSummary};
+use run_protocol::ExitCode;
 use serde::Serialize;
 
-use crate::command_error::{CommandError, ErrorKind};
+use crate::command_error::CommandError;
+use crate::data_out::Data;
+use crate::talk::note;
 use crate::view::stream_view::StreamView;
 use crate::view::summary_view;
+use crate::view::width::Width;
 
 /// Read a stream-json transcript of cursor-agent: a file, or a pipe.
 ///
@@ -40,58 +44,114 @@ pub(crate) struct Args {
 /// Big enough that a system call per chunk costs nothing, small enough to stay in cache.
 const CHUNK: usize = 256 * 1024;
 
-pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
-    let mut input = open(args.file.as_deref())?;
-    let mut stdout = io::BufWriter::with_capacity(64 * 1024, anstream::stdout().lock());
-    let mut stream = AgentStream::default();
-    let mut summary = StreamSummary::default();
-    let out = &mut stdout;
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let mut reading = Reading {
+        input: open(args.file.as_deref())?,
+        stream: AgentStream::default(),
+        summary: StreamSummary::default(),
+    };
     match (args.summary, args.json, args.text) {
-        (true, json, _) => {
-            read_all(&mut input, &mut stream, out, |line, _| {
-                summary.observe(line, &mut |_| {});
-                Ok(())
-            })?;
-            summary.finish(stream.open_calls());
-            if json { print_json(out, &summary) } else { summary_view::print(out, &summary) }
-                .map_err(CommandError::writing)?;
-            return out.flush().map_err(CommandError::writing);
-        }
-        (false, true, _) => read_all(&mut input, &mut stream, out, |line, out| {
-            let mut adds = String::new();
-            summary.observe(line, &mut |piece| adds.push_str(piece));
-            print_json(out, &EventLine { line: line.number, event: &line.event, adds })
-        })?,
-        (false, false, true) => {
-            let mut ends_with_line_feed = true;
-            read_all(&mut input, &mut stream, out, |line, out| {
-                let mut written = Ok(());
-                summary.observe(line, &mut |piece| {
-                    ends_with_line_feed = piece.ends_with('\n');
-                    if written.is_ok() {
-                        written = print_text(out, piece);
-                    }
-                });
-                written
-            })?;
-            if !ends_with_line_feed {
-                out.write_all(b"\n").map_err(CommandError::writing)?;
+        (true, true, _) => reading.summarise(&mut Data::of_stdout(), Data::json)?,
+        (true, false, _) => reading.summarise(&mut view_out(), summary_view::print)?,
+        (false, true, _) => reading.print_events(&mut Data::of_stdout())?,
+        (false, false, true) => reading.print_text(&mut Data::of_stdout())?,
+        (false, false, false) => reading.print_view(&mut view_out())?,
+    }
+    if !args.summary {
+        say_what_was_odd(&reading.summary);
+    }
+    Ok(ExitCode::Success)
+}
+
+/// A stream that is being read, and what it amounts to so far.
+struct Reading {
+    input: Box<dyn Read>,
+    stream: AgentStream,
+    summary: StreamSummary,
+}
+
+impl Reading {
+    fn summarise<W: Write>(
+        &mut self,
+        out: &mut W,
+        print: impl FnOnce(&mut W, &StreamSummary) -> io::Result<()>,
+    ) -> Result<(), CommandError> {
+        self.read_all(out, |_, _, _| Ok(()))?;
+        print(out, &self.summary).and_then(|()| out.flush()).map_err(CommandError::writing)
+    }
+
+    fn print_events(&mut self, out: &mut Data) -> Result<(), CommandError> {
+        self.read_all(out, |out, line, adds| match line {
+            Some(line) => out.json(&EventLine { line: line.number, event: &line.event, adds }),
+            None => Ok(()),
+        })
+    }
+
+    fn print_text(&mut self, out: &mut Data) -> Result<(), CommandError> {
+        let mut ends_with_line_feed = true;
+        self.read_all(out, |out, _, text| {
+            ends_with_line_feed = text.is_empty() && ends_with_line_feed || text.ends_with('\n');
+            out.text(text)
+        })?;
+        let end = if ends_with_line_feed { "" } else { "\n" };
+        out.text(end).and_then(|()| out.flush()).map_err(CommandError::writing)
+    }
+
+    fn print_view(&mut self, out: &mut impl Write) -> Result<(), CommandError> {
+        let mut view = StreamView::new(Width::of_stdout());
+        self.read_all(out, |out, line, text| match line {
+            Some(line) => view.show(out, line, text),
+            None if text.is_empty() => Ok(()),
+            None => view.show_text(out, text),
+        })?;
+        view.end(out).and_then(|()| out.flush()).map_err(CommandError::writing)
+    }
+
+    /// Reads to the end, and makes what was written visible before each wait for more input. `on_line` is given each
+    /// line with the text it adds to the answer, and last, without a line, what text was still held back.
+    fn read_all<W: Write>(
+        &mut self,
+        out: &mut W,
+        mut on_line: impl FnMut(&mut W, Option<&StreamLine<'_>>, &str) -> io::Result<()>,
+    ) -> Result<(), CommandError> {
+        let Self { input, stream, summary } = self;
+        let mut chunk = vec![0; CHUNK];
+        let mut written = Ok(());
+        let mut adds = String::new();
+        let mut take = |line: StreamLine<'_>, out: &mut W, written: &mut io::Result<()>| {
+            adds.clear();
+            summary.observe(&line, &mut |piece| adds.push_str(piece));
+            if written.is_ok() {
+                *written = on_line(out, Some(&line), &adds);
+            }
+        };
+        loop {
+            let length = match input.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    return Err(
+                        CommandError::new(ExitCode::Failed, "the stream broke off").because(error)
+                    );
+                }
+            };
+            stream.feed(&chunk[..length], |line| take(line, out, &mut written));
+            written = written.and_then(|()| out.flush());
+            if written.is_err() {
+                break;
             }
         }
-        (false, false, false) => {
-            let mut view = StreamView::new();
-            read_all(&mut input, &mut stream, out, |line, out| {
-                let mut pieces = String::new();
-                summary.observe(line, &mut |piece| pieces.push_str(piece));
-                view.show(out, line, &pieces)
-            })?;
-            view.end(out).map_err(CommandError::writing)?;
-        }
+        stream.finish(|line| take(line, out, &mut written));
+        let mut held = String::new();
+        summary.finish(stream.open_calls(), &mut |piece| held.push_str(piece));
+        written.and_then(|()| on_line(out, None, &held)).map_err(CommandError::writing)
     }
-    out.flush().map_err(CommandError::writing)?;
-    summary.finish(stream.open_calls());
-    say_what_was_odd(&summary);
-    Ok(())
+}
+
+/// Where something to look at goes: its colours are left out unless a terminal, or `--color`, wants them.
+fn view_out() -> impl Write {
+    io::BufWriter::with_capacity(64 * 1024, anstream::stdout().lock())
 }
 
 /// One line of `--json` output.
@@ -102,23 +162,23 @@ struct EventLine<'a> {
     #[serde(flatten)]
     event: &'a AgentEvent<'a>,
     /// What the event adds to the answer's text, repetitions left out.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    adds: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    adds: &'a str,
 }
 
 fn open(file: Option<&Path>) -> Result<Box<dyn Read>, CommandError> {
     let Some(path) = file.filter(|path| *path != Path::new("-")) else {
         if io::stdin().is_terminal() {
-            say("reading the stream from the terminal; end it with Ctrl-D");
+            note("reading the stream from the terminal; end it with Ctrl-D");
         }
         return Ok(Box::new(io::stdin().lock()));
     };
     let cannot = |error: io::Error| {
-        let kind = match error.kind() {
-            io::ErrorKind::NotFound => ErrorKind::NotFound,
-            _ => ErrorKind::Failed,
+        let code = match error.kind() {
+            io::ErrorKind::NotFound => ExitCode::NotFound,
+            _ => ExitCode::Failed,
         };
-        CommandError::new(kind, format!("the stream `{}` cannot be read", path.display()))
+        CommandError::new(code, format!("the stream `{}` cannot be read", path.display()))
             .because(error)
             .hint("name a file that holds cursor-agent's stream-json output, or pipe it in")
     };
@@ -129,65 +189,8 @@ fn open(file: Option<&Path>) -> Result<Box<dyn Read>, CommandError> {
     Ok(Box::new(file))
 }
 
-/// Reads to the end, and makes what was written visible before each wait for more input.
-fn read_all<W: Write>(
-    input: &mut dyn Read,
-    stream: &mut AgentStream,
-    out: &mut W,
-    mut on_line: impl FnMut(&StreamLine<'_>, &mut W) -> io::Result<()>,
-) -> Result<(), CommandError> {
-    let mut chunk = vec![0; CHUNK];
-    let mut written = Ok(());
-    loop {
-        let length = match input.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                return Err(
-                    CommandError::new(ErrorKind::Failed, "the stream broke off").because(error)
-                );
-            }
-        };
-        stream.feed(&chunk[..length], |line| {
-            if written.is_ok() {
-                written = on_line(&line, out);
-            }
-        });
-        written = written.and_then(|()| out.flush());
-        if written.is_err() {
-            break;
-        }
-    }
-    stream.finish(|line| {
-        if written.is_ok() {
-            written = on_line(&line, out);
-        }
-    });
-    written.map_err(CommandError::writing)
-}
-
-fn print_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    out.write_all(b"\n")
-}
-
-/// The answer as it is where a program reads it, made harmless where a terminal does.
-fn print_text(out: &mut impl Write, text: &str) -> io::Result<()> {
-    if io::stdout().is_terminal() {
-        out.write_all(crate::view::safe_text::on_lines(text).as_bytes())
-    } else {
-        out.write_all(text.as_bytes())
-    }
-}
-
 fn say_what_was_odd(summary: &StreamSummary) {
-    for note in summary_view::oddities(summary) {
-        say(&note);
+    for oddity in summary_view::oddities(summary) {
+        note(&oddity);
     }
-}
-
-fn say(note: &str) {
-    // Talk is lost without harm where stderr is closed.
-    writeln!(anstream::stderr(), "note: {note}").ok();
 }

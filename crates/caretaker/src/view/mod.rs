@@ -1,7 +1,13 @@
 //! Typed values as something to read.
 
+pub(crate) mod agent_lines;
+pub(crate) mod run_view;
 pub(crate) mod safe_text;
+pub(crate) mod show_view;
 pub(crate) mod stream_view;
+pub(crate) mod styled_line;
 pub(crate) mod summary_view;
 mod tool_line;
-mod units;
+pub(crate) mod units;
+pub(crate) mod width;
+pub(crate) mod words;

@@ -15,6 +15,22 @@ pub(crate) fn on_one_line(text: &str) -> Cow<'_, str> {
     neutralise(text, |_| false)
 }
 
+/// For a line of JSON: what a terminal would obey is written as JSON's own escapes, which mean the same.
+pub(crate) fn in_json(json: &str) -> Cow<'_, str> {
+    if !json.contains(is_control) {
+        return json.into();
+    }
+    let mut safe = String::with_capacity(json.len() + 16);
+    for character in json.chars() {
+        if is_control(character) {
+            safe.push_str(&format!("\\u{:04x}", character as u32));
+        } else {
+            safe.push(character);
+        }
+    }
+    safe.into()
+}
+
 fn neutralise(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     // `\r\n` is an ordinary line end of tool output from elsewhere.
     let text: Cow<'_, str> =
@@ -58,6 +74,17 @@ mod tests {
         assert_eq!(on_lines("a\u{1b}[31mb\r\nc\td"), "a␛[31mb\nc\td");
         assert_eq!(on_lines("\u{202e}txt.exe\u{9b}1m\u{7f}"), "<U+202E>txt.exe<U+009B>1m␡");
         assert_eq!(on_one_line("call_1\nfc_2"), "call_1␊fc_2");
+    }
+
+    #[test]
+    fn json_keeps_its_meaning_and_loses_its_teeth() {
+        let json = serde_json::to_string("a\u{9b}1m\u{7f}\u{202e}b\n").unwrap();
+        let safe = in_json(&json);
+        assert_eq!(safe, r#""a\u009b1m\u007f\u202eb\n""#);
+        assert_eq!(
+            serde_json::from_str::<String>(&safe).unwrap(),
+            serde_json::from_str::<String>(&json).unwrap()
+        );
     }
 
     #[test]

@@ -3,22 +3,23 @@
 use std::io::{self, Write};
 
 use agent_stream::{EventKind, OutcomeClass, QueryAnswer, ResultEvent, StreamLine, ToolCall};
-use anstyle::{AnsiColor, Style};
 
 use super::safe_text::{on_lines, on_one_line};
+use super::styled_line::{BAD, BOLD, DIM, GOOD, ODD, PLAIN, Pieces, write_line};
+use super::width::{Width, columns, fitted};
 use super::{summary_view, tool_line, units};
 
-const DIM: Style = Style::new().dimmed();
-const BOLD: Style = Style::new().bold();
-const GOOD: Style = AnsiColor::Green.on_default();
-const BAD: Style = AnsiColor::Red.on_default();
-const ODD: Style = AnsiColor::Yellow.on_default();
+/// What is shown of a prompt.
+const PROMPT_LINES: usize = 20;
+/// Less room than this is not worth showing a command in.
+const LEAST_SUBJECT: usize = 12;
 
 /// Shows events one after the other.
 #[derive(Debug)]
 pub(crate) struct StreamView {
     /// What the cursor stands behind.
     open_line: OpenLine,
+    width: Width,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,14 +30,19 @@ enum OpenLine {
 }
 
 impl StreamView {
-    pub(crate) fn new() -> Self {
-        Self { open_line: OpenLine::None }
+    pub(crate) fn new(width: Width) -> Self {
+        Self { open_line: OpenLine::None, width }
+    }
+
+    /// The terminal has another width now.
+    pub(crate) fn resize(&mut self, width: Width) {
+        self.width = width;
     }
 
     /// Shows one event; `text` is what it adds to the answer.
     pub(crate) fn show(
         &mut self,
-        out: &mut impl Write,
+        out: &mut dyn Write,
         line: &StreamLine<'_>,
         text: &str,
     ) -> io::Result<()> {
@@ -47,29 +53,17 @@ impl StreamView {
         match &event.kind {
             EventKind::Init { model, cwd, .. } => {
                 let session = event.session_id.as_deref().unwrap_or("(no session id)");
-                self.line(
-                    out,
-                    format_args!(
-                        "{BOLD}session {}{BOLD:#}{DIM} · {} · {}{DIM:#}",
-                        on_one_line(session),
-                        on_one_line(model.as_deref().unwrap_or("model not named")),
-                        on_one_line(cwd.as_deref().unwrap_or("directory not named")),
-                    ),
-                )
+                let session = format!("session {}", on_one_line(session));
+                let place = format!(
+                    " · {} · {}",
+                    on_one_line(model.as_deref().unwrap_or("model not named")),
+                    on_one_line(cwd.as_deref().unwrap_or("directory not named")),
+                );
+                self.line(out, &[(BOLD, &session), (DIM, &place)])
             }
-            EventKind::User { text } => {
-                self.end(out)?;
-                for line in on_lines(text).lines() {
-                    writeln!(out, "{BOLD}> {line}{BOLD:#}")?;
-                }
-                Ok(())
-            }
+            EventKind::User { text } => self.show_prompt(out, text),
             EventKind::ThinkingDelta { text } => self.show_thinking(out, text),
-            EventKind::ToolStarted(call) => {
-                let name = call.name_or_unnamed();
-                let subject = tool_line::subject(name, call.args, call.description.as_deref());
-                self.line(out, format_args!("{DIM}→ {} {subject}{DIM:#}", on_one_line(name)))
-            }
+            EventKind::ToolStarted(call) => self.show_started(out, call),
             EventKind::ToolCompleted(call) => {
                 let started_ms = line.started.and_then(|started| started.started_ms);
                 let elapsed = event.timestamp_ms.zip(started_ms);
@@ -79,13 +73,10 @@ impl StreamView {
                     elapsed.and_then(|(end, start)| end.checked_sub(start)),
                 )
             }
-            EventKind::QueryRequest(query) => self.line(
-                out,
-                format_args!(
-                    "{ODD}? {}{ODD:#}",
-                    on_one_line(query.query_type.as_deref().unwrap_or("a question"))
-                ),
-            ),
+            EventKind::QueryRequest(query) => {
+                let query = query.query_type.as_deref().unwrap_or("a question");
+                self.odd(out, &format!("? {}", on_one_line(query)))
+            }
             EventKind::QueryResponse(query) => {
                 let answer = match &query.answer {
                     Some(QueryAnswer::Approved) => "approved".to_owned(),
@@ -95,66 +86,54 @@ impl StreamView {
                     Some(QueryAnswer::Rejected { reason: None }) => "rejected".to_owned(),
                     Some(QueryAnswer::Other) | None => "answered".to_owned(),
                 };
-                self.line(out, format_args!("{ODD}  {answer}{ODD:#}"))
+                self.odd(out, &format!("  {answer}"))
             }
             EventKind::Reconnecting { attempt, .. } => {
                 let attempt =
                     attempt.map_or(String::new(), |attempt| format!(" (attempt {attempt})"));
-                self.line(out, format_args!("{ODD}… connection lost, reconnecting{attempt}{ODD:#}"))
+                self.odd(out, &format!("… connection lost, reconnecting{attempt}"))
             }
-            EventKind::Reconnected => self.line(out, format_args!("{ODD}… reconnected{ODD:#}")),
+            EventKind::Reconnected => self.odd(out, "… reconnected"),
             EventKind::Retry { attempt, .. } => {
                 let attempt = attempt.map_or(String::new(), |attempt| format!(" {attempt}"));
-                self.line(out, format_args!("{ODD}… retry{attempt}{ODD:#}"))
+                self.odd(out, &format!("… retry{attempt}"))
             }
             EventKind::TaskNotification { .. } => {
-                self.line(out, format_args!("{DIM}· a background task reports{DIM:#}"))
+                self.line(out, &[(DIM, "· a background task reports")])
             }
-            EventKind::BackgroundShellTimeout { aborted_count, .. } => self.line(
-                out,
-                format_args!(
-                    "{ODD}· {} ended with the run{ODD:#}",
-                    units::counted(
-                        aborted_count.unwrap_or(1),
-                        "background shell was",
-                        "background shells were"
-                    )
-                ),
-            ),
+            EventKind::BackgroundShellTimeout { aborted_count, .. } => {
+                let shells = units::counted(
+                    aborted_count.unwrap_or(1),
+                    "background shell was",
+                    "background shells were",
+                );
+                self.odd(out, &format!("· {shells} ended with the run"))
+            }
             EventKind::Result(result) => self.show_result(out, result),
-            EventKind::Error { message, .. } => self.line(
-                out,
-                format_args!(
-                    "{BAD}✗ error: {}{BAD:#}",
-                    on_one_line(message.as_deref().unwrap_or("without a message"))
-                ),
-            ),
-            EventKind::Unknown { kind, subtype, .. } => self.line(
-                out,
-                format_args!(
-                    "{ODD}· unknown event {}{}{}{ODD:#}",
-                    on_one_line(kind.as_deref().unwrap_or("without a type")),
-                    if subtype.is_some() { "/" } else { "" },
-                    on_one_line(subtype.as_deref().unwrap_or_default()),
-                ),
-            ),
-            EventKind::Noise { text, .. } => {
-                self.line(out, format_args!("{ODD}· {}{ODD:#}", on_one_line(text)))
+            EventKind::Error { message, .. } => {
+                let message = on_one_line(message.as_deref().unwrap_or("without a message"));
+                self.line(out, &[(BAD, &format!("✗ error: {message}"))])
             }
-            EventKind::Oversized(oversized) => self.line(
-                out,
-                format_args!(
-                    "{ODD}· a line of {} bytes was cut: {}{ODD:#}",
-                    units::grouped(oversized.length),
-                    on_one_line(oversized.kind.as_deref().unwrap_or("unknown"))
-                ),
-            ),
+            EventKind::Unknown { kind, subtype, .. } => {
+                let kind = kind.as_deref().unwrap_or("without a type");
+                let name = match subtype {
+                    Some(subtype) => format!("{kind}/{subtype}"),
+                    None => kind.to_owned(),
+                };
+                self.odd(out, &format!("· unknown event {}", on_one_line(&name)))
+            }
+            EventKind::Noise { text, .. } => self.odd(out, &format!("· {}", on_one_line(text))),
+            EventKind::Oversized(oversized) => {
+                let kind = on_one_line(oversized.kind.as_deref().unwrap_or("unknown"));
+                let length = units::grouped(oversized.length);
+                self.odd(out, &format!("· a line of {length} bytes was cut: {kind}"))
+            }
             EventKind::Assistant { .. } | EventKind::ThinkingCompleted | EventKind::Blank => Ok(()),
         }
     }
 
     /// Ends a line that is still open.
-    pub(crate) fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
         match std::mem::replace(&mut self.open_line, OpenLine::None) {
             OpenLine::None => Ok(()),
             OpenLine::Text => writeln!(out),
@@ -162,12 +141,17 @@ impl StreamView {
         }
     }
 
-    fn line(&mut self, out: &mut impl Write, line: std::fmt::Arguments<'_>) -> io::Result<()> {
+    /// Writes a line of its own.
+    pub(crate) fn line(&mut self, out: &mut dyn Write, pieces: Pieces<'_>) -> io::Result<()> {
         self.end(out)?;
-        writeln!(out, "{line}")
+        write_line(out, pieces, self.width)
     }
 
-    fn show_text(&mut self, out: &mut impl Write, text: &str) -> io::Result<()> {
+    fn odd(&mut self, out: &mut dyn Write, text: &str) -> io::Result<()> {
+        self.line(out, &[(ODD, text)])
+    }
+
+    pub(crate) fn show_text(&mut self, out: &mut dyn Write, text: &str) -> io::Result<()> {
         if self.open_line == OpenLine::Thinking {
             self.end(out)?;
         }
@@ -176,7 +160,7 @@ impl StreamView {
         Ok(())
     }
 
-    fn show_thinking(&mut self, out: &mut impl Write, text: &str) -> io::Result<()> {
+    fn show_thinking(&mut self, out: &mut dyn Write, text: &str) -> io::Result<()> {
         if self.open_line != OpenLine::Thinking {
             self.end(out)?;
             write!(out, "{DIM}")?;
@@ -185,14 +169,35 @@ impl StreamView {
         write!(out, "{}", on_lines(text))
     }
 
+    /// The user knows what they asked; a screenful reminds them of it.
+    fn show_prompt(&mut self, out: &mut dyn Write, text: &str) -> io::Result<()> {
+        let text = on_lines(text);
+        for line in text.lines().take(PROMPT_LINES) {
+            self.line(out, &[(BOLD, &format!("> {line}"))])?;
+        }
+        match text.lines().count().saturating_sub(PROMPT_LINES) {
+            0 => Ok(()),
+            more => {
+                let more = units::counted(more as u64, "more line", "more lines");
+                self.line(out, &[(DIM, &format!("> … {more}"))])
+            }
+        }
+    }
+
+    fn show_started(&mut self, out: &mut dyn Write, call: &ToolCall<'_>) -> io::Result<()> {
+        let name = call.name_or_unnamed();
+        let subject = tool_line::subject(name, call.args, call.description.as_deref());
+        let started = format!("→ {} {subject}", on_one_line(name));
+        self.line(out, &[(DIM, started.trim_end())])
+    }
+
     fn show_completed(
         &mut self,
-        out: &mut impl Write,
+        out: &mut dyn Write,
         call: &ToolCall<'_>,
         elapsed_ms: Option<u64>,
     ) -> io::Result<()> {
         let name = call.name_or_unnamed();
-        let subject = tool_line::subject(name, call.args, call.description.as_deref());
         let (style, mark) = match call.outcome.as_ref().map(|outcome| outcome.kind.class()) {
             Some(OutcomeClass::Good) => (GOOD, "✓"),
             Some(OutcomeClass::Bad) => (BAD, "✗"),
@@ -204,28 +209,29 @@ impl StreamView {
             facts.push(tool_line::detail(name, outcome));
         }
         facts.extend(elapsed_ms.map(units::duration));
-        facts.retain(|fact| !fact.is_empty());
-        let facts =
-            if facts.is_empty() { String::new() } else { format!(" · {}", facts.join(" · ")) };
-        self.line(
-            out,
-            format_args!(
-                "{style}{mark} {}{style:#} {subject}{DIM}{facts}{DIM:#}",
-                on_one_line(name)
-            ),
-        )
+        let facts: String =
+            facts.iter().filter(|fact| !fact.is_empty()).map(|fact| format!(" · {fact}")).collect();
+        let head = format!("{mark} {}", on_one_line(name));
+        // How it came out and how long it took are worth more than the end of a long command.
+        let room = self.width.minus(columns(&head) + columns(&facts) + 1).at_least(LEAST_SUBJECT);
+        let subject = tool_line::subject(name, call.args, call.description.as_deref());
+        let subject = match fitted(&subject, room).as_str() {
+            "" => String::new(),
+            subject => format!(" {subject}"),
+        };
+        self.line(out, &[(style, &head), (PLAIN, &subject), (DIM, &facts)])
     }
 
-    fn show_result(&mut self, out: &mut impl Write, result: &ResultEvent<'_>) -> io::Result<()> {
-        let (style, mark, verdict) = match result.is_error {
-            Some(true) => (BAD, "✗", "failed"),
-            _ => (GOOD, "✓", "done"),
+    fn show_result(&mut self, out: &mut dyn Write, result: &ResultEvent<'_>) -> io::Result<()> {
+        let (style, verdict) = match result.is_error {
+            Some(true) => (BAD, "✗ failed"),
+            _ => (GOOD, "✓ done"),
         };
         let mut facts = Vec::new();
         facts.extend(result.duration_ms.map(units::duration));
         facts.extend(result.usage.as_ref().map(summary_view::usage));
         let facts: String = facts.iter().map(|fact| format!(" · {fact}")).collect();
-        self.line(out, format_args!("{style}{mark} {verdict}{style:#}{DIM}{facts}{DIM:#}"))
+        self.line(out, &[(style, verdict), (DIM, &facts)])
     }
 }
 

@@ -4,9 +4,13 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn shown(stream: &str) -> String {
+    shown_in(stream, Width::Unlimited)
+}
+
+fn shown_in(stream: &str, width: Width) -> String {
     let mut reader = AgentStream::default();
     let mut summary = StreamSummary::default();
-    let mut view = StreamView::new();
+    let mut view = StreamView::new(width);
     let mut out = Vec::new();
     reader.feed(stream.as_bytes(), |line| {
         let mut pieces = String::new();
@@ -74,7 +78,7 @@ fn nothing_an_agent_says_reaches_the_terminal_as_a_control_character() {
          \u{1b}]0;raw\u{7}\n"
     );
     let mut reader = AgentStream::default();
-    let mut view = StreamView::new();
+    let mut view = StreamView::new(Width::Unlimited);
     let mut out = Vec::new();
     let mut n_events = 0;
     reader.feed(stream.as_bytes(), |line| {
@@ -101,4 +105,39 @@ fn nothing_an_agent_says_reaches_the_terminal_as_a_control_character() {
         };
         assert!(allowed, "{character:?} at {at} of {text:?}");
     }
+}
+
+#[test]
+fn on_a_narrow_terminal_a_call_is_cut_but_not_its_outcome() {
+    let stream = concat!(
+        r#"{"type":"tool_call","subtype":"started","call_id":"a","tool_call":{"shellToolCall":{"args":{"command":"cargo test --workspace --all-targets"}}},"timestamp_ms":1000}"#,
+        "\n",
+        r#"{"type":"tool_call","subtype":"completed","call_id":"a","tool_call":{"shellToolCall":{"args":{"command":"cargo test --workspace --all-targets"},"result":{"failure":{"exitCode":101}}}},"timestamp_ms":5200}"#,
+        "\n",
+    );
+    assert_eq!(
+        shown_in(stream, Width::Columns(40)),
+        "→ shell cargo test --workspace --all-ta…\n\
+         ✗ shell cargo test -… · exit 101 · 4.2 s\n"
+    );
+}
+
+#[test]
+fn of_a_long_prompt_a_screenful_is_shown() {
+    let prompt = "line\\n".repeat(23);
+    let stream = format!("{{\"type\":\"user\",\"message\":\"{prompt}\"}}\n");
+    let shown = shown(&stream);
+    assert_eq!(shown.lines().count(), 21);
+    assert!(shown.ends_with("> line\n> … 3 more lines\n"), "{shown}");
+}
+
+#[test]
+fn a_call_without_a_subject_leaves_no_gap() {
+    let stream = concat!(
+        r#"{"type":"tool_call","subtype":"started","call_id":"a","tool_call":{"updateTodosToolCall":{"args":{}}},"timestamp_ms":1000}"#,
+        "\n",
+        r#"{"type":"tool_call","subtype":"completed","call_id":"a","tool_call":{"updateTodosToolCall":{"args":{},"result":{"success":{}}}},"timestamp_ms":1001}"#,
+        "\n",
+    );
+    assert_eq!(shown(stream), "→ updateTodos\n✓ updateTodos · 1 ms\n");
 }

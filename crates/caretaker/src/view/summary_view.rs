@@ -88,6 +88,10 @@ pub(crate) fn oddities(summary: &StreamSummary) -> Vec<String> {
     if !summary.open_tools.is_empty() {
         oddities.push(format!("never completed: {}", on_one_line(&summary.open_tools.join(", "))));
     }
+    if summary.uncompared_results > 0 {
+        let count = units::counted(summary.uncompared_results, "result", "results");
+        oddities.push(format!("{count} could not be compared with the text: too long"));
+    }
     if let Some(difference) = &summary.text_difference {
         oddities.push(format!(
             "the text ({} bytes) and the agent's own result in line {} ({} bytes) differ after {} bytes",

@@ -71,6 +71,11 @@ impl CommandSpec {
         self.options.iter().filter(|option| option.visibility == Visibility::InHelp)
     }
 
+    /// Does nothing by itself: one of its subcommands has to be named.
+    pub(super) fn is_a_group(&self) -> bool {
+        !self.subcommands.is_empty() && !self.takes_words()
+    }
+
     pub(super) fn takes_words(&self) -> bool {
         self.words.contains("...")
     }
@@ -129,7 +134,10 @@ pub static AGENT: CommandSpec = CommandSpec {
 const AGENT_OPTIONS: &[OptionSpec] = &[
     visible("-v, --version", "Print the version number"),
     visible("--api-key <key>", "API key (or CURSOR_API_KEY)"),
-    visible("-H, --header <header>", "Extra request header 'Name: Value', repeatable"),
+    visible(
+        "-H, --header <header>",
+        "Extra request header 'Name: Value', repeatable (accepted, never sent)",
+    ),
     visible("-e, --endpoint <url>", "API endpoint (accepted, never contacted)"),
     visible("-p, --print", "Print to the console without a terminal interface"),
     visible("--output-format <format>", "With --print: text, json or stream-json"),
@@ -143,15 +151,19 @@ const AGENT_OPTIONS: &[OptionSpec] = &[
     visible("-f, --force", "Run everything that is not denied"),
     visible("--yolo", "Alias of --force"),
     visible("--auto-review", "Let a classifier review tool calls (accepted, not simulated)"),
-    choice("--sandbox <mode>", &["enabled", "disabled"], "Sandbox of shell commands"),
+    choice(
+        "--sandbox <mode>",
+        &["enabled", "disabled"],
+        "Sandbox of shell commands (accepted, not simulated)",
+    ),
     visible("--approve-mcps", "Approve all MCP servers"),
     visible("--trust", "Trust this workspace"),
     visible("--workspace <path>", "Workspace directory instead of the current one"),
-    visible("--add-dir <path>", "Another root directory, repeatable"),
+    visible("--add-dir <path>", "Another root directory, repeatable (accepted, not simulated)"),
     visible("--plugin-dir <path>", "Load a local plugin, repeatable (accepted, not simulated)"),
     visible("-w, --worktree [name]", "Run in a new git worktree (not simulated)"),
-    visible("--worktree-base <ref>", "Where the worktree starts (not simulated)"),
-    visible("--skip-worktree-setup", "Do not run worktree set-up scripts"),
+    visible("--worktree-base <ref>", "Where the worktree starts (accepted, not simulated)"),
+    visible("--skip-worktree-setup", "Run no worktree set-up scripts (accepted, not simulated)"),
     visible("--help-scenarios", "Simulated agent only: list the ways it can misbehave"),
     visible("--help-script", "Simulated agent only: how to write a script"),
     hidden("--new-session-id <uuid>"),

@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::children::{self, LONGEST_LIFE};
+use crate::clock::now_ms;
 use crate::ending::Ending;
-use crate::events::{StreamedCall, new_call_id, now_ms, tokens};
+use crate::events::{StreamedCall, new_call_id, tokens};
 use crate::failures;
 use crate::output::kill_this_process;
-use crate::tools::{ArgsKept, Background, PreparedCall, ToolRequest, ToolRun};
+use crate::tools::{ArgsKept, Background, PreparedCall, ShellRequest, ToolRequest, ToolRun};
 use crate::turn::Turn;
 
 const MIB: usize = 1 << 20;
-
-const ENDPOINT: &str = "https://agentn.global.api5.cursor.sh";
 
 /// Long enough for the tools to have begun.
 const TOOLS_BEGIN: Duration = Duration::from_millis(250);
@@ -43,12 +42,12 @@ pub(super) fn unkillable_child(turn: &mut Turn, _: u64) -> Done {
 
 pub(super) fn background_shell(turn: &mut Turn, seconds: u64) -> Done {
     let seconds = seconds.min(LONGEST_LIFE.as_secs());
-    turn.call(&[ToolRequest::Shell {
+    turn.call(&[ToolRequest::Shell(ShellRequest {
         command: format!("sleep {seconds}"),
         timeout: Duration::from_secs(30),
         background: Background::Yes,
         description: "Stays in the background".to_owned(),
-    }])
+    })])
 }
 
 /// An edit carries the whole file, and so do its lines.
@@ -173,22 +172,11 @@ pub(super) fn unknown_events(turn: &mut Turn, _: u64) -> Done {
 }
 
 pub(super) fn reconnect(turn: &mut Turn, _: u64) -> Done {
-    lose_connection(turn, 1)?;
-    turn.emit(&turn.events.reconnected())
+    turn.reconnect(1)
 }
 
 pub(super) fn reconnect_then_fail(turn: &mut Turn, _: u64) -> Done {
-    (1..=3).try_for_each(|attempt| lose_connection(turn, attempt))?;
-    let failure = failures::find("unavailable").map_or("", |failure| failure.stderr);
-    Err(Ending::failure(failure))
-}
-
-fn lose_connection(turn: &Turn, attempt: u32) -> Done {
-    let mut stderr = io::stderr().lock();
-    turn.emit(&turn.events.reconnecting(attempt, ENDPOINT))?;
-    writeln!(stderr, "Connection lost, reconnecting to {ENDPOINT} (attempt {attempt})...")?;
-    turn.emit(&turn.events.retry_starting(attempt))?;
-    Ok(writeln!(stderr, "Retry attempt {attempt}...")?)
+    turn.retry_in_vain(failures::find("unavailable").map_or("", |failure| failure.stderr))
 }
 
 pub(super) fn kill_mid_line(turn: &mut Turn, n_lines: u64) -> Done {

@@ -123,7 +123,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     ),
     plain(
         "reconnect-then-fail",
-        "reconnects three times in vain, exit 1, no result",
+        "loses and finds the connection three times in vain, exit 1, no result",
         Act::AtOnce(acts::reconnect_then_fail),
     ),
     numbered(

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{Line, Problem, time};
-use crate::tools::{Background, TodoItem, TodoStatus, TodoUpdate, ToolRequest};
+use crate::tools::{Background, ShellRequest, TodoItem, TodoStatus, TodoUpdate, ToolRequest};
 
-pub(super) const ORDERS: [&str; 13] = [
+pub(super) const ORDERS: [&str; 14] = [
     "shell", "read", "write", "edit", "grep", "glob", "ls", "delete", "todos", "mcp", "fetch",
-    "ask", "task",
+    "ask", "plan", "task",
 ];
 
 /// What captured shell calls have.
@@ -45,6 +45,7 @@ pub(super) fn request(line: &Line) -> Result<Option<ToolRequest>, Problem> {
         "mcp" => mcp(line)?,
         "fetch" => ToolRequest::WebFetch { url: line.argument("an address")? },
         "ask" => ToolRequest::AskQuestion { question: line.text("a question")? },
+        "plan" => ToolRequest::CreatePlan { plan: line.text("a plan")? },
         _ => task(line)?,
     }))
 }
@@ -66,7 +67,7 @@ fn check_options(line: &Line, order: &str) -> Result<(), Problem> {
 fn shell(line: &Line) -> Result<ToolRequest, Problem> {
     let command = line.text("a command")?;
     let described = line.option("description").map(str::to_owned);
-    Ok(ToolRequest::Shell {
+    Ok(ToolRequest::Shell(ShellRequest {
         timeout: line.option("timeout").map_or(Ok(SHELL_TIMEOUT), time)?,
         background: match line.option("background") {
             Some(_) => Background::Yes,
@@ -75,7 +76,7 @@ fn shell(line: &Line) -> Result<ToolRequest, Problem> {
         description: described
             .unwrap_or_else(|| format!("Runs {}", command.lines().next().unwrap_or_default())),
         command,
-    })
+    }))
 }
 
 fn edit(line: &Line) -> Result<ToolRequest, Problem> {

@@ -10,7 +10,8 @@ use uuid::Uuid;
 use super::database::Database;
 use super::restore::Conversation;
 use super::writer::OpenTurn;
-use super::{CrashPoint, SessionStore, WriteSessionError, messages, now_ms, pending_messages};
+use super::{CrashPoint, SessionStore, WriteSessionError, messages, pending_messages};
+use crate::clock::now_ms;
 
 impl SessionStore {
     /// Writes the user's prompt. Calls that an earlier process left unfinished are answered first, as interrupted.

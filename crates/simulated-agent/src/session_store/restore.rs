@@ -69,6 +69,6 @@ fn read_message(database: &Database, id: BlobId) -> Option<Value> {
     serde_json::from_slice(&database.blob(id).ok()??).ok()
 }
 
-fn ids(raw: &[Vec<u8>]) -> impl Iterator<Item = BlobId> {
+pub(super) fn ids(raw: &[Vec<u8>]) -> impl Iterator<Item = BlobId> {
     raw.iter().filter_map(|id| BlobId::try_from(id.as_slice()).ok())
 }

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::database::Database;
 use super::records::ToolCallRecord;
-use crate::tools::Generation;
+use super::restore::ids;
+use crate::tools::{self, Generation};
 
 /// Notes what a call that succeeded changed; blobs it needs are written at once.
 pub(super) fn note(
@@ -71,6 +72,27 @@ fn note_todos(
         .collect();
     root.todos = ids?;
     Ok(())
+}
+
+/// Reads the list back. An item that cannot be read is left out, as Cursor does.
+pub(super) fn todos(
+    root: &ConversationStateStructure,
+    database: &Database,
+) -> Vec<tools::TodoItem> {
+    let items = ids(&root.todos)
+        .filter_map(|id| database.blob(id).ok()?)
+        .filter_map(|data| TodoItem::decode(data.as_slice()).ok());
+    let items = items.map(|item| tools::TodoItem {
+        status: match item.status() {
+            TodoStatus::Unspecified | TodoStatus::Pending => tools::TodoStatus::Pending,
+            TodoStatus::InProgress => tools::TodoStatus::InProgress,
+            TodoStatus::Completed => tools::TodoStatus::Completed,
+            TodoStatus::Cancelled => tools::TodoStatus::Cancelled,
+        },
+        id: item.id,
+        content: item.content,
+    });
+    items.collect()
 }
 
 fn todo_item(todo: &Value) -> TodoItem {

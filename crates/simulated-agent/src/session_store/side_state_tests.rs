@@ -58,4 +58,8 @@ fn files_read_and_changed_and_todos_are_noted_in_the_root() {
     );
     let todo = TodoItem::decode(dump.blob(&hex::encode(&root.todos[0]))).unwrap();
     assert_eq!((todo.content.as_str(), todo.status), ("rest", 2));
+    drop(store);
+    let status = tools::TodoStatus::InProgress;
+    let expected = [tools::TodoItem { id: "1".to_owned(), content: "rest".to_owned(), status }];
+    assert_eq!(bench.open().todos(), expected);
 }

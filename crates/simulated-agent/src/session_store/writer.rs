@@ -19,7 +19,8 @@ use uuid::Uuid;
 use super::database::Database;
 use super::messages::{self, AssistantIdentity};
 use super::records::{ToolCallRecord, ToolResultRecord};
-use super::{CrashPoint, SessionStore, WriteSessionError, now_ms, side_state, signed, tool_steps};
+use super::{CrashPoint, SessionStore, WriteSessionError, side_state, signed, tool_steps};
+use crate::clock::now_ms;
 use crate::tools::Generation;
 
 /// The turn that is under way.

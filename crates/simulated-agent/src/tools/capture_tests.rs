@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use super::environment_for_tests::TestEnvironment;
-use super::{Background, Generation, ToolRequest};
+use super::{Background, Generation, ShellRequest, ToolRequest};
 
 /// Every completed call of the captures, with the generation that printed it.
 fn completed_calls() -> Vec<(Generation, String, Value)> {
@@ -66,11 +66,13 @@ fn shells_have_the_shape_of_the_captures() {
         environment.generation = generation;
         let args = &captured["args"];
         // The commands of the captures sleep or use the network; their arguments are prepared, another command runs.
-        let request = |command: &str| ToolRequest::Shell {
-            command: command.to_owned(),
-            timeout: Duration::from_millis(args["timeout"].as_u64().unwrap()),
-            background: Background::No,
-            description: args["description"].as_str().unwrap_or_default().to_owned(),
+        let request = |command: &str| {
+            ToolRequest::Shell(ShellRequest {
+                command: command.to_owned(),
+                timeout: Duration::from_millis(args["timeout"].as_u64().unwrap()),
+                background: Background::No,
+                description: args["description"].as_str().unwrap_or_default().to_owned(),
+            })
         };
         let prepared =
             super::prepare(&request(args["command"].as_str().unwrap()), "call_1", &environment);

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::output::{SPILL_THRESHOLD, spill_text};
 use super::{Generation, PreparedCall, ToolEnvironment, ToolRun};
+use crate::mcp_client::McpCallError;
 use crate::permissions::Verdict;
 
 pub(super) fn prepare(
@@ -29,6 +30,10 @@ pub(super) fn run(
     args: &Map<String, Value>,
     environment: &ToolEnvironment,
 ) -> ToolRun {
+    // The model does not see a server that is not approved, so nobody is asked about its tools.
+    if let Err(err) = environment.mcp.list_tools(server) {
+        return unanswered(&err);
+    }
     match environment.permissions.mcp(server, tool) {
         Verdict::Allowed => {}
         Verdict::NotAllowed => {
@@ -46,11 +51,13 @@ pub(super) fn run(
     }
     match environment.mcp.call(server, tool, args) {
         Ok(answer) => success(&answer, environment),
-        Err(err) => {
-            let error = err.to_string();
-            ToolRun::failed("error", json!({"error": error}), error)
-        }
+        Err(err) => unanswered(&err),
     }
+}
+
+fn unanswered(err: &McpCallError) -> ToolRun {
+    let error = err.to_string();
+    ToolRun::failed("error", json!({"error": error}), error)
 }
 
 fn success(answer: &Value, environment: &ToolEnvironment) -> ToolRun {

@@ -27,17 +27,18 @@ fn a_call_is_named_by_server_and_tool() {
 }
 
 #[test]
-fn a_call_that_nobody_allowed_is_rejected() {
+fn an_absent_server_is_absent_whatever_is_allowed_or_denied() {
     let mut environment = TestEnvironment::new();
-    environment.permit(ApprovalPolicy::AllowList, &[], &[]);
-    let (_, rejected) = environment.call(&request());
-    let reason = "MCP tool execution rejected by user: notes-add";
-    assert_eq!(rejected.result, json!({"rejected": {"reason": reason, "isReadonly": false}}));
-    assert_eq!(rejected.args_kept, ArgsKept::Dropped);
-    environment.permit(ApprovalPolicy::Force, &[], &["Mcp(notes:*)"]);
-    assert!(environment.call(&request()).1.result["permissionDenied"].is_object());
-    environment.permit(ApprovalPolicy::AllowList, &["Mcp(notes:add)"], &[]);
-    assert!(environment.call(&request()).1.result["error"].is_object());
+    for (policy, allow, deny) in [
+        (ApprovalPolicy::AllowList, &[][..], &[][..]),
+        (ApprovalPolicy::AllowList, &["Mcp(notes:add)"], &[]),
+        (ApprovalPolicy::Force, &[], &["Mcp(notes:*)"]),
+    ] {
+        environment.permit(policy, allow, deny);
+        let (_, tool_run) = environment.call(&request());
+        assert!(tool_run.result["error"].is_object(), "{}", tool_run.result);
+        assert_eq!(tool_run.args_kept, ArgsKept::Kept);
+    }
 }
 
 #[test]

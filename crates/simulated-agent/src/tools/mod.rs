@@ -9,6 +9,7 @@ mod launch;
 mod mcp;
 mod output;
 mod patterns;
+mod plan;
 mod process_groups;
 mod regular_file;
 mod search;
@@ -20,6 +21,7 @@ mod web;
 mod wildcard;
 
 pub use process_groups::ProcessGroups;
+pub use shell::{Background, ShellRequest};
 pub use todos::{TodoItem, TodoList, TodoStatus, TodoUpdate};
 
 pub(crate) use launch::{Launch, Stdio};
@@ -30,14 +32,13 @@ pub(crate) use wildcard::matches as wildcard_matches;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cursor_home::ProjectDir;
+use cursor_home::{ProjectDir, without_dots};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::mcp_client::McpClients;
-use crate::permissions::{Permissions, without_dots};
+use crate::permissions::Permissions;
 
 /// Whose habits to follow: the key sets differ between the builds that were captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,12 +83,7 @@ impl ToolEnvironment {
 /// A tool call, as a script asks for it. Relative paths are below the workspace.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolRequest {
-    Shell {
-        command: String,
-        timeout: Duration,
-        background: Background,
-        description: String,
-    },
+    Shell(ShellRequest),
     Read {
         path: PathBuf,
     },
@@ -131,17 +127,13 @@ pub enum ToolRequest {
     AskQuestion {
         question: String,
     },
+    CreatePlan {
+        plan: String,
+    },
     Task {
         description: String,
         prompt: String,
     },
-}
-
-/// Whether a shell call waits for its command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Background {
-    No,
-    Yes,
 }
 
 /// What is known before the tool runs: printed in `started`.
@@ -178,11 +170,11 @@ pub struct InteractionQuery {
     pub response: Value,
 }
 
-/// Whether `completed` repeats the arguments.
+/// Whether `completed` repeats the arguments and the description beside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgsKept {
     Kept,
-    /// A rejected call comes back without them.
+    /// A rejected call comes back without them, unless it is a question.
     Dropped,
 }
 
@@ -223,15 +215,7 @@ pub fn prepare(
     environment: &ToolEnvironment,
 ) -> PreparedCall {
     match request {
-        ToolRequest::Shell { command, timeout, background, description } => {
-            let call = shell::ShellCall {
-                command,
-                timeout: *timeout,
-                background: *background,
-                description,
-            };
-            shell::prepare(&call, call_id, environment)
-        }
+        ToolRequest::Shell(request) => shell::prepare(request, call_id, environment),
         ToolRequest::Read { path } => files::prepare_read(path, environment),
         ToolRequest::Edit { path, old, new } => files::prepare_edit(path, old, new, environment),
         ToolRequest::Write { path, content } => files::prepare_write(path, content, environment),
@@ -246,6 +230,7 @@ pub fn prepare(
         ToolRequest::Mcp { server, tool, args } => mcp::prepare(server, tool, args, call_id),
         ToolRequest::WebFetch { url } => web::prepare_fetch(url, call_id, environment),
         ToolRequest::AskQuestion { question } => web::prepare_question(question, call_id),
+        ToolRequest::CreatePlan { plan } => plan::prepare(plan, call_id),
         ToolRequest::Task { description, prompt } => subagent::prepare(description, prompt),
     }
 }
@@ -257,15 +242,7 @@ pub fn run(
     environment: &ToolEnvironment,
 ) -> ToolRun {
     match request {
-        ToolRequest::Shell { command, timeout, background, description } => {
-            let call = shell::ShellCall {
-                command,
-                timeout: *timeout,
-                background: *background,
-                description,
-            };
-            shell::run(&call, environment)
-        }
+        ToolRequest::Shell(request) => shell::run(request, environment),
         ToolRequest::Read { path } => files::read(path, environment),
         ToolRequest::Edit { path, old, new } => files::edit(path, old, new, environment),
         ToolRequest::Write { path, content } => files::write(path, content, environment),
@@ -278,14 +255,9 @@ pub fn run(
         ToolRequest::Mcp { server, tool, args } => mcp::run(server, tool, args, environment),
         ToolRequest::WebFetch { url } => web::fetch(url, environment),
         ToolRequest::AskQuestion { .. } => web::question(),
+        ToolRequest::CreatePlan { .. } => plan::run(),
         ToolRequest::Task { prompt, .. } => subagent::run(prompt, prepared),
     }
-}
-
-/// 64-bit numbers are strings in protobuf's JSON.
-fn now_ms() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_millis().to_string()
 }
 
 #[cfg(test)]

@@ -114,6 +114,7 @@ fn ls_lists_directories_and_files_of_one_level() {
     assert_eq!(prepared.args["path"], json!(environment.workspace));
     assert_eq!(prepared.args["ignore"], json!([]));
     let root = &tool_run.result["success"]["directoryTreeRoot"];
+    assert_eq!(root["absPath"], prepared.args["path"]);
     assert_eq!(
         root["childrenFiles"],
         json!([{"name": "README.md"}, {"name": "binary"}, {"name": "link"}])

@@ -1,7 +1,7 @@
 //! The shell tool: a real shell in a process group of its own.
 //!
 //! A command that outlasts its timeout is not killed: it runs on in the background and the call "succeeds", as the
-//! real one does. Each call has a shell of its own, so a `cd` does not carry over to the next call.
+//! real one does. Each call has a shell of its own, so a `cd` does not carry over to the next.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -18,60 +18,69 @@ use super::launch::{Launch, Stdio};
 use super::output::{Output, Stream};
 use super::process_groups::{Exit, ProcessGroups, Role};
 use super::shell_syntax::ParsedCommand;
-use super::{Background, Generation, PreparedCall, ToolEnvironment, ToolRun};
+use super::{Generation, PreparedCall, ToolEnvironment, ToolRun};
 use crate::permissions::Verdict;
 
 /// How long output is still read after the command ended: only a process that left the group can keep the pipe open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-pub(super) struct ShellCall<'a> {
-    pub(super) command: &'a str,
-    pub(super) timeout: Duration,
-    pub(super) background: Background,
-    pub(super) description: &'a str,
+/// A command, as a script asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellRequest {
+    pub command: String,
+    pub timeout: Duration,
+    pub background: Background,
+    pub description: String,
 }
 
-impl ShellCall<'_> {
+/// Whether a shell call waits for its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Background {
+    No,
+    Yes,
+}
+
+impl ShellRequest {
     fn timeout_ms(&self) -> u64 {
         u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX)
     }
 }
 
 pub(super) fn prepare(
-    call: &ShellCall<'_>,
+    request: &ShellRequest,
     call_id: &str,
     environment: &ToolEnvironment,
 ) -> PreparedCall {
-    let parsed = ParsedCommand::parse(call.command);
+    let parsed = ParsedCommand::parse(&request.command);
     let newer = environment.generation == Generation::V2026_09;
     let names: Vec<&str> = parsed.commands.iter().map(|command| command.name.as_str()).collect();
     let mut args = json!({
-        "command": call.command,
+        "command": request.command,
         "workingDirectory": "",
-        "timeout": call.timeout_ms(),
+        "timeout": request.timeout_ms(),
         "toolCallId": call_id,
         "simpleCommands": names,
         "hasInputRedirect": parsed.has_input_redirect(),
         "hasOutputRedirect": parsed.has_output_redirect(),
         "parsingResult": parsing_result(&parsed, environment.generation),
         "fileOutputThresholdBytes": if newer { super::output::SPILL_THRESHOLD.to_string() } else { "0".to_owned() },
-        "isBackground": call.background == Background::Yes,
+        "isBackground": request.background == Background::Yes,
         "skipApproval": false,
         "timeoutBehavior": "TIMEOUT_BEHAVIOR_BACKGROUND",
     });
     if newer {
         args["hardTimeout"] = json!(86_400_000);
-        args["description"] = json!(call.description);
+        args["description"] = json!(request.description);
         args["closeStdin"] = json!(true);
         args["conversationId"] = json!(environment.session_id.to_string());
         args["adminCommandDenylist"] = json!([]);
         args["requestId"] = json!(environment.request_id);
     }
-    let mut model_args = json!({"command": call.command, "description": call.description});
-    if call.background == Background::Yes {
+    let mut model_args = json!({"command": request.command, "description": request.description});
+    if request.background == Background::Yes {
         model_args["is_background"] = json!(true);
     }
-    let description = newer.then(|| call.description.to_owned());
+    let description = newer.then(|| request.description.clone());
     PreparedCall { description, ..PreparedCall::new("shellToolCall", "Shell", args, model_args) }
 }
 
@@ -95,32 +104,38 @@ fn parsing_result(parsed: &ParsedCommand, generation: Generation) -> Value {
     result
 }
 
-pub(super) fn run(call: &ShellCall<'_>, environment: &ToolEnvironment) -> ToolRun {
-    let mut tool_run = match environment.permissions.shell(&ParsedCommand::parse(call.command)) {
-        Verdict::Allowed => execute(call, environment),
-        Verdict::NotAllowed => {
-            let value = json!({"command": call.command, "workingDirectory": "", "reason": "", "isReadonly": false});
-            ToolRun::rejected(value, "The command was rejected by the user and did not run.")
+pub(super) fn run(request: &ShellRequest, environment: &ToolEnvironment) -> ToolRun {
+    // As captured: a call that never ran names its directory in full and says nothing of the background.
+    let refusal = |key: &str, text: &str| {
+        let workspace = environment.workspace.to_string_lossy();
+        json!({"command": request.command, "workingDirectory": workspace, key: text, "isReadonly": false})
+    };
+    match environment.permissions.shell(&ParsedCommand::parse(&request.command)) {
+        Verdict::Allowed => {
+            let mut tool_run = execute(request, environment);
+            if let Value::Object(result) = &mut tool_run.result {
+                result.entry("isBackground").or_insert(json!(false));
+            }
+            tool_run
         }
+        Verdict::NotAllowed => ToolRun::rejected(
+            refusal("reason", ""),
+            "The command was rejected by the user and did not run.",
+        ),
         Verdict::Denied => {
             let error = "Command is denied by the permission settings";
-            let value = json!({"command": call.command, "workingDirectory": "", "error": error, "isReadonly": false});
-            ToolRun::failed("permissionDenied", value, error)
+            ToolRun::failed("permissionDenied", refusal("error", error), error)
         }
-    };
-    if let Value::Object(result) = &mut tool_run.result {
-        result.entry("isBackground").or_insert(json!(false));
     }
-    tool_run
 }
 
-fn execute(call: &ShellCall<'_>, environment: &ToolEnvironment) -> ToolRun {
+fn execute(request: &ShellRequest, environment: &ToolEnvironment) -> ToolRun {
     let started = Instant::now();
-    let running = match Running::start(call, environment) {
+    let running = match Running::start(request, environment) {
         Ok(running) => running,
         Err(err) => {
             let error = err.to_string();
-            let value = json!({"command": call.command, "workingDirectory": "", "error": error});
+            let value = json!({"command": request.command, "workingDirectory": "", "error": error});
             return ToolRun::failed(
                 "spawnError",
                 value,
@@ -128,18 +143,18 @@ fn execute(call: &ShellCall<'_>, environment: &ToolEnvironment) -> ToolRun {
             );
         }
     };
-    if call.background == Background::Yes {
-        return running.in_background(call, environment, started);
+    if request.background == Background::Yes {
+        return running.in_background(request, environment, started);
     }
-    match running.exited.recv_timeout(call.timeout) {
-        Ok(exit) => running.ended(exit, call, environment, started),
+    match running.exited.recv_timeout(request.timeout) {
+        Ok(exit) => running.ended(exit, request, environment, started),
         Err(_) if environment.processes.move_to_background(running.leader) => {
-            running.in_background(call, environment, started)
+            running.in_background(request, environment, started)
         }
         // It ended in the very moment of the timeout; the message about it is on its way.
         Err(_) => {
             let exit = running.exited.recv().unwrap_or(Exit::Code(1));
-            running.ended(exit, call, environment, started)
+            running.ended(exit, request, environment, started)
         }
     }
 }
@@ -152,8 +167,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(call: &ShellCall<'_>, environment: &ToolEnvironment) -> io::Result<Self> {
-        let role = match call.background {
+    fn start(request: &ShellRequest, environment: &ToolEnvironment) -> io::Result<Self> {
+        let role = match request.background {
             Background::Yes => Role::Background,
             Background::No => Role::Foreground,
         };
@@ -162,7 +177,7 @@ impl Running {
         env.push(("CURSOR_AGENT".into(), "1".into()));
         let launch = Launch {
             program: shell_program(),
-            args: &["-c", call.command].map(OsString::from),
+            args: &["-c", &request.command].map(OsString::from),
             env: &env,
             directory: &environment.workspace,
             stdin: Stdio::Null,
@@ -192,7 +207,7 @@ impl Running {
     fn ended(
         &self,
         exit: Exit,
-        call: &ShellCall<'_>,
+        request: &ShellRequest,
         environment: &ToolEnvironment,
         started: Instant,
     ) -> ToolRun {
@@ -202,7 +217,7 @@ impl Running {
             Exit::Code(code) => (code, ""),
             Exit::Signal(signal) => (128 + signal as i32, signal.as_str()),
         };
-        let mut value = common_fields(call, exit_code, signal, &output, elapsed);
+        let mut value = common_fields(request, exit_code, signal, &output, elapsed);
         if environment.generation == Generation::V2026_09 {
             value.insert("localExecutionTimeMs".to_owned(), json!(elapsed));
         }
@@ -224,7 +239,7 @@ impl Running {
 
     fn in_background(
         &self,
-        call: &ShellCall<'_>,
+        request: &ShellRequest,
         environment: &ToolEnvironment,
         started: Instant,
     ) -> ToolRun {
@@ -232,10 +247,10 @@ impl Running {
         let folder = environment.project_directory.path().join("terminals");
         let mut output = self.output();
         output.spill_into(&folder.join(format!("{pid}.txt")));
-        let mut value = common_fields(call, 0, "", &output, milliseconds(started));
+        let mut value = common_fields(request, 0, "", &output, milliseconds(started));
         value.insert("shellId".to_owned(), json!(pid));
         value.insert("pid".to_owned(), json!(pid));
-        value.insert("msToWait".to_owned(), json!(call.timeout_ms()));
+        value.insert("msToWait".to_owned(), json!(request.timeout_ms()));
         let for_model = format!(
             "The command runs in the background with pid {pid}; its output goes to {}/{pid}.txt.",
             folder.display()
@@ -249,14 +264,14 @@ impl Running {
 }
 
 fn common_fields(
-    call: &ShellCall<'_>,
+    request: &ShellRequest,
     exit_code: i32,
     signal: &str,
     output: &Output,
     elapsed: u64,
 ) -> Map<String, Value> {
     let mut fields = Map::new();
-    fields.insert("command".to_owned(), json!(call.command));
+    fields.insert("command".to_owned(), json!(request.command));
     fields.insert("workingDirectory".to_owned(), json!(""));
     fields.insert("exitCode".to_owned(), json!(exit_code));
     fields.insert("signal".to_owned(), json!(signal));

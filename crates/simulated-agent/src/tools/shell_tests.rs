@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 fn request(command: &str, timeout: Duration) -> ToolRequest {
     let (command, description) = (command.to_owned(), "Does something".to_owned());
-    ToolRequest::Shell { command, timeout, background: Background::No, description }
+    ToolRequest::Shell(ShellRequest { command, timeout, background: Background::No, description })
 }
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -77,9 +77,8 @@ fn a_command_past_its_timeout_goes_to_the_background_as_a_success() {
 fn a_background_command_returns_at_once_and_is_aborted_at_the_end() {
     let environment = TestEnvironment::new();
     let (command, description) = ("sleep 1000".to_owned(), String::new());
-    let request =
-        ToolRequest::Shell { command, timeout: LONG, background: Background::Yes, description };
-    let (prepared, tool_run) = environment.call(&request);
+    let request = ShellRequest { command, timeout: LONG, background: Background::Yes, description };
+    let (prepared, tool_run) = environment.call(&ToolRequest::Shell(request));
     assert_eq!(prepared.args["isBackground"], json!(true));
     assert_eq!(tool_run.result["isBackground"], json!(true));
     assert_eq!(environment.processes.wait_for_background(Duration::ZERO), 1);
@@ -142,23 +141,24 @@ fn endless_output_fills_neither_memory_nor_pipe() {
 }
 
 #[test]
-fn a_command_that_is_not_listed_is_rejected_without_arguments() {
+fn a_command_that_is_not_listed_is_rejected_as_in_the_captures() {
     let mut environment = TestEnvironment::new();
     environment.permit(ApprovalPolicy::AllowList, &["Shell(ls)"], &["Shell(rm)"]);
     let (_, listed) = environment.call(&request("ls", LONG));
     assert!(!listed.is_error);
     let (_, rejected) = environment.call(&request("touch made", LONG));
+    let workspace = environment.workspace.to_str().unwrap();
     assert_eq!(
         rejected.result,
-        json!({
-            "rejected": {"command": "touch made", "workingDirectory": "", "reason": "", "isReadonly": false},
-            "isBackground": false,
-        })
+        json!({"rejected": {
+            "command": "touch made", "workingDirectory": workspace, "reason": "", "isReadonly": false,
+        }})
     );
     assert_eq!(rejected.args_kept, ArgsKept::Dropped);
     assert!(!environment.workspace.join("made").exists());
     environment.permit(ApprovalPolicy::Force, &[], &["Shell(rm)"]);
     let (_, denied) = environment.call(&request("rm -rf x", LONG));
+    assert_eq!(keys(&denied.result), ["permissionDenied"]);
     assert_eq!(
         keys(&denied.result["permissionDenied"]),
         ["command", "workingDirectory", "error", "isReadonly"]

@@ -1,10 +1,11 @@
-//! The todo list of a session: kept in memory, as long as the process lives.
+//! The todo list of a session: kept in memory here, and in the session's store for the next process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::{PreparedCall, ToolEnvironment, ToolRun, now_ms};
+use super::{PreparedCall, ToolEnvironment, ToolRun};
+use crate::clock::now_ms;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TodoItem {
@@ -129,7 +130,8 @@ fn success(items: &[TodoItem], title: &str) -> ToolRun {
 }
 
 fn shown(items: &[TodoItem]) -> Vec<Value> {
-    let now = now_ms();
+    // 64-bit numbers are strings in protobuf's JSON.
+    let now = now_ms().to_string();
     let shown = items.iter().map(|item| {
         json!({
             "id": item.id,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{InteractionQuery, PreparedCall, ToolEnvironment, ToolRun};
+use super::{ArgsKept, InteractionQuery, PreparedCall, ToolEnvironment, ToolRun};
 use crate::permissions::Verdict;
 
 const FETCH_REJECTED: &str = "User Rejected";
@@ -45,9 +45,11 @@ pub(super) fn fetch(url: &str, environment: &ToolEnvironment) -> ToolRun {
 }
 
 pub(super) fn prepare_question(question: &str, call_id: &str) -> PreparedCall {
+    // A question without a choice was never captured.
+    let options = json!([{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]);
     let args = json!({
         "title": "",
-        "questions": [{"id": "1", "prompt": question, "options": [], "allowMultiple": false}],
+        "questions": [{"id": "1", "prompt": question, "options": options, "allowMultiple": false}],
         "runAsync": false,
         "asyncOriginalToolCallId": "",
     });
@@ -57,7 +59,7 @@ pub(super) fn prepare_question(question: &str, call_id: &str) -> PreparedCall {
         response_key: "askQuestionInteractionResponse",
         response: json!({"result": skipped()}),
     };
-    let model_args = json!({"questions": [{"id": "1", "prompt": question, "options": []}]});
+    let model_args = json!({"questions": [{"id": "1", "prompt": question, "options": options}]});
     PreparedCall {
         query: Some(query),
         ..PreparedCall::new("askQuestionToolCall", "AskQuestion", args, model_args)
@@ -65,7 +67,9 @@ pub(super) fn prepare_question(question: &str, call_id: &str) -> PreparedCall {
 }
 
 pub(super) fn question() -> ToolRun {
-    ToolRun::rejected(skipped()["rejected"].clone(), QUESTION_SKIPPED)
+    let skipped = ToolRun::rejected(skipped()["rejected"].clone(), QUESTION_SKIPPED);
+    // Of all that can be rejected, only a question was captured with its arguments.
+    ToolRun { args_kept: ArgsKept::Kept, ..skipped }
 }
 
 fn skipped() -> Value {

@@ -2,8 +2,8 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::permissions::ApprovalPolicy;
+use crate::tools::ToolRequest;
 use crate::tools::environment_for_tests::TestEnvironment;
-use crate::tools::{ArgsKept, ToolRequest};
 
 fn fetch_request() -> ToolRequest {
     ToolRequest::WebFetch { url: "https://example.com".to_owned() }
@@ -46,6 +46,7 @@ fn a_question_is_skipped_even_with_force() {
     assert_eq!(query.request["args"]["questions"][0]["prompt"], json!("Which one?"));
     assert_eq!(query.response, json!({"result": {"rejected": {"reason": QUESTION_SKIPPED}}}));
     assert_eq!(tool_run.result, json!({"rejected": {"reason": QUESTION_SKIPPED}}));
+    assert_eq!(tool_run.args_kept, ArgsKept::Kept);
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::thread;
 use serde_json::json;
 
 use super::{Turn, given, refused};
+use crate::clock::now_ms;
 use crate::ending::Ending;
-use crate::events::{Flush, StreamedCall, new_call_id, now_ms};
+use crate::events::{Flush, StreamedCall, new_call_id};
 use crate::misbehaviour::Moment;
 use crate::session_store::{ToolCallRecord, ToolResultRecord};
 use crate::tools::{self, PreparedCall, ToolRequest, ToolRun};
@@ -135,5 +136,5 @@ impl Call {
 
 /// Captures show a web fetch asking after `started`; other queries were seen before it.
 fn asks_first(prepared: &PreparedCall) -> bool {
-    prepared.key == "askQuestionToolCall"
+    prepared.query.is_some() && prepared.key != "webFetchToolCall"
 }

@@ -106,7 +106,7 @@ fn a_new_session_id_works_once() {
 }
 
 #[test]
-fn options_the_service_refuses_fail_after_the_prompt_was_echoed() {
+fn options_the_service_refuses_fail_after_three_attempts() {
     let sandbox = Sandbox::new();
     let stderr = failure(&sandbox, &["-p", "--trust", "--system-prompt", "missing.txt"]);
     assert_eq!(stderr, "Error: --system-prompt file not found: missing.txt\n");
@@ -114,8 +114,19 @@ fn options_the_service_refuses_fail_after_the_prompt_was_echoed() {
     let arguments = [NORMAL, &["--system-prompt", "system.txt"]].concat();
     let finished = finish(sandbox.agent(&arguments), "hello");
     assert_eq!(finished.code(), Some(1));
-    assert_eq!(finished.stderr, "RetriableError: [invalid_argument] Error\n");
-    assert_eq!(finished.names(), ["system/init", "user"]);
+    let notice = |attempt| {
+        format!(
+            "Connection lost, reconnecting to https://agentn.global.api5.cursor.sh (attempt \
+             {attempt})...\nRetry attempt {attempt}...\n"
+        )
+    };
+    assert_eq!(
+        finished.stderr,
+        [1, 2, 3].map(notice).concat()
+            + "RetriableError: [invalid_argument] unknown option '--system-prompt'\n"
+    );
+    let attempt = ["connection/reconnecting", "retry/starting", "connection/reconnected"];
+    assert_eq!(finished.names(), [&["system/init", "user"][..], &attempt.repeat(3)].concat());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use pretty_assertions::assert_eq;
 use uuid::Uuid;
 
-use crate::sandbox::{FORCED, Sandbox, finish, prompt};
+use crate::sandbox::{FORCED, Sandbox, finish, name, prompt};
 
 const NOTHING: &str = "I remember nothing before this.";
 
@@ -85,6 +85,29 @@ fn a_compacted_session_still_knows_what_was_said() {
     );
     assert_eq!(finished.answer(), "ok");
     assert!(sandbox.play(&arguments, "recall").answer().contains("Remember the heron."));
+}
+
+#[test]
+fn a_resumed_session_knows_its_todos() {
+    let sandbox = Sandbox::new();
+    let id = Uuid::new_v4().to_string();
+    let arguments = [FORCED, &["--resume", &id]].concat();
+    sandbox.play(&arguments, "todos <<END\n[x] Look\n[>] Leap\n[-] Land\nEND\nsay noted");
+    let events = sandbox.play(&arguments, "todos\nsay read").events();
+    let completed = events.iter().find(|event| name(event) == "tool_call/completed").unwrap();
+    let listed = &completed["tool_call"]["readTodosToolCall"]["result"]["success"]["todos"];
+    let listed: Vec<(&str, &str)> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| (item["content"].as_str().unwrap(), item["status"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ("Look", "TODO_STATUS_COMPLETED"),
+        ("Leap", "TODO_STATUS_IN_PROGRESS"),
+        ("Land", "TODO_STATUS_CANCELLED"),
+    ];
+    assert_eq!(listed, expected);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pretty_assertions::assert_eq;
-use serde_json::Value;
+use serde_json::{Value, json};
 use simulated_agent::session_store::CrashPoint;
 use uuid::Uuid;
 
@@ -230,10 +230,19 @@ fn a_connection_may_be_lost_and_found() {
 fn a_lost_connection_is_tried_three_times() {
     let finished = misbehave("reconnect-then-fail");
     assert_eq!((finished.code(), finished.has_result()), (Some(1), false));
-    let names = finished.names();
-    for wanted in ["connection/reconnecting", "retry/starting"] {
-        assert_eq!(names.iter().filter(|name| *name == wanted).count(), 3);
-    }
+    let attempts: Vec<(String, Value, Value)> = finished.events()[2..]
+        .iter()
+        .map(|event| (name(event), event["attempt"].clone(), event["is_resume"].clone()))
+        .collect();
+    // As captured: each attempt finds the connection again, and none of them resumes anything.
+    let expected = [1, 2, 3].into_iter().flat_map(|attempt| {
+        [
+            ("connection/reconnecting".to_owned(), json!(attempt), Value::Null),
+            ("retry/starting".to_owned(), json!(attempt), json!(false)),
+            ("connection/reconnected".to_owned(), Value::Null, Value::Null),
+        ]
+    });
+    assert_eq!(attempts, expected.collect::<Vec<_>>());
     assert!(finished.stderr.contains("Connection lost, reconnecting to https://"));
     assert!(finished.stderr.contains("Retry attempt 3...\nConnectError: [unavailable] "));
 }

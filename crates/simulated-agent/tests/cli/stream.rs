@@ -129,6 +129,32 @@ fn a_web_page_is_asked_for_after_the_start_and_a_question_before_it() {
 }
 
 #[test]
+fn plan_mode_hands_over_a_plan_and_writes_nothing() {
+    let sandbox = Sandbox::new();
+    let finished = finish(sandbox.agent(&[NORMAL, &["--plan"]].concat()), "Tidy up.");
+    let names = finished.names();
+    let asked = names.iter().position(|name| name == "interaction_query/request").unwrap();
+    assert_eq!(
+        names[asked..],
+        [
+            "interaction_query/request",
+            "interaction_query/response",
+            "tool_call/started",
+            "tool_call/completed",
+            "assistant",
+            "result/success"
+        ]
+    );
+    let events = finished.events();
+    assert_eq!(events[asked]["query_type"], json!("createPlanRequestQuery"));
+    let call = &events[asked + 3]["tool_call"]["createPlanToolCall"];
+    assert_eq!(call["args"], events[asked]["query"]["createPlanRequestQuery"]["args"]);
+    assert!(call["args"]["plan"].as_str().unwrap().starts_with("# Leave a note\n"));
+    assert_eq!(call["result"], json!({ "success": {}, "planUri": "" }));
+    assert_eq!(fs::read_dir(sandbox.workspace()).unwrap().count(), 0);
+}
+
+#[test]
 fn the_early_generation_has_fewer_keys() {
     let sandbox = Sandbox::new();
     let events = sandbox.play(FORCED, "shell echo hi\nsay done\ngeneration 2026.01").events();

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::sandbox::{FORCED, Finished, Running, Sandbox, finish, name};
+use crate::sandbox::{FORCED, Finished, NORMAL, Running, Sandbox, finish, name};
 
 fn ask(sandbox: &Sandbox, arguments: &[&str]) -> Finished {
     finish(sandbox.agent(arguments), "")
@@ -27,6 +27,15 @@ fn the_version_is_bare_and_the_help_speaks_of_cursor() {
     assert!(scenarios.contains("kill-mid-tool") && scenarios.contains("mid-compaction"));
     let language = finish(sandbox.stranger(&["--help-script"]), "").stdout;
     assert!(language.contains("parallel") && language.contains("misbehave NAME"));
+}
+
+#[test]
+fn a_group_of_commands_without_one_of_them_is_a_mistake() {
+    let sandbox = Sandbox::new();
+    let finished = finish(sandbox.stranger(&["mcp"]), "");
+    assert_eq!((finished.code(), finished.stdout.as_str()), (Some(1), ""));
+    assert!(finished.stderr.starts_with("Usage: agent mcp [options] [command]\n"));
+    assert!(finished.stderr.contains("  list-tools <server>  "), "{}", finished.stderr);
 }
 
 #[test]
@@ -160,6 +169,39 @@ fn a_tool_of_a_server_answers_in_a_turn() {
     let call: &Value = &completed["tool_call"]["mcpToolCall"];
     assert_eq!(call["args"]["name"], json!("hello-greet"));
     assert_eq!(call["result"]["success"]["content"][0]["text"]["text"], json!("Good day."));
+}
+
+#[test]
+fn a_tool_is_asked_about_only_where_its_server_is_there() {
+    let sandbox = with_server();
+    let call = |flags: &[&str]| {
+        let finished = sandbox.play(flags, "mcp hello greet\nsay done");
+        let events = finished.events();
+        let completed = events.iter().find(|event| name(event) == "tool_call/completed").unwrap();
+        completed["tool_call"]["mcpToolCall"].clone()
+    };
+    // Not approved: nothing tells it from a server that nobody configured.
+    let absent = call(NORMAL);
+    let error = "MCP server does not exist: hello. Available servers: none";
+    assert_eq!(absent["result"], json!({ "error": { "error": error } }));
+    assert!(absent.get("args").is_some());
+
+    let approved = [NORMAL, &["--approve-mcps"]].concat();
+    let reason = "MCP tool execution rejected by user: hello-greet";
+    assert_eq!(
+        call(&approved),
+        json!({ "result": { "rejected": { "reason": reason, "isReadonly": false } } })
+    );
+
+    let permit = |permissions: Value| {
+        let file = json!({ "permissions": permissions }).to_string();
+        fs::write(sandbox.workspace().join(".cursor/cli.json"), file).unwrap();
+    };
+    permit(json!({ "allow": ["Mcp(hello:greet)"] }));
+    assert!(call(&approved)["result"]["success"].is_object());
+    assert!(call(NORMAL)["result"]["error"].is_object());
+    permit(json!({ "deny": ["Mcp(hello:*)"] }));
+    assert!(call(FORCED)["result"]["permissionDenied"].is_object());
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn summarise(corpus: &Corpus) -> anyhow::Result<StreamSummary> {
         reader.consume(length);
     }
     stream.finish(|line| summary.observe(&line, &mut |_| {}));
-    summary.finish(stream.open_calls());
+    summary.finish(stream.open_calls(), &mut |_| {});
     Ok(summary)
 }
 

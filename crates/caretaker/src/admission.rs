@@ -1,0 +1,351 @@
+//! Everything that is checked about a run before anything of it exists, and the spec that comes out of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
+use run_journal::{RunFilter, RunIndex, Which};
+use run_protocol::{
+    AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, RunId, RunLimits, RunSpec,
+    SessionStart, ToolApproval,
+};
+use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run};
+use sandbox_plan::Profile;
+use uuid::Uuid;
+
+use crate::agent_discovery::{self, AgentChoice, refuse_inside};
+use crate::bubblewrap::{Bubblewrap, Trial};
+use crate::command_error::CommandError;
+use crate::commands::run::{Args, Mode};
+use crate::config::Config;
+use crate::disk;
+use crate::host::{Host, now_ms};
+use crate::profiles;
+use crate::run_marks;
+use crate::view::units;
+use crate::workspace;
+
+/// Variables of the host that tell the simulated agent what to play.
+const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
+/// Keys of the agent's. They reach it through the shim's environment and are never written down.
+const SECRETS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
+
+/// What was asked for, and what it is checked against.
+pub(crate) struct Admission<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) config: &'a Config,
+    pub(crate) args: &'a Args,
+    /// Our own program.
+    pub(crate) program: &'a Path,
+}
+
+/// What was found for a run.
+struct Chosen {
+    run: RunId,
+    session: Uuid,
+    session_start: SessionStart,
+    workspace: WorkspacePath,
+    agent: AgentProgram,
+    bubblewrap: Bubblewrap,
+}
+
+/// A run that may begin.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) spec: RunSpec,
+    pub(crate) shim_environment: ShimEnvironment,
+    /// To be remembered once there is a place for it.
+    pub(crate) trial: Trial,
+}
+
+impl Admission<'_> {
+    /// Checks what is cheap to put right first, and creates nothing.
+    pub(crate) fn admit(&self) -> Result<Admitted, CommandError> {
+        let Self { host, args, program, .. } = self;
+        let run = RunId::generate();
+        let roots = host.environment.cursor_roots()?;
+        let workspace = workspace::check(host, args.workspace.as_deref())?;
+        refuse_inside(program, Some(workspace.as_path()))?;
+        let agent = self.agent(&workspace)?;
+        let (session, session_start) = self.session(&roots, &workspace)?;
+        let shim_environment = self.shim_environment(&agent, &roots)?;
+        let bubblewrap = Bubblewrap::find(&host.environment, Some(workspace.as_path()))?;
+        let chosen = Chosen { run, session, session_start, workspace, agent, bubblewrap };
+        let spec = self.spec(&chosen, &roots)?;
+        self.check_sockets(run)?;
+        self.check_disk()?;
+        check_run(&host.state, &spec).map_err(unprepared)?;
+        self.check_name()?;
+        // Last, because it is the only check that takes time.
+        let trial = chosen.bubblewrap.try_out_once(host.state.path())?;
+        Ok(Admitted { spec, shim_environment, trial })
+    }
+
+    /// The spec of a run that is only talked about: it needs no login, no room and no working bubblewrap.
+    pub(crate) fn hypothetical(&self) -> Result<RunSpec, CommandError> {
+        let environment = &self.host.environment;
+        let roots = environment.cursor_roots()?;
+        let workspace = workspace::check(self.host, self.args.workspace.as_deref())?;
+        let bubblewrap = Bubblewrap::find(environment, Some(workspace.as_path()))
+            .unwrap_or_else(|_| Bubblewrap { path: "/usr/bin/bwrap".into() });
+        let chosen = Chosen {
+            run: RunId::generate(),
+            session: Uuid::new_v4(),
+            session_start: SessionStart::New,
+            agent: self.agent(&workspace)?,
+            workspace,
+            bubblewrap,
+        };
+        self.spec(&chosen, &roots)
+    }
+
+    fn spec(&self, chosen: &Chosen, roots: &CursorRoots) -> Result<RunSpec, CommandError> {
+        let Self { host, config, args, .. } = self;
+        let profile_name = args.profile.as_deref().unwrap_or(&config.profile);
+        let profile = profiles::find(&host.places, profile_name)?;
+        let labels = run_marks::labels(&config.labels, &args.labels)
+            .map_err(|error| refused("a label of the configuration cannot be used", error))?;
+        Ok(RunSpec {
+            run: chosen.run,
+            created_ms: now_ms(),
+            name: args.name.as_ref().map(|name| name.as_str().to_owned()),
+            labels,
+            session: chosen.session,
+            session_start: chosen.session_start,
+            workspace: utf8_workspace(&chosen.workspace)?,
+            agent: chosen.agent.clone(),
+            model: self.model()?,
+            mode: args.mode.map(|mode| match mode {
+                Mode::Plan => AgentMode::Plan,
+                Mode::Ask => AgentMode::Ask,
+            }),
+            // The sandbox is the guard.
+            tool_approval: if args.no_force {
+                ToolApproval::AllowList
+            } else {
+                ToolApproval::Force
+            },
+            partial_output: args.stream,
+            extra_flags: extra_flags(&args.agent_flags)?,
+            env: self.variables(&chosen.agent, &profile.profile),
+            profile: profile_name.to_owned(),
+            profile_text: profile.text,
+            expose: self.expose()?,
+            bwrap: chosen.bubblewrap.path.clone().into(),
+            home: physical_home(host)?,
+            host_config_root: roots.config().into(),
+            limits: self.limits(),
+            wait_for_locks: args.wait,
+            socket_dir: host.places.sockets.clone().into(),
+        })
+    }
+
+    fn model(&self) -> Result<Option<String>, CommandError> {
+        let named = self.args.model.as_deref().or(self.config.model.as_deref());
+        let model = named.map(ModelSlug::parse).transpose();
+        let model = model.map_err(|error| refused("the model cannot be used", error))?;
+        Ok(model.map(|model| model.as_str().to_owned()))
+    }
+
+    fn agent(&self, workspace: &WorkspacePath) -> Result<AgentProgram, CommandError> {
+        let environment = &self.host.environment;
+        let choice =
+            AgentChoice::of(self.args.agent.as_deref(), self.config.agent.as_deref(), environment);
+        agent_discovery::find(&choice, environment, Some(workspace.as_path()))
+    }
+
+    /// A new session, or the one that was asked for: never a new one in its place.
+    fn session(
+        &self,
+        roots: &CursorRoots,
+        workspace: &WorkspacePath,
+    ) -> Result<(Uuid, SessionStart), CommandError> {
+        let Some(session) = self.args.session else {
+            return Ok((Uuid::new_v4(), SessionStart::New));
+        };
+        let store = roots.session_dir(workspace, session).store_db();
+        // One that a run of ours has just begun may have no store yet.
+        let is_known = store.exists() || self.host.state.session_dir(&session).exists();
+        if is_known {
+            return Ok((session, SessionStart::Resume));
+        }
+        let what = format!("there is no session {session} of the workspace here");
+        Err(CommandError::new(ExitCode::NotFound, what)
+            .because(format!("`{}` does not exist", store.display()))
+            .hint(
+                "a session belongs to the directory it was begun in; name it with --workspace DIR",
+            ))
+    }
+
+    fn shim_environment(
+        &self,
+        agent: &AgentProgram,
+        roots: &CursorRoots,
+    ) -> Result<ShimEnvironment, CommandError> {
+        let environment = &self.host.environment;
+        let mut secrets = Vec::new();
+        for name in SECRETS {
+            let Some(value) = environment.variable(name) else { continue };
+            let value = value.to_str().ok_or_else(|| {
+                CommandError::new(ExitCode::Usage, format!("`{name}` is not UTF-8"))
+            })?;
+            secrets.push((name.to_owned(), value.to_owned()));
+        }
+        if secrets.is_empty() {
+            match agent.kind {
+                AgentKind::Simulated => {
+                    secrets.push(("CURSOR_API_KEY".to_owned(), "simulated".to_owned()));
+                }
+                AgentKind::Cursor if roots.auth_files().iter().any(|file| file.exists()) => {}
+                AgentKind::Cursor => {
+                    return Err(CommandError::new(
+                        ExitCode::AuthenticationMissing,
+                        "cursor-agent is not logged in",
+                    )
+                    .hint("log in with `cursor-agent login`, or set CURSOR_API_KEY"));
+                }
+            }
+        }
+        let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
+        Ok(ShimEnvironment { secrets, log_filter: log_filter.map(ToOwned::to_owned) })
+    }
+
+    /// What the profile lets in from the host, and what the user sets for this run.
+    fn variables(&self, agent: &AgentProgram, profile: &Profile) -> BTreeMap<String, String> {
+        let is_let_in = |name: &str| {
+            name == "PATH"
+                || profile.passes_variable(name.as_ref())
+                || (agent.kind == AgentKind::Simulated && SIMULATION.contains(&name))
+        };
+        let of_host = self
+            .host
+            .environment
+            .utf8_variables()
+            .filter(|(name, _)| is_let_in(name))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let of_user = self.args.variables.iter();
+        of_host.chain(of_user.map(|set| (set.name.clone(), set.value.clone()))).collect()
+    }
+
+    fn expose(&self) -> Result<Vec<BytesPath>, CommandError> {
+        let mut exposed: Vec<BytesPath> = Vec::new();
+        for named in &self.args.expose {
+            let path = self.host.environment.absolute(named);
+            if !path.exists() {
+                let what =
+                    format!("`{}`, which is to be shown inside, does not exist", path.display());
+                return Err(CommandError::new(ExitCode::NotFound, what));
+            }
+            exposed.push(path.into());
+        }
+        // A configuration may be shared between machines that do not all have the same.
+        let usual = self.config.expose.iter().filter(|path| path.exists());
+        exposed.extend(usual.map(|path| BytesPath::from(path.clone())));
+        Ok(exposed)
+    }
+
+    fn limits(&self) -> RunLimits {
+        let mut limits = self.config.run_limits();
+        if let Some(timeout) = self.args.timeout {
+            limits.wall_ms = timeout.milliseconds();
+        }
+        if let Some(idle_timeout) = self.args.idle_timeout {
+            limits.idle_ms = idle_timeout.milliseconds();
+        }
+        limits
+    }
+
+    fn check_name(&self) -> Result<(), CommandError> {
+        let Some(name) = &self.args.name else { return Ok(()) };
+        let cannot = |error| {
+            CommandError::new(ExitCode::Failed, "the names of runs cannot be looked up")
+                .because(error)
+        };
+        let filter = RunFilter {
+            which: Which::Unfinished,
+            name: Some(name.as_str().to_owned()),
+            ..RunFilter::default()
+        };
+        let mut index = RunIndex::open(&self.host.state).map_err(cannot)?;
+        index.refresh().map_err(cannot)?;
+        match index.list(&filter).map_err(cannot)?.first() {
+            None => Ok(()),
+            Some(holder) => {
+                let what = format!("the name `{}` is taken by run {}", name.as_str(), holder.run);
+                Err(CommandError::new(ExitCode::Conflict, what)
+                    .hint("wait until it is over, or choose another name"))
+            }
+        }
+    }
+
+    fn check_sockets(&self, run: RunId) -> Result<(), CommandError> {
+        let paths = SocketPaths::new(&self.host.places.sockets, run);
+        if paths.fit() {
+            return Ok(());
+        }
+        let what = format!(
+            "the path of the run's sockets below `{}` would be too long for the kernel",
+            self.host.places.sockets.display()
+        );
+        Err(CommandError::new(ExitCode::Usage, what)
+            .hint("set XDG_RUNTIME_DIR to a shorter path, or unset it"))
+    }
+
+    fn check_disk(&self) -> Result<(), CommandError> {
+        let state = self.host.state.path();
+        let needed = self.config.min_free.0;
+        // Where nobody can say how much there is, the first write will.
+        let free = disk::free_bytes(state).unwrap_or(u64::MAX);
+        if free >= needed {
+            return Ok(());
+        }
+        let what = format!(
+            "there are only {} free for `{}`, and {} are wanted",
+            units::bytes(free),
+            state.display(),
+            units::bytes(needed)
+        );
+        Err(CommandError::new(ExitCode::SupervisorFailed, what)
+            .hint("make room, or lower `min_free` in the configuration"))
+    }
+}
+
+fn extra_flags(words: &[OsString]) -> Result<Vec<String>, CommandError> {
+    let checked = ExtraFlags::check(words.iter().cloned())
+        .map_err(|error| CommandError::new(ExitCode::Usage, error.to_string()))?;
+    let words = checked.words().iter().map(|word| word.clone().into_string());
+    words.collect::<Result<_, _>>().map_err(|word| {
+        let what = format!("the agent flag `{}` is not UTF-8", word.display());
+        CommandError::new(ExitCode::Usage, what)
+    })
+}
+
+fn utf8_workspace(workspace: &WorkspacePath) -> Result<String, CommandError> {
+    match workspace.as_utf8() {
+        Ok(path) => Ok(path.to_owned()),
+        Err(error) => Err(CommandError::new(ExitCode::Usage, error.to_string())),
+    }
+}
+
+/// Inside, the home directory has its physical path, since nothing there could follow a link to it.
+fn physical_home(host: &Host) -> Result<BytesPath, CommandError> {
+    let home = &host.environment.home;
+    std::fs::canonicalize(home).map(BytesPath::from).map_err(|error| {
+        let what = format!("the home directory `{}` cannot be used", home.display());
+        CommandError::new(ExitCode::Usage, what).because(error)
+    })
+}
+
+fn refused(what: &str, why: impl std::error::Error + Send + Sync + 'static) -> CommandError {
+    CommandError::new(ExitCode::Usage, what).because(why)
+}
+
+/// A sandbox that cannot be planned.
+pub(crate) fn unprepared(error: PrepareError) -> CommandError {
+    let command_error = CommandError::new(error.exit_code(), error.to_string());
+    match error.hint() {
+        Some(hint) => command_error.hint(hint),
+        None => command_error,
+    }
+}

@@ -1,0 +1,22 @@
+//! `caretaker config`: every setting with its default, as a file to start from.
+
+use run_protocol::ExitCode;
+
+use crate::command_error::CommandError;
+use crate::config::{Config, DEFAULT_FILE};
+use crate::data_out::print_text;
+use crate::host::Host;
+use crate::talk::note;
+
+/// Print every setting with its default and what it means, as a file to start from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    print_text(DEFAULT_FILE)?;
+    let file = Config::file(&host.environment, &host.places);
+    let presence = if file.exists() { "is read from" } else { "would be read from" };
+    note(&format!("your configuration {presence} {}", file.display()));
+    Ok(ExitCode::Success)
+}

@@ -1,0 +1,122 @@
+//! `caretaker ps`: which runs there are and how they stand.
+
+use std::io::Write;
+
+use comfy_table::{ContentArrangement, Row, Table, presets};
+use run_journal::{RunFilter, RunIndex, RunOverview, RunState, Which};
+use run_protocol::ExitCode;
+use serde::Serialize;
+
+use crate::command_error::CommandError;
+use crate::data_out::print_json;
+use crate::host::{Host, now_ms, short_id};
+use crate::view::safe_text::on_one_line;
+use crate::view::width::Width;
+use crate::view::{units, words};
+
+/// A run that was lost is news for a day.
+const LOST_IS_NEWS_MS: u64 = 24 * 3600 * 1000;
+
+/// List runs: those under way, and those that were lost within the last day.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker ps
+  caretaker ps --all --json | jq '.runs[] | select(.state.state == \"ended\")'
+  caretaker kill $(caretaker ps -q)")]
+pub(crate) struct Args {
+    /// List the runs that are over too.
+    #[arg(long, short)]
+    all: bool,
+    /// Print one JSON object.
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+    /// Print ids alone.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Serialize)]
+struct Listing<'a> {
+    v: u32,
+    runs: &'a [RunOverview],
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let now = now_ms();
+    let mut runs = list(&host).map_err(|error| {
+        CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error)
+    })?;
+    if !args.all {
+        runs.retain(|run| is_news(run, now));
+    }
+    if args.json {
+        print_json(&Listing { v: 1, runs: &runs })?;
+        return Ok(ExitCode::Success);
+    }
+    let mut out = anstream::stdout().lock();
+    if args.quiet {
+        runs.iter().try_for_each(|run| writeln!(out, "{}", run.run))
+    } else {
+        writeln!(out, "{}", table(&runs, now, Width::of_stdout()))
+    }
+    .and_then(|()| out.flush())
+    .map_err(CommandError::writing)?;
+    Ok(ExitCode::Success)
+}
+
+fn list(host: &Host) -> Result<Vec<RunOverview>, run_journal::IndexError> {
+    let mut index = RunIndex::open(&host.state)?;
+    index.refresh()?;
+    index.list(&RunFilter { which: Which::All, ..RunFilter::default() })
+}
+
+fn is_news(run: &RunOverview, now_ms: u64) -> bool {
+    match &run.state {
+        RunState::Ended { .. } => false,
+        RunState::Lost { .. } => now_ms.saturating_sub(run.last_event_ms) < LOST_IS_NEWS_MS,
+        _ => true,
+    }
+}
+
+fn table(runs: &[RunOverview], now_ms: u64, width: Width) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_truncation_indicator("…").force_no_tty();
+    match width {
+        Width::Unlimited => table.set_content_arrangement(ContentArrangement::Disabled),
+        Width::Columns(columns) => table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(u16::try_from(columns).unwrap_or(u16::MAX)),
+    };
+    table.set_header(["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"]);
+    for run in runs {
+        let cells = [
+            short_id(run.run),
+            run.name.clone().unwrap_or_default(),
+            words::state(&run.state),
+            units::age(now_ms.saturating_sub(run.created_ms)),
+            run.workspace.0.display().to_string(),
+            about(run).to_owned(),
+        ];
+        let mut row = Row::from(cells.iter().map(|cell| on_one_line(cell).into_owned()));
+        row.max_height(1);
+        table.add_row(row);
+    }
+    table.column_iter_mut().for_each(|column| {
+        column.set_padding((0, 2));
+    });
+    table.trim_fmt()
+}
+
+/// What it does, why it stands as it stands, or what it was asked: the first that there is.
+fn about(run: &RunOverview) -> &str {
+    match &run.state {
+        RunState::Running { progress: Some(progress), .. } => progress,
+        state => words::why(state).unwrap_or(&run.prompt_start),
+    }
+}
+
+#[cfg(test)]
+#[path = "ps_tests.rs"]
+mod tests;

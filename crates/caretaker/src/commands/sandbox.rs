@@ -1,0 +1,171 @@
+//! `caretaker sandbox`: what a sandbox is made of.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use run_protocol::{ExitCode, RunSpec};
+use run_shim::plan_run;
+use sandbox_plan::SandboxPlan;
+use serde::Serialize;
+
+use super::run;
+use crate::admission::{Admission, unprepared};
+use crate::agent_discovery::{SIMULATED, own_program};
+use crate::command_error::CommandError;
+use crate::config::Config;
+use crate::data_out::print_json;
+use crate::host::Host;
+use crate::talk::note;
+use crate::view::safe_text::on_one_line;
+use crate::view::styled_line::{DIM, ODD, PLAIN, write_line};
+use crate::view::width::{Width, columns};
+
+/// See what a sandbox is made of.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: SandboxCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SandboxCommand {
+    Explain(ExplainArgs),
+}
+
+/// Print every mount, variable and filter of a run's sandbox, with the line of the profile that it comes from.
+///
+/// Nothing is started and nothing is created.
+#[derive(Debug, clap::Args)]
+struct ExplainArgs {
+    /// The profile.
+    #[arg(long, short)]
+    profile: Option<String>,
+    /// The directory that the agent would work in. Default: where you are.
+    #[arg(long, short = 'C', value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
+    #[arg(long, value_name = "PATH|simulated")]
+    agent: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A sandbox in words, in the shape that `--json` prints.
+#[derive(Debug, Serialize)]
+struct ExplainedSandbox {
+    v: u32,
+    profile: String,
+    workspace: String,
+    warnings: Vec<String>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Serialize)]
+struct Part {
+    /// `mount`, `variable`, `filter` and so on.
+    what: String,
+    detail: String,
+    /// The line of a profile, or who else decided it.
+    origin: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let SandboxCommand::Explain(args) = &args.command;
+    let host = Host::of_process()?;
+    let spec = spec(&host, args)?;
+    let plan = plan_run(&host.state, &spec).map_err(unprepared)?;
+    let explained = explained(&spec, &plan);
+    if args.json {
+        print_json(&explained)?;
+    } else {
+        let mut out = anstream::stdout().lock();
+        print(&mut out, &explained, Width::of_stdout())
+            .and_then(|()| out.flush())
+            .map_err(CommandError::writing)?;
+    }
+    Ok(ExitCode::Success)
+}
+
+/// The spec of the run that would be started. Without an agent, the simulated one is explained in its place.
+fn spec(host: &Host, args: &ExplainArgs) -> Result<RunSpec, CommandError> {
+    let config = Config::load(&host.environment, &host.places)?;
+    let program = own_program()?;
+    let hypothetical = |agent: Option<PathBuf>| {
+        let args = run::Args::hypothetical(args.profile.clone(), args.workspace.clone(), agent);
+        Admission { host, config: &config, args: &args, program: &program }.hypothetical()
+    };
+    match hypothetical(args.agent.clone()) {
+        Err(error) if error.exit_code() == ExitCode::AgentNotFound && args.agent.is_none() => {
+            note("no cursor-agent is installed: this is the sandbox of the simulated agent");
+            hypothetical(Some(SIMULATED.into()))
+        }
+        found => found,
+    }
+}
+
+fn explained(spec: &RunSpec, plan: &SandboxPlan) -> ExplainedSandbox {
+    ExplainedSandbox {
+        v: 1,
+        profile: spec.profile.clone(),
+        workspace: spec.workspace.clone(),
+        warnings: plan.warnings().iter().map(ToString::to_string).collect(),
+        parts: plan
+            .explain()
+            .into_iter()
+            .map(|part| Part {
+                what: part.what.to_string(),
+                detail: part.detail,
+                origin: part.origin.to_string(),
+            })
+            .collect(),
+    }
+}
+
+fn print(out: &mut dyn Write, explained: &ExplainedSandbox, width: Width) -> io::Result<()> {
+    for warning in &explained.warnings {
+        write_line(out, &[(ODD, &format!("! {}", on_one_line(warning)))], width)?;
+    }
+    let widest = explained.parts.iter().map(|part| columns(&part.origin)).max().unwrap_or(0);
+    for part in &explained.parts {
+        let origin = format!("{:<widest$}  ", on_one_line(&part.origin));
+        let what = format!("{:<9}  ", part.what);
+        let detail = on_one_line(&part.detail);
+        write_line(out, &[(DIM, &origin), (PLAIN, &what), (PLAIN, &detail)], width)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_aligned_behind_where_they_come_from() {
+        let part = |what: &str, detail: &str, origin: &str| Part {
+            what: what.to_owned(),
+            detail: detail.to_owned(),
+            origin: origin.to_owned(),
+        };
+        let explained = ExplainedSandbox {
+            v: 1,
+            profile: "default".to_owned(),
+            workspace: "/w".to_owned(),
+            warnings: vec!["you are root".to_owned()],
+            parts: vec![
+                part("mount", "/usr read-only", "default.toml:42"),
+                part("guard", "no capabilities", "always"),
+            ],
+        };
+        let mut out = Vec::new();
+        print(&mut out, &explained, Width::Unlimited).unwrap();
+        let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
+        assert_eq!(
+            text,
+            "! you are root\n\
+             default.toml:42  mount      /usr read-only\n\
+             always           guard      no capabilities\n"
+        );
+    }
+}

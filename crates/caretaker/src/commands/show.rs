@@ -1,0 +1,156 @@
+//! `caretaker show`: everything there is to know of one run.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use agent_stream::{StreamSummary, Usage};
+use run_journal::{AgentLine, JournalEntry, Position, Progress, RunDirectory, RunOverview};
+use run_protocol::{BytesPath, ExitCode, RunEvent};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use crate::command_error::CommandError;
+use crate::data_out::print_json;
+use crate::following::open_journal;
+use crate::host::{Host, overview};
+use crate::view::agent_lines::AgentLines;
+use crate::view::show_view;
+
+/// What is shown of stderr.
+const STDERR_TAIL: u64 = 4 * 1024;
+
+/// Show what a run was, how it came out and why, and what it left behind.
+///
+/// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The run.
+    run: String,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A run in full, in the shape that `--json` prints.
+#[derive(Debug, Serialize)]
+pub(crate) struct ShownRun {
+    pub(crate) v: u32,
+    #[serde(flatten)]
+    pub(crate) overview: RunOverview,
+    /// Why it stands as it stands, in one sentence.
+    pub(crate) why: Option<String>,
+    /// The exit code of a command that waited for it.
+    pub(crate) exit_code: Option<u8>,
+    /// Tool → outcome → how often.
+    pub(crate) tools: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Calls that were started and never completed.
+    pub(crate) open_tools: Vec<String>,
+    pub(crate) usage: Option<Usage>,
+    /// Lines of the agent's that this build could not make sense of.
+    pub(crate) unknown_kinds: BTreeMap<String, u64>,
+    pub(crate) stderr_tail: String,
+    pub(crate) files: RunFiles,
+}
+
+/// Where a run's files are.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunFiles {
+    pub(crate) directory: BytesPath,
+    pub(crate) journal: BytesPath,
+    pub(crate) prompt: BytesPath,
+    pub(crate) stderr: BytesPath,
+    pub(crate) supervisor_log: BytesPath,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let run = host.find_run(&args.run)?;
+    let shown = look_at(&run)?;
+    if args.json {
+        print_json(&shown)?;
+    } else {
+        let mut out = anstream::stdout().lock();
+        show_view::print(&mut out, &shown)
+            .and_then(|()| out.flush())
+            .map_err(CommandError::writing)?;
+    }
+    Ok(ExitCode::Success)
+}
+
+fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
+    let overview = overview(run)?;
+    let (summary, ended_stderr) = read_journal(run)?;
+    let stderr_tail = match ended_stderr {
+        Some(tail) => tail,
+        // Not over, or lost: what was kept so far.
+        None => tail_of(&run.stderr_log_path()).unwrap_or_default(),
+    };
+    Ok(ShownRun {
+        v: 1,
+        why: crate::view::words::why(&overview.state).map(ToOwned::to_owned),
+        exit_code: overview.state.outcome().map(|outcome| outcome.exit_code() as u8),
+        tools: summary.tools,
+        open_tools: summary.open_tools,
+        usage: summary.usage,
+        unknown_kinds: summary.unknown_kinds,
+        stderr_tail,
+        files: RunFiles {
+            directory: run.path().into(),
+            journal: run.journal_path().into(),
+            prompt: run.prompt_path().into(),
+            stderr: run.stderr_log_path().into(),
+            supervisor_log: run.shim_log_path().into(),
+        },
+        overview,
+    })
+}
+
+/// Sums up the agent's lines, and gives what the last event says of stderr.
+fn read_journal(run: &RunDirectory) -> Result<(StreamSummary, Option<String>), CommandError> {
+    let mut reader = open_journal(run, Position::Start)?;
+    let mut summary = StreamSummary::default();
+    let mut lines = AgentLines::default();
+    let mut stderr_tail = None;
+    let mut on_entry = |entry: JournalEntry<'_>| match entry {
+        JournalEntry::Agent { line, .. } => observe(&mut summary, &mut lines, &line),
+        JournalEntry::Run { event: RunEvent::Ended { stderr_tail: tail, .. }, .. } => {
+            stderr_tail = Some(tail);
+        }
+        _ => {}
+    };
+    let cannot =
+        |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
+    while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
+    summary.finish(lines.open_calls(), &mut |_| {});
+    Ok((summary, stderr_tail))
+}
+
+fn observe(summary: &mut StreamSummary, lines: &mut AgentLines, line: &AgentLine<'_>) {
+    lines.read(line, |line| summary.observe(&line, &mut |_| {}));
+}
+
+fn tail_of(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(STDERR_TAIL)))?;
+    let mut tail = Vec::new();
+    file.take(STDERR_TAIL).read_to_end(&mut tail)?;
+    Ok(String::from_utf8_lossy(&tail).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_stderr_the_end_is_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("stderr.log");
+        std::fs::write(&path, format!("{}the end", "x".repeat(10_000))).unwrap();
+        let tail = tail_of(&path).unwrap();
+        assert_eq!(tail.len() as u64, STDERR_TAIL);
+        assert!(tail.ends_with("xthe end"));
+        assert!(tail_of(&directory.path().join("none")).is_err());
+    }
+}

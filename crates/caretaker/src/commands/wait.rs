@@ -1,0 +1,71 @@
+//! `caretaker wait`: returns when runs are over, with their outcome as exit code.
+
+use std::time::{Duration, Instant};
+
+use run_journal::{Follower, RunDirectory, Woken};
+use run_protocol::{ExitCode, NoResult, RunOutcome};
+
+use crate::command_error::CommandError;
+use crate::host::{Host, overview};
+use crate::human_duration::HumanDuration;
+use crate::talk::note;
+
+/// Wait until runs are over. The exit code is the first of their outcomes, in the order given, that is no success.
+///
+/// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The runs.
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<String>,
+    /// Give up after this long, with exit code 75; the runs go on.
+    #[arg(long, value_name = "DURATION", default_value = "none")]
+    timeout: HumanDuration,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let deadline = args.timeout.limit().map(|limit| Instant::now() + limit);
+    let mut code = ExitCode::Success;
+    for run in host.find_runs(&args.runs)? {
+        let follower = Follower::new(&run, &host.control_socket(&run));
+        let Some(outcome) = outcome_of(&run, follower, deadline)? else {
+            note(&format!("run {} goes on", run.run_id()));
+            return Ok(ExitCode::StillRunning);
+        };
+        if code == ExitCode::Success {
+            code = outcome.exit_code();
+        }
+    }
+    Ok(code)
+}
+
+/// Waits for the end of the run; `None` when the time was up first.
+fn outcome_of(
+    run: &RunDirectory,
+    mut follower: Follower,
+    deadline: Option<Instant>,
+) -> Result<Option<RunOutcome>, CommandError> {
+    // A run that is over already needs no waiting, and one that is not is looked at again only when it is.
+    if let Some(outcome) = overview(run)?.state.outcome() {
+        return Ok(Some(outcome));
+    }
+    loop {
+        let remaining = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let woken = match remaining {
+            Some(Duration::ZERO) => Woken::TimedOut,
+            _ => follower.wait(remaining).map_err(|error| {
+                let what = format!("run {} cannot be waited for", run.run_id());
+                CommandError::new(ExitCode::Failed, what).because(error)
+            })?,
+        };
+        match woken {
+            Woken::Grown => {}
+            Woken::TimedOut => return Ok(overview(run)?.state.outcome()),
+            Woken::WriterGone => {
+                let lost = RunOutcome::Unknown { why: NoResult::Lost };
+                return Ok(Some(overview(run)?.state.outcome().unwrap_or(lost)));
+            }
+        }
+    }
+}

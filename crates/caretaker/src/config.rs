@@ -1,0 +1,180 @@
+//! The configuration file: `config.toml`, whose every key is explained in `config/default.toml`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use run_protocol::{ExitCode, RunLimits, StopLadder};
+use serde::Deserialize;
+
+use crate::byte_size::ByteSize;
+use crate::command_error::CommandError;
+use crate::environment::Environment;
+use crate::human_duration::HumanDuration;
+use crate::places::Places;
+
+/// The file with every key, its default and its explanation.
+pub(crate) const DEFAULT_FILE: &str = include_str!("../../../config/default.toml");
+
+/// What the user decided once for all runs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) profile: String,
+    pub(crate) model: Option<String>,
+    pub(crate) agent: Option<PathBuf>,
+    pub(crate) expose: Vec<PathBuf>,
+    pub(crate) min_free: ByteSize,
+    pub(crate) labels: BTreeMap<String, String>,
+    limits: Limits,
+    stop: Stop,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Limits {
+    startup: HumanDuration,
+    idle: HumanDuration,
+    tool: HumanDuration,
+    settle: HumanDuration,
+    wall: HumanDuration,
+    linger: HumanDuration,
+    drain: HumanDuration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Stop {
+    term_after: HumanDuration,
+    kill_after: HumanDuration,
+}
+
+fn of_milliseconds(milliseconds: u64) -> HumanDuration {
+    RunLimits::duration(milliseconds).map_or(HumanDuration::Unlimited, HumanDuration::Limited)
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            profile: "default".to_owned(),
+            model: None,
+            agent: None,
+            expose: Vec::new(),
+            min_free: ByteSize(2 << 30),
+            labels: BTreeMap::new(),
+            limits: Limits::default(),
+            stop: Stop::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let limits = RunLimits::default();
+        Self {
+            startup: of_milliseconds(limits.startup_ms),
+            idle: of_milliseconds(limits.idle_ms),
+            tool: of_milliseconds(limits.tool_ms),
+            settle: of_milliseconds(limits.settle_ms),
+            wall: of_milliseconds(limits.wall_ms),
+            linger: of_milliseconds(limits.linger_ms),
+            drain: of_milliseconds(limits.drain_ms),
+        }
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        let ladder = StopLadder::default();
+        Self {
+            term_after: of_milliseconds(ladder.term_after_ms),
+            kill_after: of_milliseconds(ladder.kill_after_ms),
+        }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub(crate) struct ConfigError {
+    line: usize,
+    message: String,
+}
+
+impl Config {
+    /// The file that would be read, whether it is there or not.
+    pub(crate) fn file(environment: &Environment, places: &Places) -> PathBuf {
+        match environment.variable("CARETAKER_CONFIG") {
+            Some(named) => environment.absolute(Path::new(named)),
+            None => places.config.join("config.toml"),
+        }
+    }
+
+    /// Reads the user's file; a file that nobody named need not be there.
+    pub(crate) fn load(environment: &Environment, places: &Places) -> Result<Self, CommandError> {
+        let file = Self::file(environment, places);
+        let refused = || {
+            let what = format!("the configuration `{}` cannot be used", file.display());
+            CommandError::new(ExitCode::Usage, what)
+        };
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && environment.variable("CARETAKER_CONFIG").is_none() =>
+            {
+                return Ok(Self::default());
+            }
+            Err(error) => return Err(refused().because(error)),
+        };
+        let config = Self::parse(&text).map_err(|error| {
+            refused().because(error).hint("see every key with `caretaker config`")
+        })?;
+        let directory = file.parent().unwrap_or(Path::new("/"));
+        Ok(config.with_absolute_paths(&environment.home, directory))
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start).min(text.len());
+            ConfigError {
+                line: text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1,
+                message: error.message().to_owned(),
+            }
+        })
+    }
+
+    pub(crate) fn run_limits(&self) -> RunLimits {
+        let Limits { startup, idle, tool, settle, wall, linger, drain } = self.limits;
+        RunLimits {
+            startup_ms: startup.milliseconds(),
+            idle_ms: idle.milliseconds(),
+            tool_ms: tool.milliseconds(),
+            settle_ms: settle.milliseconds(),
+            wall_ms: wall.milliseconds(),
+            linger_ms: linger.milliseconds(),
+            drain_ms: drain.milliseconds(),
+            ladder: StopLadder {
+                term_after_ms: self.stop.term_after.milliseconds(),
+                kill_after_ms: self.stop.kill_after.milliseconds(),
+            },
+        }
+    }
+
+    fn with_absolute_paths(self, home: &Path, directory: &Path) -> Self {
+        let absolute = |path: PathBuf| match path.strip_prefix("~") {
+            Ok(below) => home.join(below),
+            Err(_) => directory.join(path),
+        };
+        let agent = self.agent.map(|agent| {
+            // The one value that is a word and no path.
+            if agent == Path::new("simulated") { agent } else { absolute(agent) }
+        });
+        Self { agent, expose: self.expose.into_iter().map(absolute).collect(), ..self }
+    }
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+//! Speaks to the supervisor of one run over its control socket.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use run_protocol::{ControlReply, ControlRequest, RunId};
+
+/// A supervisor answers at once or is in trouble.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// No reply is longer.
+const LONGEST_REPLY: u64 = 64 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ControlError {
+    #[error("its socket cannot be reached")]
+    Connect(#[source] io::Error),
+    #[error("the conversation with it broke off")]
+    Conversation(#[source] io::Error),
+    #[error("another run answers on its socket")]
+    WrongRun,
+    #[error("it gave an answer that this caretaker does not understand")]
+    Unexpected,
+    #[error("it refused: {0}")]
+    Refused(String),
+}
+
+/// Asks one thing of the run's supervisor, and waits until it says yes.
+pub(crate) fn order(
+    socket: &Path,
+    run: RunId,
+    request: &ControlRequest,
+) -> Result<(), ControlError> {
+    let stream = UnixStream::connect(socket).map_err(ControlError::Connect)?;
+    converse(stream, run, request)
+}
+
+fn converse(stream: UnixStream, run: RunId, request: &ControlRequest) -> Result<(), ControlError> {
+    let broke_off = ControlError::Conversation;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(broke_off)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(broke_off)?;
+    let mut replies = BufReader::new(&stream);
+    match next_reply(&mut replies)? {
+        ControlReply::Hello { run: answering, .. } if answering == run => {}
+        ControlReply::Hello { .. } => return Err(ControlError::WrongRun),
+        _ => return Err(ControlError::Unexpected),
+    }
+    let mut line = serde_json::to_vec(request).map_err(|error| broke_off(error.into()))?;
+    line.push(b'\n');
+    (&stream).write_all(&line).map_err(broke_off)?;
+    match next_reply(&mut replies)? {
+        ControlReply::Ok => Ok(()),
+        ControlReply::Refused { reason } => Err(ControlError::Refused(reason)),
+        _ => Err(ControlError::Unexpected),
+    }
+}
+
+fn next_reply(replies: &mut BufReader<&UnixStream>) -> Result<ControlReply, ControlError> {
+    let mut line = Vec::new();
+    let length = replies
+        .take(LONGEST_REPLY)
+        .read_until(b'\n', &mut line)
+        .map_err(ControlError::Conversation)?;
+    if length == 0 {
+        return Err(ControlError::Conversation(io::ErrorKind::UnexpectedEof.into()));
+    }
+    serde_json::from_slice(&line).map_err(|_| ControlError::Unexpected)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use run_protocol::StopManner;
+
+    use super::*;
+
+    const STOP: ControlRequest = ControlRequest::Stop { manner: StopManner::Ladder };
+
+    /// A supervisor that says these lines, and what it heard in the meantime.
+    fn with_supervisor(run: RunId, says: &[&str]) -> (Result<(), ControlError>, String) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let says: String = says.iter().map(|line| format!("{line}\n")).collect();
+        let supervisor = thread::spawn(move || {
+            (&theirs).write_all(says.as_bytes()).unwrap();
+            theirs.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut heard = String::new();
+            (&theirs).read_to_string(&mut heard).unwrap();
+            heard
+        });
+        let outcome = converse(ours, run, &STOP);
+        (outcome, supervisor.join().unwrap())
+    }
+
+    fn hello(run: RunId) -> String {
+        format!("{{\"reply\":\"hello\",\"run\":\"{run}\",\"journal\":1}}")
+    }
+
+    #[test]
+    fn an_order_is_given_after_the_greeting_and_confirmed() {
+        let run = RunId::generate();
+        let (outcome, heard) = with_supervisor(run, &[&hello(run), r#"{"reply":"ok"}"#]);
+        assert!(outcome.is_ok());
+        assert_eq!(heard, "{\"request\":\"stop\",\"manner\":\"ladder\"}\n");
+    }
+
+    #[test]
+    fn nothing_is_asked_of_another_run() {
+        let (outcome, heard) =
+            with_supervisor(RunId::generate(), &[&hello(RunId::generate()), r#"{"reply":"ok"}"#]);
+        assert!(matches!(outcome, Err(ControlError::WrongRun)));
+        assert_eq!(heard, "");
+    }
+
+    #[test]
+    fn a_refusal_an_odd_answer_and_silence_are_told_apart() {
+        let run = RunId::generate();
+        let hello = hello(run);
+        let refused = r#"{"reply":"refused","reason":"over"}"#;
+        let (outcome, _) = with_supervisor(run, &[&hello, refused]);
+        assert!(matches!(outcome, Err(ControlError::Refused(reason)) if reason == "over"));
+        let (outcome, _) = with_supervisor(run, &[&hello, "what?"]);
+        assert!(matches!(outcome, Err(ControlError::Unexpected)));
+        let (outcome, _) = with_supervisor(run, &[&hello]);
+        assert!(matches!(outcome, Err(ControlError::Conversation(_))));
+    }
+}

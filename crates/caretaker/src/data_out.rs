@@ -1,0 +1,62 @@
+//! Where data goes that was asked for in a form for programs.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::command_error::CommandError;
+use crate::view::safe_text;
+
+/// Where data goes: byte for byte to a program, and without anything that a terminal would obey to a terminal.
+pub(crate) struct Data {
+    out: io::BufWriter<io::StdoutLock<'static>>,
+    is_terminal: bool,
+}
+
+impl Data {
+    pub(crate) fn of_stdout() -> Self {
+        let stdout = io::stdout().lock();
+        let is_terminal = stdout.is_terminal();
+        Self { out: io::BufWriter::with_capacity(64 * 1024, stdout), is_terminal }
+    }
+
+    /// One JSON value on a line of its own.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        if self.is_terminal {
+            let json = serde_json::to_string(value)?;
+            self.out.write_all(safe_text::in_json(&json).as_bytes())?;
+        } else {
+            serde_json::to_writer(&mut self.out, value)?;
+        }
+        self.out.write_all(b"\n")
+    }
+
+    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+        if self.is_terminal {
+            self.out.write_all(safe_text::on_lines(text).as_bytes())
+        } else {
+            self.out.write_all(text.as_bytes())
+        }
+    }
+}
+
+impl Write for Data {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Prints one JSON value and is done.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CommandError> {
+    let mut out = Data::of_stdout();
+    out.json(value).and_then(|()| out.flush()).map_err(CommandError::writing)
+}
+
+/// Prints a text and is done.
+pub(crate) fn print_text(text: &str) -> Result<(), CommandError> {
+    let mut out = Data::of_stdout();
+    out.text(text).and_then(|()| out.flush()).map_err(CommandError::writing)
+}

@@ -1,0 +1,196 @@
+//! Follows a run to its end: prints its journal as it grows, and passes on what the user's signals mean.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use run_journal::{Follower, JournalReader, Position, Progress, RunDirectory, Woken};
+use run_protocol::{ControlRequest, ExitCode, RunOutcome, StopManner};
+
+use crate::command_error::CommandError;
+use crate::control_client;
+use crate::host::{overview, short_id};
+use crate::interruption::{Interruption, Reaction, Seat, TakenSignals};
+use crate::journal_printer::JournalPrinter;
+use crate::talk::say;
+use crate::view::safe_text::on_one_line;
+use crate::view::words;
+
+/// How long a second Ctrl-C is waited for.
+const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
+/// How long the supervisor may take to clean up behind the last event.
+const CLEANING_UP: Duration = Duration::from_secs(10);
+
+/// How following came to its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    Ended(RunOutcome),
+    /// The run goes on without us.
+    Detached,
+}
+
+/// The one thing that happened.
+enum Happened {
+    Grown,
+    WriterGone,
+    Signal(Signal),
+    CannotWait(io::Error),
+    /// The moment that was waited for is over.
+    TimeIsUp,
+}
+
+/// Prints the journal until the run has ended and its supervisor is gone.
+pub(crate) fn follow(
+    run: &RunDirectory,
+    socket: PathBuf,
+    printer: &mut JournalPrinter,
+    seat: Seat,
+    signals: TakenSignals,
+) -> Result<Followed, CommandError> {
+    let mut reader = open_journal(run, Position::Start)?;
+    let events = listen(run, &socket, signals);
+    let mut interruption = Interruption::Following;
+    let mut deadline = None;
+    let mut progress = Progress::Advanced;
+    loop {
+        // Phase one: wait for exactly one thing. Where there is more to read, nothing is waited for.
+        let is_printing = interruption != Interruption::Leaving;
+        let happened = match (is_printing, progress) {
+            (true, Progress::Advanced) => events.try_recv().unwrap_or(Happened::Grown),
+            _ => next(&events, deadline),
+        };
+
+        // Phase two: act on it.
+        match happened {
+            Happened::Grown if is_printing => {
+                progress = printer.print_batch(&mut reader)?;
+                if printer.ended().is_some() {
+                    deadline.get_or_insert_with(|| Instant::now() + CLEANING_UP);
+                }
+            }
+            // Kept for later, should the user decide to stay.
+            Happened::Grown => progress = Progress::Advanced,
+            Happened::WriterGone => {
+                printer.print_all(&mut reader)?;
+                return the_end(run, printer);
+            }
+            Happened::TimeIsUp if printer.ended().is_some() => return the_end(run, printer),
+            Happened::TimeIsUp => return Ok(Followed::Detached),
+            Happened::CannotWait(error) => {
+                return Err(CommandError::new(ExitCode::Failed, "the run cannot be followed")
+                    .because(error)
+                    .hint(format!("caretaker tail -f {}", short_id(run.run_id()))));
+            }
+            Happened::Signal(signal) => {
+                let (next, reaction) = interruption.step(seat, signal);
+                interruption = next;
+                match reaction {
+                    Reaction::OfferToStop => {
+                        printer.finish()?;
+                        say_how_to_go_on(run, ", or press Ctrl-C again now");
+                        deadline = Some(Instant::now() + SECOND_THOUGHTS);
+                    }
+                    Reaction::Leave => {
+                        printer.finish()?;
+                        say_how_to_go_on(run, "");
+                        return Ok(Followed::Detached);
+                    }
+                    Reaction::Stop(manner) => {
+                        deadline = None;
+                        stop(run, &socket, manner);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A reader of the run's journal.
+pub(crate) fn open_journal(
+    run: &RunDirectory,
+    from: Position,
+) -> Result<JournalReader, CommandError> {
+    JournalReader::open(run, from).map_err(|error| {
+        let what = format!("the journal of run {} cannot be read", run.run_id());
+        CommandError::new(ExitCode::Failed, what).because(error)
+    })
+}
+
+/// Two threads that do nothing but wait. The channel holds nothing back, so that news are never older than the last look.
+fn listen(run: &RunDirectory, socket: &Path, signals: TakenSignals) -> Receiver<Happened> {
+    let (sender, events) = mpsc::sync_channel(0);
+    let follower = Follower::new(run, socket);
+    let of_signals = sender.clone();
+    thread::spawn(move || wait_for_growth(follower, &sender));
+    thread::spawn(move || {
+        while let Ok(signal) = signals.wait() {
+            if of_signals.send(Happened::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    });
+    events
+}
+
+fn wait_for_growth(mut follower: Follower, sender: &SyncSender<Happened>) {
+    loop {
+        let happened = match follower.wait(None) {
+            Ok(Woken::Grown) => Happened::Grown,
+            Ok(Woken::WriterGone) => Happened::WriterGone,
+            Ok(Woken::TimedOut) => continue,
+            Err(error) => Happened::CannotWait(error),
+        };
+        let is_last = !matches!(happened, Happened::Grown);
+        if sender.send(happened).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn next(events: &Receiver<Happened>, deadline: Option<Instant>) -> Happened {
+    let received = match deadline {
+        None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Some(deadline) => events.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+    };
+    received.unwrap_or(Happened::TimeIsUp)
+}
+
+fn the_end(run: &RunDirectory, printer: &mut JournalPrinter) -> Result<Followed, CommandError> {
+    printer.finish()?;
+    if let Some(outcome) = printer.ended() {
+        return Ok(Followed::Ended(outcome.clone()));
+    }
+    let state = overview(run)?.state;
+    let outcome = state.outcome().unwrap_or(RunOutcome::SupervisorFailed);
+    let why = words::why(&state).unwrap_or("its supervisor is gone").to_owned();
+    say(&format!("run {}: {}: {}", run.run_id(), words::state(&state), on_one_line(&why)));
+    Ok(Followed::Ended(outcome))
+}
+
+/// Tells somebody who leaves how to come back.
+pub(crate) fn say_how_to_go_on(run: &RunDirectory, or_else: &str) {
+    let id = short_id(run.run_id());
+    // A terminal shows `^C` where the cursor was.
+    say(&format!(
+        "\ndetached: the run goes on\n  \
+           follow it again   caretaker tail -f {id}\n  \
+           stop it           caretaker kill {id}{or_else}"
+    ));
+}
+
+fn stop(run: &RunDirectory, socket: &Path, manner: StopManner) {
+    let how = match manner {
+        StopManner::Ladder => "stopping the run; once more stops it at once",
+        StopManner::Now => "stopping the run at once",
+    };
+    say(how);
+    let request = ControlRequest::Stop { manner };
+    if let Err(error) = control_client::order(socket, run.run_id(), &request) {
+        // The end of a run that is over anyway is about to be read.
+        let id = short_id(run.run_id());
+        say(&format!("the run could not be told to stop: {error}; try `caretaker kill {id}`"));
+    }
+}

@@ -1,0 +1,114 @@
+//! The host that a command works on: its environment, our places on it, the runs in them.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use run_journal::{OpenRunError, ResolveError, RunDirectory, RunOverview, StateRoot, resolve};
+use run_protocol::{ExitCode, RunId};
+use run_shim::SocketPaths;
+
+use crate::command_error::CommandError;
+use crate::environment::Environment;
+use crate::places::Places;
+use crate::run_marks::RunName;
+
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) environment: Environment,
+    pub(crate) places: Places,
+    pub(crate) state: StateRoot,
+}
+
+impl Host {
+    pub(crate) fn of_process() -> Result<Self, CommandError> {
+        let environment = Environment::of_process()?;
+        let places = Places::of(&environment);
+        let state = StateRoot::new(places.state.clone());
+        Ok(Self { environment, places, state })
+    }
+
+    /// The run that the user means: by id, by a beginning of one, by name, or `-` for the latest.
+    pub(crate) fn find_run(&self, text: &str) -> Result<RunDirectory, CommandError> {
+        let run = match resolve(&self.state, text) {
+            // A name is free again when its run is over, and means the last that had it. No id begins like a name.
+            Err(ResolveError::Ambiguous { candidates, .. })
+                if text.parse::<RunName>().is_ok() && !candidates.is_empty() =>
+            {
+                candidates[0]
+            }
+            resolved => resolved.map_err(unresolved)?,
+        };
+        RunDirectory::open(&self.state, run).map_err(|error| {
+            let code = match &error {
+                OpenRunError::Missing(_) => ExitCode::NotFound,
+                _ => ExitCode::Failed,
+            };
+            CommandError::new(code, format!("the run {run} cannot be opened")).because(error)
+        })
+    }
+
+    /// The socket of a run's supervisor. Where the spec cannot be read, where it would be today.
+    pub(crate) fn control_socket(&self, run: &RunDirectory) -> PathBuf {
+        let root =
+            run.spec().map_or_else(|_| self.places.sockets.clone(), |spec| spec.socket_dir.0);
+        SocketPaths::new(&root, run.run_id()).control()
+    }
+
+    /// All the runs that the user means, each once.
+    pub(crate) fn find_runs(&self, texts: &[String]) -> Result<Vec<RunDirectory>, CommandError> {
+        let mut found: Vec<RunDirectory> = Vec::new();
+        for text in texts {
+            let run = self.find_run(text)?;
+            if found.iter().all(|earlier| earlier.run_id() != run.run_id()) {
+                found.push(run);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn unresolved(error: ResolveError) -> CommandError {
+    match error {
+        ResolveError::NotFound { .. } => CommandError::new(ExitCode::NotFound, error.to_string())
+            .hint("see all runs with `caretaker ps --all`"),
+        ResolveError::Ambiguous { ref candidates, .. } => {
+            let list: Vec<String> = candidates.iter().map(ToString::to_string).collect();
+            CommandError::new(ExitCode::Usage, error.to_string())
+                .hint(format!("write more of the one you mean:\n{}", list.join("\n")))
+        }
+        error => {
+            CommandError::new(ExitCode::Failed, "the runs cannot be looked through").because(error)
+        }
+    }
+}
+
+/// How a run stands now.
+pub(crate) fn overview(run: &RunDirectory) -> Result<RunOverview, CommandError> {
+    RunOverview::read(run).map_err(|error| {
+        let what = format!("the run {} cannot be read", run.run_id());
+        CommandError::new(ExitCode::Failed, what).because(error)
+    })
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What tells one run from another at a glance: ids of the same minute begin alike and end differently.
+pub(crate) fn short_id(run: RunId) -> String {
+    let id = run.to_string();
+    id.rsplit('-').next().unwrap_or(&id).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_form_of_an_id_is_its_last_group() {
+        let run: RunId = "0191d0f6-1111-7000-8000-0123456789ab".parse().unwrap();
+        assert_eq!(short_id(run), "0123456789ab");
+    }
+}

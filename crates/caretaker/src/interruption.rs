@@ -1,0 +1,110 @@
+//! What Ctrl-C and SIGTERM mean to somebody who follows a run.
+//!
+//! ```text
+//!   on a terminal     Following ──INT──► Leaving (a moment to press it again) ──INT──► Stopping ──any──► Stopping at once
+//!                                            └─ moment over ──► detached
+//!   without one       Following ──INT, TERM──► Stopping ──any──► Stopping at once
+//! ```
+
+use nix::sys::signal::{SigSet, Signal};
+use run_protocol::StopManner;
+
+/// Whether somebody could press Ctrl-C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seat {
+    AtATerminal,
+    /// A script, a service, a continuous integration: a signal means that the work is not wanted any more.
+    Unattended,
+}
+
+/// How far the follower has been interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    Following,
+    Leaving,
+    Stopping,
+}
+
+/// What to do about a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reaction {
+    /// Say how to come back and how to stop the run, and wait a moment for a second Ctrl-C.
+    OfferToStop,
+    /// Go, and let the run go on.
+    Leave,
+    Stop(StopManner),
+}
+
+impl Interruption {
+    #[must_use]
+    pub(crate) fn step(self, seat: Seat, signal: Signal) -> (Self, Reaction) {
+        match (self, seat, signal) {
+            (Self::Stopping, _, _) => (Self::Stopping, Reaction::Stop(StopManner::Now)),
+            (Self::Following, Seat::AtATerminal, Signal::SIGINT) => {
+                (Self::Leaving, Reaction::OfferToStop)
+            }
+            // Whoever ends the viewer on purpose does not mean the run.
+            (Self::Following, Seat::AtATerminal, _) => (Self::Leaving, Reaction::Leave),
+            (Self::Following, Seat::Unattended, _) | (Self::Leaving, _, _) => {
+                (Self::Stopping, Reaction::Stop(StopManner::Ladder))
+            }
+        }
+    }
+}
+
+/// The signals that are taken over, blocked in every thread that is started from here on.
+#[derive(Debug)]
+pub(crate) struct TakenSignals(SigSet);
+
+impl TakenSignals {
+    pub(crate) fn block() -> nix::Result<Self> {
+        let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+        signals.thread_block()?;
+        Ok(Self(signals))
+    }
+
+    /// Waits for the next one.
+    pub(crate) fn wait(&self) -> nix::Result<Signal> {
+        self.0.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reactions(seat: Seat, signals: &[Signal]) -> Vec<Reaction> {
+        let mut state = Interruption::Following;
+        let mut reactions = Vec::new();
+        for signal in signals {
+            let (next, reaction) = state.step(seat, *signal);
+            state = next;
+            reactions.push(reaction);
+        }
+        reactions
+    }
+
+    #[test]
+    fn at_a_terminal_ctrl_c_leaves_then_stops_then_stops_at_once() {
+        assert_eq!(
+            reactions(Seat::AtATerminal, &[Signal::SIGINT; 4]),
+            [
+                Reaction::OfferToStop,
+                Reaction::Stop(StopManner::Ladder),
+                Reaction::Stop(StopManner::Now),
+                Reaction::Stop(StopManner::Now),
+            ]
+        );
+        assert_eq!(reactions(Seat::AtATerminal, &[Signal::SIGTERM]), [Reaction::Leave]);
+    }
+
+    #[test]
+    fn without_a_terminal_every_signal_stops() {
+        for signal in [Signal::SIGINT, Signal::SIGTERM] {
+            assert_eq!(
+                reactions(Seat::Unattended, &[signal, signal]),
+                [Reaction::Stop(StopManner::Ladder), Reaction::Stop(StopManner::Now)]
+            );
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Sandbox profiles by name: the user's own, else one that is built in.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use run_protocol::ExitCode;
+use sandbox_plan::{Confinement, Profile, builtin_profiles};
+
+use crate::command_error::CommandError;
+use crate::places::Places;
+
+/// A profile, and the text that it was read from.
+#[derive(Debug)]
+pub(crate) struct FoundProfile {
+    pub(crate) profile: Profile,
+    pub(crate) text: String,
+    /// The file it came from; `None` for one that is built in.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Finds a profile that confines. A profile without a sandbox is never run, not even on request: nothing here could.
+pub(crate) fn find(places: &Places, name: &str) -> Result<FoundProfile, CommandError> {
+    let (text, file) = text_of(places, name)?;
+    let profile = Profile::parse(name, &text).map_err(|error| {
+        let what = format!("the profile `{name}` cannot be used");
+        CommandError::new(ExitCode::Usage, what).because(error)
+    })?;
+    match profile.confinement() {
+        Confinement::Bubblewrap => Ok(FoundProfile { profile, text, file }),
+        Confinement::None => {
+            let what = format!("the profile `{name}` has no sandbox, and agents run only in one");
+            Err(CommandError::new(ExitCode::Usage, what).hint("use `--profile default`"))
+        }
+    }
+}
+
+fn text_of(places: &Places, name: &str) -> Result<(String, Option<PathBuf>), CommandError> {
+    let is_name = !name.is_empty()
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if !is_name {
+        let what = format!("`{name}` cannot be the name of a profile");
+        return Err(CommandError::new(ExitCode::Usage, what)
+            .hint("a profile's name has letters, digits, `_` and `-`"));
+    }
+    let file = places.config.join("profiles").join(format!("{name}.toml"));
+    match fs::read_to_string(&file) {
+        Ok(text) => return Ok((text, Some(file))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            let what = format!("the profile `{}` cannot be read", file.display());
+            return Err(CommandError::new(ExitCode::Failed, what).because(error));
+        }
+    }
+    match builtin_profiles().iter().find(|(builtin, _)| *builtin == name) {
+        Some((_, text)) => Ok(((*text).to_owned(), None)),
+        None => {
+            let known: Vec<&str> = builtin_profiles().iter().map(|(name, _)| *name).collect();
+            let what = format!("there is no profile `{name}`");
+            Err(CommandError::new(ExitCode::Usage, what).hint(format!(
+                "built in: {}; your own are read from {}",
+                known.join(", "),
+                places.config.join("profiles").display()
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::environment::tests::environment_of;
+
+    fn places(config: &Path) -> Places {
+        Places::of(&environment_of(&[("HOME", config), ("XDG_CONFIG_HOME", config)]))
+    }
+
+    #[test]
+    fn a_profile_of_the_users_own_wins_over_one_that_is_built_in() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = places(directory.path());
+        assert_eq!(find(&places, "default").unwrap().file, None);
+
+        let file = places.config.join("profiles/default.toml");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "extends = \"default\"\ndescription = \"mine\"\n").unwrap();
+        let found = find(&places, "default").unwrap();
+        assert_eq!((found.file, found.profile.description()), (Some(file), "mine"));
+    }
+
+    #[test]
+    fn what_is_not_known_not_sound_or_not_confining_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = places(directory.path());
+        let profiles = places.config.join("profiles");
+        fs::create_dir_all(&profiles).unwrap();
+        fs::write(profiles.join("typo.toml"), "extends = \"default\"\n\nnetwrok = 1\n").unwrap();
+        for (name, part) in [
+            ("nope", "there is no profile `nope`"),
+            ("../default", "cannot be the name"),
+            ("", "cannot be the name"),
+            ("off", "has no sandbox"),
+            ("typo", "typo.toml:3"),
+        ] {
+            let error = find(&places, name).unwrap_err();
+            assert_eq!(error.exit_code(), ExitCode::Usage, "{name}");
+            assert!(error.text().contains(part), "{name}: {}", error.text());
+        }
+    }
+}

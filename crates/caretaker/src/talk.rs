@@ -1,0 +1,15 @@
+//! What we say beside the data, on stderr.
+
+use std::io::Write;
+
+use crate::view::safe_text::on_one_line;
+
+/// Something worth knowing. Lost without harm where stderr is closed.
+pub(crate) fn note(text: &str) {
+    writeln!(anstream::stderr(), "note: {}", on_one_line(text)).ok();
+}
+
+/// What just happened or can be done now, in as many lines as it takes.
+pub(crate) fn say(text: &str) {
+    writeln!(anstream::stderr(), "{text}").ok();
+}

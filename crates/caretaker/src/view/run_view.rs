@@ -1,0 +1,252 @@
+//! A run for a person: the agent's stream, and between its lines what we have to say of the run.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use agent_stream::{TextMode, TextReducer};
+use run_journal::{AgentLine, EventNumber, JournalEntry};
+use run_protocol::{Checkpoint, McpCallOutcome, RunEvent, RunOutcome, SignalName};
+
+use super::agent_lines::AgentLines;
+use super::safe_text::on_one_line;
+use super::stream_view::StreamView;
+use super::styled_line::{BAD, BOLD, DIM, ODD, PLAIN, write_line};
+use super::width::Width;
+use super::{units, words};
+
+/// Lines of stderr that explain a failure.
+const STDERR_LINES: usize = 5;
+
+/// Shows the entries of a journal one after the other.
+#[derive(Debug)]
+pub(crate) struct RunView {
+    stream: StreamView,
+    lines: AgentLines,
+    text: TextReducer,
+}
+
+impl RunView {
+    pub(crate) fn new(width: Width) -> Self {
+        Self {
+            stream: StreamView::new(width),
+            lines: AgentLines::default(),
+            text: TextReducer::new(TextMode::MayRepeat),
+        }
+    }
+
+    /// The terminal has another width now.
+    pub(crate) fn resize(&mut self, width: Width) {
+        self.stream.resize(width);
+    }
+
+    pub(crate) fn show(&mut self, out: &mut dyn Write, entry: &JournalEntry<'_>) -> io::Result<()> {
+        match entry {
+            JournalEntry::Header(header) if header.epoch == EventNumber::FIRST_EPOCH => {
+                self.stream.line(out, &[(BOLD, &format!("run {}", header.run))])
+            }
+            JournalEntry::Header(header) => {
+                self.dim(out, &format!("· the journal was taken up again, epoch {}", header.epoch))
+            }
+            JournalEntry::Agent { line, .. } => self.show_agent_line(out, line),
+            JournalEntry::Run { event, .. } => self.show_event(out, event),
+            JournalEntry::UnknownRun { .. } => {
+                self.odd(out, "· an event that a newer caretaker wrote")
+            }
+            JournalEntry::Unreadable { offset, length, .. } => self.odd(
+                out,
+                &format!("· {} at byte {offset} of the journal are damaged", bytes(*length)),
+            ),
+        }
+    }
+
+    /// Shows text that was held back for a result, and ends a line that is still open.
+    pub(crate) fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let mut held = String::new();
+        self.text.end(&mut |piece| held.push_str(piece));
+        if !held.is_empty() {
+            self.stream.show_text(out, &held)?;
+        }
+        self.stream.end(out)
+    }
+
+    fn show_agent_line(&mut self, out: &mut dyn Write, line: &AgentLine<'_>) -> io::Result<()> {
+        let Self { stream, lines, text } = self;
+        lines.read(line, |line| {
+            let mut added = String::new();
+            text.observe(&line.event, &mut |piece| added.push_str(piece));
+            stream.show(out, &line, &added)
+        })
+    }
+
+    fn show_event(&mut self, out: &mut dyn Write, event: &RunEvent) -> io::Result<()> {
+        match event {
+            RunEvent::Created { agent, agent_version, name, workspace, .. } => self.show_created(
+                out,
+                name.as_deref(),
+                &agent.0,
+                agent_version.as_deref(),
+                &workspace.0,
+            ),
+            RunEvent::SandboxReady { profile, mounts, warnings, .. } => {
+                self.show_sandbox(out, profile, *mounts, warnings)
+            }
+            RunEvent::Waiting { reason } => {
+                self.odd(out, &format!("… waiting: {}", on_one_line(reason)))
+            }
+            // The agent's own lines say as much.
+            RunEvent::Released | RunEvent::PromptSent { .. } => Ok(()),
+            RunEvent::Slow { silent_ms, tool } => {
+                let during = match tool {
+                    Some(tool) => format!(" in {}", on_one_line(tool)),
+                    None => String::new(),
+                };
+                self.dim(out, &format!("… silent for {}{during}", units::duration(*silent_ms)))
+            }
+            RunEvent::ProtocolDrift { event } => {
+                let event = on_one_line(event);
+                self.odd(out, &format!("· this caretaker does not know the agent's `{event}`"))
+            }
+            RunEvent::LimitReached { limit, after_ms } => {
+                let after = units::duration(*after_ms);
+                self.odd(out, &format!("! {}, after {after}", words::limit(limit)))
+            }
+            RunEvent::SettledWithoutResult { silent_ms } => {
+                let silent = units::duration(*silent_ms);
+                self.odd(out, &format!("! the answer was final and no result came for {silent}"))
+            }
+            RunEvent::StreamClosed => self.odd(out, "! the agent closed its output"),
+            RunEvent::Lingered { ms } => {
+                let allowed = units::duration(*ms);
+                self.dim(out, &format!("· the agent lived on for {allowed} after its result"))
+            }
+            RunEvent::StopRequested { reason } => {
+                self.dim(out, &format!("· stopping: {}", words::stop_reason(*reason)))
+            }
+            RunEvent::Signalled { signal, target } => {
+                let name = match signal {
+                    SignalName::Int => "SIGINT",
+                    SignalName::Term => "SIGTERM",
+                    SignalName::Kill => "SIGKILL",
+                };
+                self.dim(out, &format!("· {name} to {}", on_one_line(target)))
+            }
+            RunEvent::McpCall { tool, outcome } => match outcome {
+                // The agent's own line about the call is enough.
+                McpCallOutcome::Ok => Ok(()),
+                McpCallOutcome::RateLimited => {
+                    self.dim(out, &format!("· {}: called too often", on_one_line(tool)))
+                }
+                McpCallOutcome::Refused => {
+                    self.dim(out, &format!("· {}: refused", on_one_line(tool)))
+                }
+            },
+            RunEvent::Progress { text, percent } => {
+                let percent = percent.map_or(String::new(), |percent| format!("{percent:.0} % "));
+                self.stream.line(out, &[(BOLD, &format!("◐ {percent}{}", on_one_line(text)))])
+            }
+            RunEvent::Reported { status, summary, artifacts } => {
+                let status = format!("★ the agent reports: {}", words::reported(*status));
+                let summary = format!(" · {}", on_one_line(summary));
+                self.stream.line(out, &[(BOLD, &status), (PLAIN, &summary)])?;
+                artifacts
+                    .iter()
+                    .try_for_each(|artifact| self.dim(out, &format!("  {}", on_one_line(artifact))))
+            }
+            RunEvent::DiskFull => self.stream.line(out, &[(BAD, "! the disk is full")]),
+            RunEvent::Checkpoint(checkpoint) => self.show_checkpoint(out, checkpoint),
+            RunEvent::Ended { outcome, why, duration_ms, stderr_tail, .. } => {
+                self.show_end(out, outcome, why, *duration_ms, stderr_tail)
+            }
+        }
+    }
+
+    fn show_created(
+        &mut self,
+        out: &mut dyn Write,
+        name: Option<&str>,
+        agent: &Path,
+        version: Option<&str>,
+        workspace: &Path,
+    ) -> io::Result<()> {
+        let program = match version {
+            Some(simulated_agent::VERSION) => "simulated agent".into(),
+            _ => agent.file_name().unwrap_or(agent.as_os_str()).to_string_lossy(),
+        };
+        let facts: Vec<String> = name
+            .map(ToOwned::to_owned)
+            .into_iter()
+            .chain([program.into_owned()])
+            .chain(version.map(ToOwned::to_owned))
+            .chain([workspace.display().to_string()])
+            .collect();
+        self.dim(out, &format!("· {}", on_one_line(&facts.join(" · "))))
+    }
+
+    fn show_sandbox(
+        &mut self,
+        out: &mut dyn Write,
+        profile: &str,
+        mounts: u32,
+        warnings: &[String],
+    ) -> io::Result<()> {
+        let mounts = units::counted(u64::from(mounts), "mount", "mounts");
+        let profile = on_one_line(profile);
+        self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified"))?;
+        warnings
+            .iter()
+            .try_for_each(|warning| self.odd(out, &format!("! {}", on_one_line(warning))))
+    }
+
+    fn show_checkpoint(&mut self, out: &mut dyn Write, checkpoint: &Checkpoint) -> io::Result<()> {
+        let messages = units::counted(checkpoint.messages, "message", "messages");
+        let resumable = words::resumable(&checkpoint.resumable);
+        let session = on_one_line(&checkpoint.session);
+        self.dim(out, &format!("· session {session}: {messages}, {resumable}"))?;
+        checkpoint.pending.iter().try_for_each(|pending| {
+            let what = format!("{} {}", pending.tool, pending.subject);
+            self.odd(out, &format!("· it was in the middle of {}", on_one_line(&what)))
+        })
+    }
+
+    fn show_end(
+        &mut self,
+        out: &mut dyn Write,
+        outcome: &RunOutcome,
+        why: &str,
+        duration_ms: u64,
+        stderr_tail: &str,
+    ) -> io::Result<()> {
+        if *outcome != RunOutcome::Succeeded {
+            let lines: Vec<&str> = stderr_tail.lines().collect();
+            for line in &lines[lines.len().saturating_sub(STDERR_LINES)..] {
+                self.dim(out, &format!("  stderr: {}", on_one_line(line)))?;
+            }
+        }
+        self.end(out)?;
+        let (style, mark) = words::mark(outcome);
+        let outcome = format!("{mark} {}", words::outcome(outcome));
+        let after = format!(" after {}", units::duration(duration_ms));
+        // The last line is never cut: it is the answer to "and?".
+        write_line(
+            out,
+            &[(style, &outcome), (DIM, &after), (PLAIN, &format!(": {}", on_one_line(why)))],
+            Width::Unlimited,
+        )
+    }
+
+    fn dim(&mut self, out: &mut dyn Write, text: &str) -> io::Result<()> {
+        self.stream.line(out, &[(DIM, text)])
+    }
+
+    fn odd(&mut self, out: &mut dyn Write, text: &str) -> io::Result<()> {
+        self.stream.line(out, &[(ODD, text)])
+    }
+}
+
+fn bytes(length: u64) -> String {
+    units::counted(length, "byte", "bytes")
+}
+
+#[cfg(test)]
+#[path = "run_view_tests.rs"]
+mod tests;

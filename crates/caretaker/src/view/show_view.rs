@@ -1,0 +1,139 @@
+//! One run in full, for a person.
+
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use run_journal::RunState;
+use run_protocol::Checkpoint;
+
+use super::safe_text::on_one_line;
+use super::styled_line::{BOLD, DIM};
+use super::{summary_view, units, words};
+use crate::commands::show::ShownRun;
+
+/// The width of the names on the left.
+const NAMES: usize = 11;
+/// Lines of stderr worth reading here; all of it is in its file.
+const STDERR_LINES: usize = 10;
+
+pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
+    let run = &shown.overview;
+    row(out, "run", &run.run.to_string())?;
+    row(out, "name", run.name.as_deref().unwrap_or_default())?;
+    let labels: Vec<String> =
+        run.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    row(out, "labels", &labels.join(" "))?;
+    print_state(out, shown)?;
+    row(out, "prompt", &run.prompt_start)?;
+    row(out, "session", &run.session)?;
+    row(out, "workspace", &run.workspace.0.display().to_string())?;
+    let version = run.agent_version.as_deref().unwrap_or("of unknown version");
+    row(out, "agent", &format!("{} {version}", run.agent.0.display()))?;
+    row(out, "model", run.model.as_deref().unwrap_or_default())?;
+    row(out, "profile", &run.profile)?;
+    print_times(out, shown)?;
+    print_work(out, shown)?;
+    if let Some(checkpoint) = &run.checkpoint {
+        print_checkpoint(out, checkpoint)?;
+    }
+    let stderr: Vec<&str> = shown.stderr_tail.lines().collect();
+    rows(out, "stderr", &stderr[stderr.len().saturating_sub(STDERR_LINES)..])?;
+    let directory = shown.files.directory.0.display().to_string();
+    let size = units::bytes(run.journal_bytes);
+    row(out, "files", &format!("{directory} (journal: {size})"))
+}
+
+fn print_state(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
+    let state = &shown.overview.state;
+    let text = words::state(state);
+    let (style, mark) = match state.outcome() {
+        Some(outcome) => words::mark(&outcome),
+        None => (BOLD, "◐"),
+    };
+    let why = shown.why.as_ref().map_or(String::new(), |why| format!(": {}", on_one_line(why)));
+    writeln!(out, "{DIM}{:<NAMES$}{DIM:#}{style}{mark} {text}{style:#}{why}", "state")?;
+    if let RunState::Running { progress: Some(progress), .. } = state {
+        row(out, "progress", progress)?;
+    }
+    match &shown.overview.reported {
+        Some(reported) => {
+            let status = words::reported(reported.status);
+            row(out, "reported", &format!("{status}: {}", reported.summary))
+        }
+        None => Ok(()),
+    }
+}
+
+fn print_times(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
+    let run = &shown.overview;
+    row(out, "created", &moment(run.created_ms))?;
+    match &run.state {
+        RunState::Ended { duration_ms, exit_code, .. } => {
+            let ended = moment(run.last_event_ms);
+            row(out, "ended", &format!("{ended}, after {}", units::duration(*duration_ms)))?;
+            let code = exit_code.map_or("none".to_owned(), |code| code.to_string());
+            row(out, "exit code", &format!("{code} (the agent's own)"))
+        }
+        _ => row(out, "last event", &moment(run.last_event_ms)),
+    }
+}
+
+fn print_work(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
+    let tools: Vec<String> = shown
+        .tools
+        .iter()
+        .map(|(name, outcomes)| {
+            let outcomes: Vec<String> =
+                outcomes.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+            format!("{name}: {}", outcomes.join(", "))
+        })
+        .collect();
+    let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+    rows(out, "tools", &tools)?;
+    row(out, "open tools", &shown.open_tools.join(", "))?;
+    row(out, "usage", &shown.usage.as_ref().map(summary_view::usage).unwrap_or_default())?;
+    let unknown: Vec<&str> = shown.unknown_kinds.keys().map(String::as_str).collect();
+    row(out, "not known", &unknown.join(", "))
+}
+
+fn print_checkpoint(out: &mut dyn Write, checkpoint: &Checkpoint) -> io::Result<()> {
+    let messages = units::counted(checkpoint.messages, "message", "messages");
+    let turns = units::counted(checkpoint.turns, "turn", "turns");
+    let resumable = words::resumable(&checkpoint.resumable);
+    row(out, "checkpoint", &format!("{messages}, {turns}, {resumable}"))?;
+    let pending: Vec<String> =
+        checkpoint.pending.iter().map(|call| format!("{} {}", call.tool, call.subject)).collect();
+    let pending: Vec<&str> = pending.iter().map(String::as_str).collect();
+    rows(out, "pending", &pending)
+}
+
+/// One fact; nothing at all where there is none.
+fn row(out: &mut dyn Write, name: &str, value: &str) -> io::Result<()> {
+    if value.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{DIM}{name:<NAMES$}{DIM:#}{}", on_one_line(value))
+}
+
+/// Several facts below each other.
+fn rows(out: &mut dyn Write, name: &str, values: &[&str]) -> io::Result<()> {
+    let names = std::iter::once(name).chain(std::iter::repeat(" "));
+    names.zip(values).try_for_each(|(name, value)| row(out, name, value))
+}
+
+/// `2026-09-21 16:13:20`, where the user is.
+fn moment(milliseconds: u64) -> String {
+    let timestamp =
+        i64::try_from(milliseconds).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    match timestamp {
+        Some(timestamp) => {
+            timestamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+        }
+        None => format!("{milliseconds} ms after 1970"),
+    }
+}
+
+#[cfg(test)]
+#[path = "show_view_tests.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+use std::collections::BTreeMap;
+
+use agent_stream::Usage;
+use pretty_assertions::assert_eq;
+use run_journal::{Reported, RunOverview};
+use run_protocol::{LimitKind, PendingTool, ReportedStatus, Resumable, RunOutcome};
+
+use super::*;
+use crate::commands::show::RunFiles;
+
+fn shown() -> ShownRun {
+    let overview = RunOverview {
+        run: "0191d0f6-1111-7000-8000-0123456789ab".parse().unwrap(),
+        created_ms: 1_790_000_000_000,
+        name: Some("nightly".to_owned()),
+        labels: BTreeMap::from([("team".to_owned(), "core".to_owned())]),
+        session: "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11".to_owned(),
+        workspace: "/home/ada/project".into(),
+        profile: "default".to_owned(),
+        agent: "/opt/cursor-agent".into(),
+        agent_version: Some("2026.10.01-e373342".to_owned()),
+        model: None,
+        prompt_start: "fix the \u{1b}[2Jtests".to_owned(),
+        prompt_length: 13,
+        state: RunState::Ended {
+            outcome: RunOutcome::TimedOut { limit: LimitKind::Idle },
+            why: "the agent was silent for 1200 s".to_owned(),
+            exit_code: Some(130),
+            duration_ms: 1_260_000,
+        },
+        last_event: None,
+        last_event_ms: 1_790_001_260_000,
+        checkpoint: Some(Checkpoint {
+            session: "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11".to_owned(),
+            root: None,
+            messages: 4,
+            turns: 1,
+            pending: vec![PendingTool {
+                tool: "shell".to_owned(),
+                subject: "sleep 600".to_owned(),
+            }],
+            resumable: Resumable::Yes,
+        }),
+        reported: Some(Reported { status: ReportedStatus::Blocked, summary: "no key".to_owned() }),
+        journal_bytes: 2048,
+    };
+    let file = |name: &str| format!("/state/runs/r/{name}").into();
+    ShownRun {
+        v: 1,
+        why: words::why(&overview.state).map(ToOwned::to_owned),
+        exit_code: Some(124),
+        tools: BTreeMap::from([(
+            "shell".to_owned(),
+            BTreeMap::from([("failure".to_owned(), 1), ("success".to_owned(), 3)]),
+        )]),
+        open_tools: vec![],
+        usage: Some(Usage {
+            input_tokens: Some(14_921),
+            output_tokens: Some(806),
+            ..Usage::default()
+        }),
+        unknown_kinds: BTreeMap::new(),
+        stderr_tail: "one\ntwo\n".to_owned(),
+        files: RunFiles {
+            directory: "/state/runs/r".into(),
+            journal: file("events.jsonl"),
+            prompt: file("prompt"),
+            stderr: file("stderr.log"),
+            supervisor_log: file("shim.log"),
+        },
+        overview,
+    }
+}
+
+#[test]
+fn a_run_is_shown_with_its_outcome_and_why_in_one_sentence() {
+    let mut out = Vec::new();
+    print(&mut out, &shown()).unwrap();
+    let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
+    let (created, ended) = (moment(1_790_000_000_000), moment(1_790_001_260_000));
+    assert_eq!(
+        text,
+        format!(
+            "run        0191d0f6-1111-7000-8000-0123456789ab\n\
+             name       nightly\n\
+             labels     team=core\n\
+             state      ✗ timed out (idle): the agent was silent for 1200 s\n\
+             reported   blocked: no key\n\
+             prompt     fix the ␛[2Jtests\n\
+             session    6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11\n\
+             workspace  /home/ada/project\n\
+             agent      /opt/cursor-agent 2026.10.01-e373342\n\
+             profile    default\n\
+             created    {created}\n\
+             ended      {ended}, after 21 min 00 s\n\
+             exit code  130 (the agent's own)\n\
+             tools      shell: 1 failure, 3 success\n\
+             usage      14,921 tokens in, 806 out\n\
+             checkpoint 4 messages, 1 turn, resumable\n\
+             pending    shell sleep 600\n\
+             stderr     one\n           two\n\
+             files      /state/runs/r (journal: 2.0 KiB)\n"
+        )
+    );
+}
+
+#[test]
+fn the_json_form_is_one_flat_object() {
+    let json = serde_json::to_value(shown()).unwrap();
+    assert_eq!(
+        (&json["v"], &json["name"], &json["state"]["outcome"], &json["exit_code"]),
+        (&1.into(), &"nightly".into(), &"timed_out".into(), &124.into())
+    );
+    assert_eq!(json["tools"]["shell"]["success"], 3);
+}
+
+#[test]
+fn a_moment_is_written_for_people_and_nonsense_does_not_panic() {
+    assert_eq!(moment(1_790_000_000_000).len(), "2026-09-21 16:13:20".len());
+    assert!(moment(u64::MAX).contains("1970"));
+}

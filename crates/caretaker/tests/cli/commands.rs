@@ -1,0 +1,199 @@
+//! Commands that look and tell, and start nothing.
+
+use std::fs;
+
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+
+use crate::scene::Scene;
+
+const COMMANDS: [&str; 12] = [
+    "run",
+    "ps",
+    "tail",
+    "show",
+    "wait",
+    "kill",
+    "parse",
+    "sandbox",
+    "doctor",
+    "config",
+    "completions",
+    "man",
+];
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn every_command_has_help_and_the_entry_points_are_not_listed() {
+    let scene = Scene::new();
+    let overview = scene.caretaker(["--help"]);
+    for command in COMMANDS {
+        assert!(overview.stdout().contains(&format!("\n  {command} ")), "{command}");
+        let help = scene.caretaker([command, "--help"]);
+        assert_eq!((help.code(), help.stderr()), (0, ""), "{command}");
+        assert!(help.stdout().contains("Usage: caretaker"), "{command}");
+    }
+    for entry in ["  shim", "  mcp", "  simulated-agent"] {
+        assert!(!overview.stdout().contains(entry), "{entry}");
+    }
+}
+
+#[test]
+fn without_runs_there_is_nothing_to_list_and_nothing_is_made() {
+    let scene = Scene::new();
+    let before = scene.inventory();
+    assert_eq!(
+        json(scene.caretaker(["ps", "--json"]).stdout()),
+        serde_json::json!({"v":1,"runs":[]})
+    );
+    assert_eq!(scene.caretaker(["ps", "-q"]).stdout(), "");
+    assert_eq!(scene.caretaker(["ps"]).code(), 0);
+    assert_eq!(scene.inventory(), before);
+}
+
+#[test]
+fn the_doctor_reports_on_every_part_and_changes_nothing() {
+    let scene = Scene::new();
+    let before = scene.inventory();
+    let answer = scene.caretaker(["doctor", "--json", "--agent", "simulated"]);
+    let report = json(answer.stdout());
+    assert_eq!(report["v"], 1);
+    let checks = report["checks"].as_array().unwrap();
+    let mut ids: Vec<&str> = checks.iter().map(|check| check["id"].as_str().unwrap()).collect();
+    ids.dedup();
+    assert_eq!(
+        ids,
+        [
+            "config",
+            "profile",
+            "bubblewrap",
+            "sandbox",
+            "agent",
+            "state",
+            "sockets",
+            "disk",
+            "clock"
+        ]
+    );
+    let mut is_ok = true;
+    for check in checks {
+        let status = check["status"].as_str().unwrap();
+        assert!(["ok", "warning", "failure"].contains(&status), "{check}");
+        assert!(!check["summary"].as_str().unwrap().is_empty());
+        is_ok &= status != "failure";
+    }
+    assert_eq!((report["ok"].as_bool(), answer.code()), (Some(is_ok), i32::from(!is_ok)));
+    assert_eq!(scene.inventory(), before);
+}
+
+#[test]
+fn the_doctor_says_what_is_missing_and_where_to_get_it() {
+    let mut scene = Scene::new();
+    scene.set("PATH", scene.path("bin"));
+    let answer = scene.caretaker(["doctor"]);
+    assert_eq!(answer.code(), 1);
+    for words in ["apt-get install bubblewrap", "https://cursor.com/install"] {
+        assert!(answer.stdout().contains(words), "{words} is not in:\n{}", answer.stdout());
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_the_doctors_first_finding() {
+    let scene = Scene::new();
+    scene.write("config/caretaker/config.toml", "\nmodle = 1\n");
+    let report = json(scene.caretaker(["doctor", "--json"]).stdout());
+    let finding = &report["checks"][0];
+    assert_eq!((&finding["id"], &finding["status"]), (&"config".into(), &"failure".into()));
+    assert!(finding["summary"].as_str().unwrap().contains("line 2: unknown field `modle`"));
+}
+
+#[test]
+fn a_sandbox_is_explained_line_by_line_and_nothing_is_made() {
+    let scene = Scene::new();
+    let before = scene.inventory();
+    let answer = scene.caretaker(["sandbox", "explain", "--agent", "simulated", "--json"]);
+    assert_eq!(answer.code(), 0, "{}", answer.stderr());
+    let explained = json(answer.stdout());
+    let parts = explained["parts"].as_array().unwrap();
+    let has = |what: &str, words: &str| {
+        parts
+            .iter()
+            .any(|part| part["what"] == what && part["detail"].as_str().unwrap().contains(words))
+    };
+    let workspace = scene.path("home/work");
+    assert_eq!(explained["workspace"], workspace.to_str().unwrap());
+    assert!(has("mount", &format!("{}/.cursor read-only", workspace.display())));
+    assert!(has("mount", &format!("{} read-write", workspace.display())));
+    assert!(has("mount", "/usr read-only"));
+    assert!(has("variable", "HOME="));
+    assert!(has("filter", "base"));
+    assert!(parts.iter().any(|part| part["origin"].as_str().unwrap().starts_with("default.toml:")));
+    assert_eq!(scene.inventory(), before);
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let scene = Scene::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let answer = scene.caretaker(["completions", shell]);
+        assert_eq!(answer.code(), 0, "{shell}");
+        for command in COMMANDS {
+            assert!(answer.stdout().contains(command), "{command} in {shell}");
+        }
+    }
+    let page = scene.caretaker(["man"]);
+    assert!(page.stdout().contains(".TH caretaker 1"), "{}", page.stdout());
+    let directory = scene.path("man/man1");
+    let answer = scene.caretaker(["man".as_ref(), directory.as_os_str()]);
+    assert_eq!(answer.code(), 0, "{}", answer.stderr());
+    for command in COMMANDS {
+        let page = fs::read_to_string(directory.join(format!("caretaker-{command}.1"))).unwrap();
+        assert!(page.contains(".SH SYNOPSIS"), "{command}");
+    }
+}
+
+#[test]
+fn the_printed_configuration_can_be_used_as_it_is() {
+    let scene = Scene::new();
+    let printed = scene.caretaker(["config"]);
+    scene.write("config/caretaker/config.toml", printed.stdout());
+    let report = json(scene.caretaker(["doctor", "--json"]).stdout());
+    assert_eq!(report["checks"][0]["status"], "ok");
+}
+
+#[test]
+fn the_simulated_agent_is_inside_and_needs_no_checkout() {
+    let scene = Scene::new();
+    let version = scene.caretaker(["simulated-agent", "--version"]);
+    assert_eq!((version.code(), version.stdout()), (0, "2026.10.01-51m0000\n"));
+}
+
+#[test]
+fn the_relay_without_a_socket_says_so() {
+    let scene = Scene::new();
+    let answer = scene.caretaker(["mcp"]);
+    assert_eq!(answer.code(), 1);
+    assert!(answer.stderr().contains("CARETAKER_SOCKET"), "{}", answer.stderr());
+}
+
+#[test]
+fn what_cannot_be_is_a_usage_error() {
+    let scene = Scene::new();
+    for args in [
+        &["frobnicate"][..],
+        &["run", "--detach", "--json", "x"],
+        &["tail", "-", "--since", "x"],
+        &["tail", "-", "--since", "1", "-n", "2"],
+        &["tail", "-", "--json", "--raw"],
+        &["kill"],
+        &["wait", "-", "--timeout", "soon"],
+        &["ps", "--json", "-q"],
+        &["completions", "tcsh"],
+    ] {
+        let answer = scene.caretaker(args);
+        assert_eq!((answer.code(), answer.stdout()), (2, ""), "{args:?}: {}", answer.stderr());
+    }
+}

@@ -1,0 +1,8 @@
+//! The binary as a user meets it, as far as no run has to be started for it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod bad_input;
+mod commands;
+mod runs;
+mod scene;

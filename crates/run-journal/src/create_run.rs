@@ -1,0 +1,150 @@
+//! Making a run's directory, whole or not at all.
+//!
+//! ```text
+//!   runs/.creating/<id>/   spec.json  prompt  run.lock  events.jsonl   written here
+//!   runs/<id>/                                                         then renamed
+//! ```
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::geteuid;
+use run_protocol::{BytesPath, JOURNAL_VERSION, JournalHeader, RunEvent, RunId, RunSpec};
+
+use crate::clock::{boot_id, now_ms};
+use crate::{EventNumber, StateRoot, line_encoding, plain_file};
+
+/// A half-made directory this old was left by a process that died.
+const ABANDONED_AFTER_MS: u64 = 60 * 60 * 1000;
+/// A supervisor that starts on a full disk must be able to say that it holds the lock.
+const NOTE_ROOM: usize = 512;
+/// Enough of a prompt to tell runs apart in a list.
+const PROMPT_START_CHARACTERS: usize = 200;
+
+/// Says why a run's directory was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateRunError {
+    #[error("there is no space left for the run at `{path}`")]
+    DiskFull { path: PathBuf, source: io::Error },
+    #[error("the run {0} exists already")]
+    Exists(RunId),
+    #[error(
+        "the state directory `{path}` is not a directory of ours, or everybody can write to it"
+    )]
+    NotOurs { path: PathBuf },
+    #[error("the run could not be written to `{path}`")]
+    Write { path: PathBuf, source: io::Error },
+}
+
+pub(crate) fn create(
+    state: &StateRoot,
+    spec: &RunSpec,
+    prompt: &[u8],
+) -> Result<PathBuf, CreateRunError> {
+    let destination = state.run_dir(&spec.run);
+    let workshop = state.runs().join(".creating");
+    make_directories(&workshop).map_err(|source| failed(&workshop, source))?;
+    for directory in [state.path(), &state.runs()] {
+        check_ours(directory)?;
+    }
+    if fs::symlink_metadata(&destination).is_ok() {
+        return Err(CreateRunError::Exists(spec.run));
+    }
+    remove_abandoned(&workshop);
+
+    let draft = workshop.join(spec.run.to_string());
+    let made = fill(&draft, spec, prompt).and_then(|()| fs::rename(&draft, &destination));
+    made.map_err(|source| {
+        fs::remove_dir_all(&draft).ok();
+        match source.kind() {
+            io::ErrorKind::DirectoryNotEmpty => CreateRunError::Exists(spec.run),
+            _ => failed(&destination, source),
+        }
+    })?;
+    Ok(destination)
+}
+
+fn failed(path: &Path, source: io::Error) -> CreateRunError {
+    let path = path.to_owned();
+    if plain_file::is_out_of_space(&source) {
+        CreateRunError::DiskFull { path, source }
+    } else {
+        CreateRunError::Write { path, source }
+    }
+}
+
+fn make_directories(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// The state directory may be a link to another disk; what it leads to must be ours.
+fn check_ours(path: &Path) -> Result<(), CreateRunError> {
+    let metadata = fs::metadata(path).map_err(|source| failed(path, source))?;
+    let writable_by_all = metadata.mode() & 0o002 != 0;
+    if metadata.is_dir() && metadata.uid() == geteuid().as_raw() && !writable_by_all {
+        Ok(())
+    } else {
+        Err(CreateRunError::NotOurs { path: path.to_owned() })
+    }
+}
+
+fn fill(draft: &Path, spec: &RunSpec, prompt: &[u8]) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(draft)?;
+    let write =
+        |name: &str, content: &[u8]| plain_file::create_new(&draft.join(name))?.write_all(content);
+    write("spec.json", &serde_json::to_vec_pretty(spec)?)?;
+    write("prompt", prompt)?;
+    write("run.lock", &[b' '; NOTE_ROOM])?;
+    write("events.jsonl", &first_lines(spec, prompt))
+}
+
+fn first_lines(spec: &RunSpec, prompt: &[u8]) -> Vec<u8> {
+    let header = JournalHeader {
+        journal: JOURNAL_VERSION,
+        run: spec.run,
+        epoch: EventNumber::FIRST_EPOCH,
+        at: spec.created_ms,
+        boot: boot_id(),
+    };
+    let created = RunEvent::Created {
+        session: spec.session.to_string(),
+        workspace: BytesPath::from(&spec.workspace),
+        profile: spec.profile.clone(),
+        agent: spec.agent.program.clone(),
+        agent_version: spec.agent.version.clone(),
+        model: spec.model.clone(),
+        name: spec.name.clone(),
+        prompt_length: prompt.len() as u64,
+        prompt_start: prompt_start(prompt),
+    };
+    let mut lines = Vec::new();
+    line_encoding::push_header(&mut lines, &header);
+    let number = EventNumber { epoch: EventNumber::FIRST_EPOCH, seq: 1 };
+    line_encoding::push_event(&mut lines, number, spec.created_ms, &created);
+    lines
+}
+
+/// The first line that says something, cut.
+fn prompt_start(prompt: &[u8]) -> String {
+    // A character has at most four bytes.
+    let blank = prompt.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let rest = &prompt[blank..];
+    let rest = &rest[..rest.len().min(PROMPT_START_CHARACTERS * 4)];
+    let text = String::from_utf8_lossy(rest);
+    let line = text.lines().next().unwrap_or_default();
+    line.trim_end().chars().take(PROMPT_START_CHARACTERS).collect()
+}
+
+/// Best effort: what cannot be removed now is in nobody's way.
+fn remove_abandoned(workshop: &Path) {
+    let Ok(entries) = fs::read_dir(workshop) else { return };
+    for entry in entries.flatten() {
+        let run = entry.file_name().to_str().and_then(|name| name.parse::<RunId>().ok());
+        if run.is_some_and(|run| run.created_ms().saturating_add(ABANDONED_AFTER_MS) < now_ms()) {
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}

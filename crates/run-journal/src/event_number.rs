@@ -1,0 +1,63 @@
+//! The numbers of events, and the places from which a journal can be read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use run_protocol::Epoch;
+use serde::{Deserialize, Serialize};
+
+/// The number of an event. Later events compare greater, across epochs too.
+///
+/// Written as `17`, and as `2:17` in an epoch after the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct EventNumber {
+    pub epoch: Epoch,
+    pub seq: u64,
+}
+
+/// Where a reader begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// The first line.
+    Start,
+    /// The first event after this one, whether or not it exists yet.
+    After(EventNumber),
+    /// As many of the last events.
+    Tail(u64),
+}
+
+/// The text is not the number of an event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not the number of an event: expected `17`, or `2:17` for a later epoch")]
+pub struct NotAnEventNumber(String);
+
+impl EventNumber {
+    /// The epoch that every journal begins with.
+    pub const FIRST_EPOCH: Epoch = 1;
+}
+
+impl fmt::Display for EventNumber {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.epoch {
+            Self::FIRST_EPOCH => write!(formatter, "{}", self.seq),
+            epoch => write!(formatter, "{epoch}:{}", self.seq),
+        }
+    }
+}
+
+impl FromStr for EventNumber {
+    type Err = NotAnEventNumber;
+
+    fn from_str(text: &str) -> Result<Self, NotAnEventNumber> {
+        let refused = || NotAnEventNumber(text.to_owned());
+        let (epoch, seq) = match text.split_once(':') {
+            Some((epoch, seq)) => (epoch.parse().map_err(|_| refused())?, seq),
+            None => (Self::FIRST_EPOCH, text),
+        };
+        Ok(Self { epoch, seq: seq.parse().map_err(|_| refused())? })
+    }
+}
+
+#[cfg(test)]
+#[path = "event_number_tests.rs"]
+mod tests;

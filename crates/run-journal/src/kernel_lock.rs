@@ -1,0 +1,130 @@
+//! A lock on a file that the kernel frees when its holder dies, with a note in the file that says who holds it.
+//!
+//! The lock belongs to the open file (an "open file description lock"), because that kind can be examined without being
+//! taken: somebody who only looks never makes a rightful holder fail.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use run_protocol::RunId;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::line_search::read_piece;
+use crate::plain_file;
+
+const NOTE_LIMIT: usize = 4096;
+
+/// Who holds a lock. Written by the holder after it has the lock, and left there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockHolder {
+    pub run: RunId,
+    pub pid: u32,
+    /// Milliseconds since the epoch.
+    pub since_ms: u64,
+}
+
+/// A lock that is held for as long as this value lives. The file stays; removing it would let two hold "the" lock.
+#[derive(Debug)]
+pub struct KernelLock {
+    file: File,
+}
+
+impl KernelLock {
+    /// Takes the lock if it is free; `None` if it is not. The file is made (0600) when it is missing.
+    pub fn try_take(path: &Path) -> io::Result<Option<Self>> {
+        let file = plain_file::open_or_create(path)?;
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+            Ok(_) => Ok(Some(Self { file })),
+            Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Takes the lock, and waits for it as long as it takes.
+    pub fn take_waiting(path: &Path) -> io::Result<Self> {
+        let file = plain_file::open_or_create(path)?;
+        loop {
+            match fcntl(&file, FcntlArg::F_OFD_SETLKW(&whole_file())) {
+                Ok(_) => return Ok(Self { file }),
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Tells whether somebody holds the lock, without touching it. A missing file is not held.
+    pub fn is_held(path: &Path) -> io::Result<bool> {
+        open_existing(path)?.map_or(Ok(false), |file| is_held(&file))
+    }
+
+    /// Leaves a note in the file, for those who find it locked.
+    pub fn set_note(&self, note: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_vec(note)?;
+        self.file.write_all_at(&text, 0)?;
+        self.file.set_len(text.len() as u64)
+    }
+
+    /// The note that the last holder left; `None` if there is none that can be read as such.
+    pub fn note<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+        open_existing(path)?.map_or(Ok(None), |file| read_note(&file))
+    }
+
+    /// Looks at the lock and at its note. `None` if there is no such file.
+    pub fn look<T: DeserializeOwned>(path: &Path) -> io::Result<Option<LockSight<T>>> {
+        let Some(file) = open_existing(path)? else { return Ok(None) };
+        // First the note, then the lock: the other way round a holder that comes in between would look dead.
+        let note_before = read_note(&file)?;
+        Ok(Some(match is_held(&file)? {
+            true => LockSight::Held(read_note(&file)?),
+            false => LockSight::Free(note_before),
+        }))
+    }
+}
+
+/// What somebody sees who looks at a lock: whether it is held, and the note of its holder, or of the last one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LockSight<T> {
+    Held(Option<T>),
+    Free(Option<T>),
+}
+
+fn is_held(file: &File) -> io::Result<bool> {
+    let mut answer = whole_file();
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut answer))?;
+    Ok(answer.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+fn read_note<T: DeserializeOwned>(file: &File) -> io::Result<Option<T>> {
+    let mut buffer = vec![0; NOTE_LIMIT];
+    let text = read_piece(file, &mut buffer, 0, NOTE_LIMIT as u64)?;
+    Ok(serde_json::from_slice(text).ok())
+}
+
+fn open_existing(path: &Path) -> io::Result<Option<File>> {
+    match plain_file::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(err) => Err(err),
+    }
+}
+
+/// A length of zero means: to the end, however far that is.
+fn whole_file() -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
+#[cfg(test)]
+#[path = "kernel_lock_tests.rs"]
+mod tests;

@@ -1,0 +1,187 @@
+//! One run's directory: how it is found and locked.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::unistd::geteuid;
+use run_protocol::{RunId, RunSpec};
+
+use crate::clock::now_ms;
+use crate::create_run::{self, CreateRunError};
+use crate::{KernelLock, LockHolder, LockSight, StateRoot, plain_file};
+
+/// How long after its creation a run may be without a supervisor before it counts as lost.
+const START_EXPECTED_MS: u64 = 30_000;
+/// A spec holds a profile's text and some paths.
+const SPEC_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// The directory of a run that exists and is ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDirectory {
+    run: RunId,
+    path: PathBuf,
+}
+
+/// Whoever has this may write to the run's directory. Freed by the kernel when the last clone goes, or the process.
+#[derive(Debug, Clone)]
+pub struct RunLock {
+    run: RunId,
+    _lock: Arc<KernelLock>,
+}
+
+/// Whether somebody writes to a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriterPresence {
+    /// Nobody has yet, and it is early enough to expect that somebody will.
+    NotYet,
+    /// Somebody holds the lock; who it is may not be written down yet.
+    Live(Option<LockHolder>),
+    /// Nobody does any more; the journal is final unless the run is taken up again. `None` if nobody ever did.
+    Gone(Option<LockHolder>),
+}
+
+/// Says why a run's directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenRunError {
+    #[error("there is no run {0}")]
+    Missing(RunId),
+    #[error("`{path}` is not a directory of ours")]
+    NotOurs { path: PathBuf },
+    #[error("`{path}` cannot be examined")]
+    Examine { path: PathBuf, source: io::Error },
+}
+
+/// Says why a run cannot be supervised.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockRunError {
+    #[error("the run is supervised already")]
+    Held { holder: Option<LockHolder> },
+    #[error("the run's lock could not be taken")]
+    Take(#[source] io::Error),
+}
+
+/// Says why a run's spec is not known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadSpecError {
+    #[error("`{path}` cannot be read")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("`{path}` is not the spec of a run that this version can read")]
+    Parse { path: PathBuf, source: serde_json::Error },
+}
+
+impl RunDirectory {
+    /// Makes the directory (0700) with `spec.json`, `prompt`, an unheld `run.lock` and a journal that says `created`
+    /// (0600). It appears whole or not at all.
+    pub fn create(
+        state: &StateRoot,
+        spec: &RunSpec,
+        prompt: &[u8],
+    ) -> Result<Self, CreateRunError> {
+        let path = create_run::create(state, spec, prompt)?;
+        Ok(Self { run: spec.run, path })
+    }
+
+    /// Finds the directory of a run; refuses a link, and what belongs to somebody else.
+    pub fn open(state: &StateRoot, run: RunId) -> Result<Self, OpenRunError> {
+        let path = state.run_dir(&run);
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_dir() && metadata.uid() == geteuid().as_raw() => {
+                Ok(Self { run, path })
+            }
+            Ok(_) => Err(OpenRunError::NotOurs { path }),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Err(OpenRunError::Missing(run)),
+            Err(source) => Err(OpenRunError::Examine { path, source }),
+        }
+    }
+
+    pub fn run_id(&self) -> RunId {
+        self.run
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn spec(&self) -> Result<RunSpec, ReadSpecError> {
+        let path = self.spec_path();
+        let text = plain_file::read_at_most(&path, SPEC_LIMIT)
+            .map_err(|source| ReadSpecError::Read { path: path.clone(), source })?;
+        serde_json::from_slice(&text).map_err(|source| ReadSpecError::Parse { path, source })
+    }
+
+    /// The prompt, opened for reading.
+    pub fn open_prompt(&self) -> io::Result<File> {
+        plain_file::open(&self.prompt_path())
+    }
+
+    pub fn spec_path(&self) -> PathBuf {
+        self.path.join("spec.json")
+    }
+
+    pub fn prompt_path(&self) -> PathBuf {
+        self.path.join("prompt")
+    }
+
+    pub fn journal_path(&self) -> PathBuf {
+        self.path.join("events.jsonl")
+    }
+
+    pub fn lock_path(&self) -> PathBuf {
+        self.path.join("run.lock")
+    }
+
+    pub fn stderr_log_path(&self) -> PathBuf {
+        self.path.join("stderr.log")
+    }
+
+    pub fn shim_log_path(&self) -> PathBuf {
+        self.path.join("shim.log")
+    }
+
+    /// Takes the run's lock, or says at once who has it.
+    pub fn lock(&self) -> Result<RunLock, LockRunError> {
+        let path = self.lock_path();
+        let Some(lock) = KernelLock::try_take(&path).map_err(LockRunError::Take)? else {
+            let holder = KernelLock::note(&path).map_err(LockRunError::Take)?;
+            return Err(LockRunError::Held { holder });
+        };
+        let holder = LockHolder { run: self.run, pid: std::process::id(), since_ms: now_ms() };
+        lock.set_note(&holder).map_err(LockRunError::Take)?;
+        Ok(RunLock { run: self.run, _lock: Arc::new(lock) })
+    }
+
+    /// Tells whether somebody holds the run's lock.
+    pub fn is_live(&self) -> bool {
+        KernelLock::is_held(&self.lock_path()).unwrap_or(false)
+    }
+
+    /// Tells whether somebody writes, has written, or is still expected to.
+    pub fn writer(&self) -> io::Result<WriterPresence> {
+        let start_expected_until = self.run.created_ms().saturating_add(START_EXPECTED_MS);
+        Ok(match KernelLock::look(&self.lock_path())? {
+            Some(LockSight::Held(holder)) => WriterPresence::Live(holder),
+            Some(LockSight::Free(None)) if now_ms() < start_expected_until => {
+                WriterPresence::NotYet
+            }
+            Some(LockSight::Free(last_holder)) => WriterPresence::Gone(last_holder),
+            // Somebody removes the run.
+            None => WriterPresence::Gone(None),
+        })
+    }
+}
+
+impl RunLock {
+    pub fn run_id(&self) -> RunId {
+        self.run
+    }
+}
+
+#[cfg(test)]
+#[path = "run_directory_tests.rs"]
+mod tests;

@@ -1,0 +1,162 @@
+//! `index.db`: what all runs are, derived from their journals; may be deleted at any time.
+//!
+//! Several processes may refresh at once: each reads the journals without a lock and writes what it found in one short
+//! transaction. Whoever was slower leaves an older stamp behind, and so the next refresh reads that run again.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use run_protocol::{BytesPath, RunId};
+
+use crate::index_database::{Finality, IndexDatabase, KnownRun, ReadRun, RunStamp};
+use crate::{OpenRunError, RunDirectory, RunOverview, RunState, StateRoot, WriterPresence};
+
+/// The derived index of all runs.
+#[derive(Debug)]
+pub struct RunIndex {
+    state: StateRoot,
+    database: IndexDatabase,
+}
+
+/// Which runs to list; empty fields do not restrict.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    pub which: Which,
+    pub name: Option<String>,
+    pub session: Option<String>,
+    pub workspace: Option<BytesPath>,
+    /// All of these must be set so.
+    pub labels: Vec<(String, String)>,
+    pub limit: Option<usize>,
+}
+
+/// By how they stand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Which {
+    #[default]
+    All,
+    /// Neither ended nor lost.
+    Unfinished,
+}
+
+/// Says why runs cannot be listed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    #[error("the directory of runs could not be read")]
+    Runs(#[source] io::Error),
+    #[error("the index could not be used")]
+    Database(#[from] rusqlite::Error),
+}
+
+impl RunIndex {
+    /// Opens the index; makes it anew when it is missing, damaged or of another version. Where it cannot be kept on disk
+    /// it is kept in memory.
+    pub fn open(state: &StateRoot) -> Result<Self, IndexError> {
+        let database = IndexDatabase::open(&state.index_db())?;
+        Ok(Self { state: state.clone(), database })
+    }
+
+    /// Reads again the runs whose journal or lock changed.
+    pub fn refresh(&mut self) -> Result<(), IndexError> {
+        match self.try_refresh() {
+            // What is derived can be derived again.
+            Err(IndexError::Database(err)) => {
+                self.database = IndexDatabase::after(&err, &self.state.index_db())?;
+                self.try_refresh()
+            }
+            answer => answer,
+        }
+    }
+
+    /// The runs as of the last refresh, newest first.
+    pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunOverview>, IndexError> {
+        let err = match self.database.list(filter) {
+            Ok(overviews) => return Ok(overviews),
+            Err(err) => err,
+        };
+        let database = IndexDatabase::after(&err, &self.state.index_db())?;
+        let mut fresh = Self { state: self.state.clone(), database };
+        fresh.try_refresh()?;
+        Ok(fresh.database.list(filter)?)
+    }
+
+    fn try_refresh(&mut self) -> Result<(), IndexError> {
+        let mut known_runs = self.database.known_runs()?;
+        let mut read = Vec::new();
+        for run in all_runs(&self.state).map_err(IndexError::Runs)? {
+            let known = known_runs.remove(&run.to_string());
+            if known.is_some_and(|known| known.finality == Finality::Final) {
+                continue;
+            }
+            match RunDirectory::open(&self.state, run) {
+                Ok(directory) => read.extend(read_if_changed(&directory, known)),
+                // Removed in this moment, or not a run at all.
+                Err(OpenRunError::Missing(_) | OpenRunError::NotOurs { .. }) => {}
+                Err(OpenRunError::Examine { source, .. }) => return Err(IndexError::Runs(source)),
+            }
+        }
+        let gone: Vec<String> = known_runs.into_keys().collect();
+        Ok(self.database.record(&read, &gone)?)
+    }
+}
+
+impl RunFilter {
+    pub(crate) fn allows(&self, overview: &RunOverview) -> bool {
+        let has_label = |(key, value): &(String, String)| overview.labels.get(key) == Some(value);
+        self.workspace.as_ref().is_none_or(|workspace| overview.workspace == *workspace)
+            && self.labels.iter().all(has_label)
+    }
+}
+
+/// The ids of all runs that have a directory, in no order.
+pub(crate) fn all_runs(state: &StateRoot) -> io::Result<Vec<RunId>> {
+    let entries = match fs::read_dir(state.runs()) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut runs = Vec::new();
+    for entry in entries {
+        runs.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RunId>().ok()));
+    }
+    Ok(runs)
+}
+
+fn read_if_changed(directory: &RunDirectory, known: Option<KnownRun>) -> Option<ReadRun> {
+    // First the stamp, then the content: what changes in between is read again the next time.
+    let stamp = stamp(directory);
+    if known.is_some_and(|known| known.stamp == stamp) {
+        return None;
+    }
+    let overview = RunOverview::read(directory).ok()?;
+    let finality = match overview.state {
+        RunState::Ended { .. } if stamp.presence == GONE => Finality::Final,
+        _ => Finality::Passing,
+    };
+    Some(ReadRun { known: KnownRun { stamp, finality }, overview })
+}
+
+const NOT_YET: i64 = 0;
+const LIVE: i64 = 1;
+const GONE: i64 = 2;
+const UNKNOWN: i64 = 3;
+
+fn stamp(directory: &RunDirectory) -> RunStamp {
+    let presence = match directory.writer() {
+        Ok(WriterPresence::NotYet) => NOT_YET,
+        Ok(WriterPresence::Live(_)) => LIVE,
+        Ok(WriterPresence::Gone(_)) => GONE,
+        Err(_) => UNKNOWN,
+    };
+    let (journal_length, journal_modified) =
+        fs::symlink_metadata(directory.journal_path()).map_or((-1, -1), |journal| {
+            let modified = journal.mtime().saturating_mul(1_000_000_000);
+            (journal.size() as i64, modified.saturating_add(journal.mtime_nsec()))
+        });
+    RunStamp { journal_length, journal_modified, presence }
+}
+
+#[cfg(test)]
+#[path = "run_index_tests.rs"]
+mod tests;

@@ -1,0 +1,259 @@
+//! What a run is and how it stands, derived from the head and the tail of its journal and from its lock.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+
+use run_protocol::{
+    BytesPath, Checkpoint, NoResult, ReportedStatus, RunEvent, RunId, RunOutcome, RunSpec,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::boot_id;
+use crate::journal_reader::hand_on_line;
+use crate::line_search::{self, read_piece};
+use crate::run_standing::{Phase, RunStanding};
+use crate::{EventNumber, JournalEntry, RunDirectory, WriterPresence, plain_file};
+
+/// A run is set up within its first lines.
+const HEAD_BYTES: u64 = 64 * 1024;
+/// A run ends with its last lines.
+const TAIL_BYTES: u64 = 256 * 1024;
+
+/// A run in brief.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunOverview {
+    pub run: RunId,
+    pub created_ms: u64,
+    pub name: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    pub session: String,
+    pub workspace: BytesPath,
+    pub profile: String,
+    pub agent: BytesPath,
+    pub agent_version: Option<String>,
+    pub model: Option<String>,
+    pub prompt_start: String,
+    pub prompt_length: u64,
+    pub state: RunState,
+    /// The last event that can be read.
+    pub last_event: Option<EventNumber>,
+    /// When it was written.
+    pub last_event_ms: u64,
+    /// What the session's store held at the end.
+    pub checkpoint: Option<Checkpoint>,
+    /// What the agent said of its work; as far as the tail of the journal tells.
+    pub reported: Option<Reported>,
+    pub journal_bytes: u64,
+}
+
+/// What the agent said of its own work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reported {
+    pub status: ReportedStatus,
+    pub summary: String,
+}
+
+/// How a run stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum RunState {
+    /// Its directory exists; nobody supervises it yet.
+    Created,
+    /// It waits for a session or a workspace.
+    Waiting { reason: String },
+    /// Its sandbox is being set up.
+    Starting,
+    /// The agent was let go.
+    Running { since_ms: u64, last_event_ms: u64, progress: Option<String> },
+    /// It is over.
+    Ended {
+        #[serde(flatten)]
+        outcome: RunOutcome,
+        why: String,
+        exit_code: Option<i32>,
+        duration_ms: u64,
+    },
+    /// It did not end, and nobody supervises it any more.
+    Lost { why: String },
+}
+
+impl RunState {
+    /// How the run came out; `None` while it goes on.
+    pub fn outcome(&self) -> Option<RunOutcome> {
+        match self {
+            Self::Ended { outcome, .. } => Some(outcome.clone()),
+            Self::Lost { .. } => Some(RunOutcome::Unknown { why: NoResult::Lost }),
+            Self::Created | Self::Waiting { .. } | Self::Starting | Self::Running { .. } => None,
+        }
+    }
+
+    /// Tells whether the run goes on.
+    pub fn is_unfinished(&self) -> bool {
+        self.outcome().is_none()
+    }
+}
+
+impl RunOverview {
+    /// Reads how a run stands now. Fails if the run was removed; one whose files are damaged is lost, and says so.
+    pub fn read(directory: &RunDirectory) -> io::Result<Self> {
+        // First the lock, then the journal: where the lock was free, the journal is final.
+        let presence = directory.writer();
+        let spec = directory.spec().ok();
+        let mut standing = RunStanding::default();
+        let journal = read_journal(directory, &mut standing);
+        let mut overview = Self::unread(directory.run_id());
+        overview.describe(spec.as_ref(), standing.created.as_ref());
+        if journal.is_err() {
+            std::fs::symlink_metadata(directory.path())?;
+        }
+        overview.state = match (&presence, &journal) {
+            (Err(err), _) | (_, Err(err)) if !standing.has_ended() => {
+                RunState::Lost { why: format!("its files cannot be read: {err}") }
+            }
+            (Ok(presence), _) => state(&standing, presence),
+            (Err(_), _) => state(&standing, &WriterPresence::Gone(None)),
+        };
+        overview.journal_bytes = journal.unwrap_or_default();
+        overview.last_event = standing.last.map(|(number, _)| number);
+        overview.last_event_ms = standing.last.map_or(overview.created_ms, |(_, at)| at);
+        overview.checkpoint = standing.checkpoint;
+        overview.reported = standing.reported;
+        Ok(overview)
+    }
+
+    fn unread(run: RunId) -> Self {
+        Self {
+            run,
+            created_ms: run.created_ms(),
+            name: None,
+            labels: BTreeMap::new(),
+            session: String::new(),
+            workspace: BytesPath::from(""),
+            profile: String::new(),
+            agent: BytesPath::from(""),
+            agent_version: None,
+            model: None,
+            prompt_start: String::new(),
+            prompt_length: 0,
+            state: RunState::Created,
+            last_event: None,
+            last_event_ms: 0,
+            checkpoint: None,
+            reported: None,
+            journal_bytes: 0,
+        }
+    }
+
+    /// Tells what the run was asked to do. The journal knows nearly all of it, and stays readable to older builds when
+    /// the spec does not.
+    fn describe(&mut self, spec: Option<&RunSpec>, created: Option<&RunEvent>) {
+        if let Some(spec) = spec {
+            self.created_ms = spec.created_ms;
+            self.name.clone_from(&spec.name);
+            self.labels.clone_from(&spec.labels);
+            self.session = spec.session.to_string();
+            self.workspace = BytesPath::from(&spec.workspace);
+            self.profile.clone_from(&spec.profile);
+            self.agent = spec.agent.program.clone();
+            self.agent_version.clone_from(&spec.agent.version);
+            self.model.clone_from(&spec.model);
+        }
+        if let Some(RunEvent::Created {
+            session,
+            workspace,
+            profile,
+            agent,
+            agent_version,
+            model,
+            name,
+            prompt_length,
+            prompt_start,
+        }) = created
+        {
+            self.session.clone_from(session);
+            self.workspace = workspace.clone();
+            self.profile.clone_from(profile);
+            self.agent = agent.clone();
+            self.agent_version.clone_from(agent_version);
+            self.model.clone_from(model);
+            self.name.clone_from(name);
+            self.prompt_length = *prompt_length;
+            self.prompt_start.clone_from(prompt_start);
+        }
+    }
+}
+
+fn state(standing: &RunStanding, presence: &WriterPresence) -> RunState {
+    let last_event_ms = standing.last.map_or(0, |(_, at)| at);
+    match (&standing.phase, presence) {
+        (Phase::Ended(ended), _) => ended.clone(),
+        (_, WriterPresence::Gone(None)) if standing.n_events < 2 => {
+            RunState::Lost { why: "its supervisor never started".to_owned() }
+        }
+        (_, WriterPresence::Gone(_)) => RunState::Lost { why: why_lost(standing).to_owned() },
+        (Phase::Created, WriterPresence::NotYet) => RunState::Created,
+        (Phase::Created | Phase::Starting, _) => RunState::Starting,
+        (Phase::Waiting { reason }, _) => RunState::Waiting { reason: reason.clone() },
+        (Phase::Running { since_ms }, _) => RunState::Running {
+            since_ms: *since_ms,
+            last_event_ms,
+            progress: standing.progress.clone(),
+        },
+    }
+}
+
+fn why_lost(standing: &RunStanding) -> &'static str {
+    match (&standing.boot, boot_id()) {
+        (Some(then), Some(now)) if *then != now => "the machine was restarted while it ran",
+        _ => "its supervisor died",
+    }
+}
+
+/// Reads the head and the tail of a journal into `standing`; returns how long it is.
+fn read_journal(directory: &RunDirectory, standing: &mut RunStanding) -> io::Result<u64> {
+    let file = plain_file::open(&directory.journal_path())?;
+    let length = file.metadata()?.len();
+    let end = line_search::end_of_whole_lines(&file, length)?;
+    let head_end = read_lines(&file, 0, end.min(HEAD_BYTES), standing)?;
+    let tail_start = match end.saturating_sub(TAIL_BYTES) {
+        start if start <= head_end => Some(head_end),
+        start => line_search::next_line(&file, start, end)?.filter(|start| *start < end),
+    };
+    match tail_start {
+        Some(tail_start) => {
+            if tail_start > head_end {
+                standing.skipped();
+            }
+            read_lines(&file, tail_start, end, standing)?;
+        }
+        // One line fills the whole tail; its payload does not matter, for nothing that long is of our making.
+        None => {
+            standing.skipped();
+            let start = line_search::start_of_line(&file, end)?;
+            if let Some(head) = line_search::head_at(&file, start)? {
+                standing.see_agent_line(head.number, head.at);
+            }
+        }
+    }
+    Ok(length)
+}
+
+/// Reads the whole lines between two offsets, of which the first begins a line; returns where they end.
+fn read_lines(file: &File, start: u64, end: u64, standing: &mut RunStanding) -> io::Result<u64> {
+    let mut buffer = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or_default()];
+    let mut rest = read_piece(file, &mut buffer, start, end)?;
+    let mut offset = start;
+    while let Some(length) = memchr::memchr(b'\n', rest) {
+        hand_on_line(&rest[..length], offset, &mut None, &mut |entry: JournalEntry<'_>| {
+            standing.see(&entry);
+        });
+        rest = &rest[length + 1..];
+        offset += length as u64 + 1;
+    }
+    Ok(offset)
+}
+
+#[cfg(test)]
+#[path = "run_overview_tests.rs"]
+mod tests;

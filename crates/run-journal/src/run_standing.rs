@@ -1,0 +1,108 @@
+//! How a run stands after each entry of its journal: a fold, pure.
+
+use run_protocol::RunEvent;
+
+use crate::{EventNumber, JournalEntry, Reported, RunState};
+
+/// What the entries seen so far amount to.
+#[derive(Debug, Default)]
+pub(crate) struct RunStanding {
+    /// The `created` event.
+    pub(crate) created: Option<RunEvent>,
+    pub(crate) phase: Phase,
+    pub(crate) progress: Option<String>,
+    pub(crate) reported: Option<Reported>,
+    pub(crate) checkpoint: Option<run_protocol::Checkpoint>,
+    /// The last event, and when it was written.
+    pub(crate) last: Option<(EventNumber, u64)>,
+    /// How many events were seen; not how many there are.
+    pub(crate) n_events: u64,
+    /// The start of the machine in which the last writer seen wrote.
+    pub(crate) boot: Option<String>,
+}
+
+/// How far a run has come.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) enum Phase {
+    #[default]
+    Created,
+    Waiting {
+        reason: String,
+    },
+    Starting,
+    Running {
+        since_ms: u64,
+    },
+    /// Holds a [`RunState::Ended`].
+    Ended(RunState),
+}
+
+impl RunStanding {
+    pub(crate) fn see(&mut self, entry: &JournalEntry<'_>) {
+        match entry {
+            JournalEntry::Header(header) => {
+                self.boot.clone_from(&header.boot);
+                if header.epoch > EventNumber::FIRST_EPOCH {
+                    self.phase = Phase::Starting;
+                    self.progress = None;
+                }
+            }
+            JournalEntry::Agent { number, at, .. } => self.see_agent_line(*number, *at),
+            JournalEntry::Run { number, at, event, .. } => {
+                self.count(*number, *at);
+                self.see_event(*at, event);
+            }
+            JournalEntry::UnknownRun { number, at, .. } => self.count(*number, *at),
+            JournalEntry::Unreadable { .. } => {}
+        }
+    }
+
+    /// Where the agent speaks, it runs.
+    pub(crate) fn see_agent_line(&mut self, number: EventNumber, at: u64) {
+        self.count(number, at);
+        if !matches!(self.phase, Phase::Running { .. } | Phase::Ended(_)) {
+            self.phase = Phase::Running { since_ms: at };
+        }
+    }
+
+    /// Says that entries were left out, which are nearly all the agent's.
+    pub(crate) fn skipped(&mut self) {
+        if let (Phase::Created | Phase::Waiting { .. }, Some((_, at))) = (&self.phase, self.last) {
+            self.phase = Phase::Running { since_ms: at };
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
+    }
+
+    fn count(&mut self, number: EventNumber, at: u64) {
+        self.last = Some((number, at));
+        self.n_events += 1;
+    }
+
+    fn see_event(&mut self, at: u64, event: &RunEvent) {
+        match event {
+            RunEvent::Created { .. } => self.created = Some(event.clone()),
+            RunEvent::Waiting { reason } => {
+                self.phase = Phase::Waiting { reason: reason.clone() };
+            }
+            RunEvent::SandboxReady { .. } => self.phase = Phase::Starting,
+            RunEvent::Released => self.phase = Phase::Running { since_ms: at },
+            RunEvent::Progress { text, .. } => self.progress = Some(text.clone()),
+            RunEvent::Reported { status, summary, .. } => {
+                self.reported = Some(Reported { status: *status, summary: summary.clone() });
+            }
+            RunEvent::Checkpoint(checkpoint) => self.checkpoint = Some(checkpoint.clone()),
+            RunEvent::Ended { outcome, why, exit_code, duration_ms, .. } => {
+                self.phase = Phase::Ended(RunState::Ended {
+                    outcome: outcome.clone(),
+                    why: why.clone(),
+                    exit_code: *exit_code,
+                    duration_ms: *duration_ms,
+                });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Where things are under the state directory: path arithmetic only.
+
+use std::path::{Path, PathBuf};
+
+use run_protocol::RunId;
+use uuid::Uuid;
+
+/// The state directory: `$CARETAKER_HOME`, or `caretaker` in `$XDG_STATE_HOME`. An absolute path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateRoot(PathBuf);
+
+impl StateRoot {
+    pub fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn runs(&self) -> PathBuf {
+        self.0.join("runs")
+    }
+
+    pub fn run_dir(&self, run: &RunId) -> PathBuf {
+        self.runs().join(run.to_string())
+    }
+
+    pub fn sessions(&self) -> PathBuf {
+        self.0.join("sessions")
+    }
+
+    pub fn session_dir(&self, session: &Uuid) -> PathBuf {
+        self.sessions().join(session.to_string())
+    }
+
+    /// Where the locks of workspaces are.
+    pub fn workspaces(&self) -> PathBuf {
+        self.0.join("workspaces")
+    }
+
+    /// The lock of one workspace, by device and inode: a path may have many names.
+    pub fn workspace_lock(&self, device: u64, inode: u64) -> PathBuf {
+        self.workspaces().join(format!("{device}-{inode}.lock"))
+    }
+
+    pub fn index_db(&self) -> PathBuf {
+        self.0.join("index.db")
+    }
+}

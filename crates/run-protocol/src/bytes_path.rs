@@ -1,0 +1,82 @@
+//! Paths in JSON, whatever bytes they are made of.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A path that is written as a string where it is UTF-8, and as `{"base64": …}` where it is not.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BytesPath(pub PathBuf);
+
+#[derive(Serialize, Deserialize)]
+struct Encoded {
+    base64: String,
+}
+
+impl AsRef<Path> for BytesPath {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl<P: Into<PathBuf>> From<P> for BytesPath {
+    fn from(path: P) -> Self {
+        Self(path.into())
+    }
+}
+
+impl Serialize for BytesPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.to_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => Encoded { base64: STANDARD.encode(self.0.as_os_str().as_bytes()) }
+                .serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for BytesPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PathVisitor)
+    }
+}
+
+struct PathVisitor;
+
+impl<'de> de::Visitor<'de> for PathVisitor {
+    type Value = BytesPath;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+        formatter.write_str("a path, or an object with its bytes in base64")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<BytesPath, E> {
+        Ok(BytesPath(PathBuf::from(text)))
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<BytesPath, A::Error> {
+        let encoded = Encoded::deserialize(de::value::MapAccessDeserializer::new(map))?;
+        let bytes = STANDARD.decode(encoded.base64).map_err(de::Error::custom)?;
+        Ok(BytesPath(PathBuf::from(OsString::from_vec(bytes))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_path_is_read_back(bytes in proptest::collection::vec(1u8.., 0..40)) {
+            let path = BytesPath(PathBuf::from(OsString::from_vec(bytes)));
+            let json = serde_json::to_string(&path).unwrap();
+            prop_assert_eq!(serde_json::from_str::<BytesPath>(&json).unwrap(), path);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What is said over a run's control socket: one JSON object a line, in both directions.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Epoch, RunId};
+
+/// What a client asks of a shim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum ControlRequest {
+    /// Tell me whenever there is more in the journal. Answered at once with how far it is now, so that nothing written
+    /// between a client's last look and this request goes unnoticed.
+    Watch,
+    /// Stop the run.
+    Stop {
+        /// How.
+        manner: StopManner,
+    },
+    /// Write the agent's `mcp.json` anew.
+    RegenerateMcp,
+}
+
+/// How a run is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopManner {
+    /// Up the ladder: INT, TERM, KILL.
+    Ladder,
+    /// Straight to the end.
+    Now,
+}
+
+/// What a shim answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum ControlReply {
+    /// The first line of every connection: who speaks.
+    Hello {
+        /// The run.
+        run: RunId,
+        /// The journal format it writes.
+        journal: u32,
+    },
+    /// The journal holds everything up to this event.
+    Grown {
+        /// Of the writer's epoch.
+        epoch: Epoch,
+        /// The last number.
+        seq: u64,
+    },
+    /// Done.
+    Ok,
+    /// Not done.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}

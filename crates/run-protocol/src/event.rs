@@ -1,0 +1,266 @@
+//! The events of a run that are not the agent's own lines.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BytesPath, LimitKind, RunId, RunOutcome};
+
+/// The first line of a journal, and of each later epoch in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalHeader {
+    /// The format's version.
+    pub journal: u32,
+    /// Whose journal it is.
+    pub run: RunId,
+    /// Numbers are unique within an epoch; a new one begins when a journal is opened again after its writer died.
+    pub epoch: Epoch,
+    /// Milliseconds since the epoch.
+    pub at: u64,
+    /// The kernel's id of the machine's start; what was written before another start may have been lost with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
+}
+
+/// Counted from one.
+pub type Epoch = u32;
+
+/// What happened in a run, in our words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RunEvent {
+    /// The run was accepted: its directory exists, no process does.
+    Created {
+        /// Cursor's session.
+        session: String,
+        /// The workspace's physical path.
+        workspace: BytesPath,
+        /// The sandbox profile.
+        profile: String,
+        /// The agent's program.
+        agent: BytesPath,
+        /// What the program says its version is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_version: Option<String>,
+        /// The model asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// The run's name, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// Bytes of the prompt.
+        prompt_length: u64,
+        /// The prompt's first line, cut.
+        prompt_start: String,
+    },
+    /// The run waits for a lock that another one holds.
+    Waiting {
+        /// What for, in a sentence.
+        reason: String,
+    },
+    /// The sandbox is set up and verified; the agent is about to run.
+    SandboxReady {
+        /// The profile.
+        profile: String,
+        /// The namespace's pid 1, as the host sees it.
+        sandbox_pid: u32,
+        /// How many mounts were verified.
+        mounts: u32,
+        /// What the user should know: a guard that is off, a version with known holes.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
+    },
+    /// The agent was let go.
+    Released,
+    /// The prompt was written and stdin closed.
+    PromptSent {
+        /// Bytes.
+        length: u64,
+    },
+    /// Silence for a while, which is not an error.
+    Slow {
+        /// How long.
+        silent_ms: u64,
+        /// The tool that is open, if one is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+    },
+    /// The agent printed a kind of event that this build does not know. Once per kind.
+    ProtocolDrift {
+        /// `type/subtype`.
+        event: String,
+    },
+    /// A limit was reached.
+    LimitReached {
+        /// Which.
+        #[serde(flatten)]
+        limit: LimitKind,
+        /// After how long.
+        after_ms: u64,
+    },
+    /// The answer was final and no result followed.
+    SettledWithoutResult {
+        /// How long nothing came.
+        silent_ms: u64,
+    },
+    /// Stdout was closed while the process lived.
+    StreamClosed,
+    /// The process lived on after its result.
+    Lingered {
+        /// For how long it was allowed to.
+        ms: u64,
+    },
+    /// Somebody or something wants the run to stop.
+    StopRequested {
+        /// Who or what.
+        reason: StopReason,
+    },
+    /// A signal was sent.
+    Signalled {
+        /// Which.
+        signal: SignalName,
+        /// To whom.
+        target: String,
+    },
+    /// The agent called one of our tools.
+    McpCall {
+        /// The tool.
+        tool: String,
+        /// How it was answered.
+        outcome: McpCallOutcome,
+    },
+    /// The agent says how far it is.
+    Progress {
+        /// In its words.
+        text: String,
+        /// 0 to 100.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        percent: Option<f64>,
+    },
+    /// The agent says how the work came out.
+    Reported {
+        /// Its own verdict; the run's outcome is another thing.
+        status: ReportedStatus,
+        /// In its words.
+        summary: String,
+        /// Files or links it names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<String>,
+    },
+    /// The disk is full.
+    DiskFull,
+    /// What Cursor's store holds of the session now.
+    Checkpoint(Checkpoint),
+    /// The run is over. Always the last event.
+    Ended {
+        /// How it came out.
+        #[serde(flatten)]
+        outcome: RunOutcome,
+        /// Why, in one sentence.
+        why: String,
+        /// The agent's own exit code.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        /// From creation to now.
+        duration_ms: u64,
+        /// The end of what the agent wrote to stderr.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        stderr_tail: String,
+    },
+}
+
+/// Why a run is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// `caretaker kill`, or a signal to a foreground run.
+    Cancelled,
+    /// `caretaker kill --now`.
+    CancelledNow,
+    /// A limit.
+    Limit,
+    /// The result was given and the process lives.
+    Lingering,
+    /// No result will come.
+    NoResult,
+    /// The journal cannot be written.
+    JournalFailed,
+    /// The agent does not continue the session it was asked to.
+    SessionMismatch,
+}
+
+/// The signals of the ladder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum SignalName {
+    /// SIGINT.
+    Int,
+    /// SIGTERM.
+    Term,
+    /// SIGKILL.
+    Kill,
+}
+
+/// How a call of one of our tools was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum McpCallOutcome {
+    /// Done.
+    Ok,
+    /// Too many calls.
+    RateLimited,
+    /// The arguments were not usable.
+    Refused,
+}
+
+/// What the agent says of its own work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportedStatus {
+    /// Done.
+    Done,
+    /// It needs something from somebody; not a failure.
+    Blocked,
+    /// It could not do it.
+    Failed,
+}
+
+/// What `store.db` says after a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The session.
+    pub session: String,
+    /// The latest root, in hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// Messages the model would be prompted with.
+    pub messages: u64,
+    /// Turns that the conversation has.
+    pub turns: u64,
+    /// Tool calls that were under way when the agent stopped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<PendingTool>,
+    /// Whether the session can be resumed.
+    #[serde(flatten)]
+    pub resumable: Resumable,
+}
+
+/// A tool call that was under way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PendingTool {
+    /// The tool, by the name the model knows.
+    pub tool: String,
+    /// Its arguments in a few words.
+    pub subject: String,
+}
+
+/// Whether a session can be resumed, or why not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "resumable", rename_all = "snake_case")]
+pub enum Resumable {
+    /// Yes.
+    Yes,
+    /// No.
+    No {
+        /// In one sentence.
+        reason: String,
+    },
+}

@@ -1,0 +1,32 @@
+//! What crosses a process boundary or stays on disk, in our own words: ids, the spec of a run, its events, its outcome,
+//! the messages of its control socket, and the table of exit codes.
+//!
+//! **Invariant:** types and their serialisation only. No I/O, no logic beyond what a value says of itself.
+//!
+//! **Invariant:** what was once written stays readable. Fields are added with a default, never renamed or reused.
+
+#![warn(missing_docs)]
+
+mod bytes_path;
+mod control;
+mod event;
+mod exit_code;
+mod limits;
+mod outcome;
+mod run_id;
+mod spec;
+
+pub use bytes_path::BytesPath;
+pub use control::{ControlReply, ControlRequest, StopManner};
+pub use event::{
+    Checkpoint, Epoch, JournalHeader, McpCallOutcome, PendingTool, ReportedStatus, Resumable,
+    RunEvent, SignalName, StopReason,
+};
+pub use exit_code::ExitCode;
+pub use limits::{RunLimits, StopLadder};
+pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
+pub use run_id::{NotARunId, RunId};
+pub use spec::{AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval};
+
+/// The version of the journal's format and of the events in it.
+pub const JOURNAL_VERSION: u32 = 1;

@@ -1,0 +1,65 @@
+//! How long a run may take for what.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The limits of a run. Zero means: no limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunLimits {
+    /// From the start of the agent to its `init` line.
+    pub startup_ms: u64,
+    /// Silence while no tool is open. A healthy agent has been silent for 757 s.
+    pub idle_ms: u64,
+    /// A tool call that declares no limit of its own.
+    pub tool_ms: u64,
+    /// Silence after a final answer that no `result` follows, while only background shells live.
+    pub settle_ms: u64,
+    /// The whole run.
+    pub wall_ms: u64,
+    /// From `result` to the end of the process.
+    pub linger_ms: u64,
+    /// From the end of the process to the end of its output.
+    pub drain_ms: u64,
+    /// How stopping escalates.
+    pub ladder: StopLadder,
+}
+
+/// INT to the payload, then TERM, then the namespace is killed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StopLadder {
+    /// From INT to TERM.
+    pub term_after_ms: u64,
+    /// From TERM to SIGKILL of the namespace.
+    pub kill_after_ms: u64,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            startup_ms: 60_000,
+            idle_ms: 20 * 60_000,
+            tool_ms: 2 * 60 * 60_000,
+            settle_ms: 120_000,
+            wall_ms: 0,
+            linger_ms: 5_000,
+            drain_ms: 500,
+            ladder: StopLadder::default(),
+        }
+    }
+}
+
+impl Default for StopLadder {
+    fn default() -> Self {
+        Self { term_after_ms: 2_000, kill_after_ms: 3_000 }
+    }
+}
+
+impl RunLimits {
+    /// A limit as a duration; `None` where there is none.
+    pub fn duration(milliseconds: u64) -> Option<Duration> {
+        (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+    }
+}

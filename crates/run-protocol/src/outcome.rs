@@ -1,0 +1,119 @@
+//! How a run came out.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ExitCode;
+
+/// The outcome of a run: fixed once, at `result` or at the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// The agent gave a result that is no error.
+    Succeeded,
+    /// The agent gave a result that is an error.
+    AgentError,
+    /// The agent ended with a failure and without a result.
+    Failed {
+        /// What kind of failure its stderr and exit code tell of.
+        class: FailureClass,
+    },
+    /// Nobody can say: there was no result. Never success.
+    Unknown {
+        /// How it came to that. Named apart from the sentence `why` that stands beside it in `ended`.
+        #[serde(rename = "no_result")]
+        why: NoResult,
+    },
+    /// A limit was reached and the run was stopped.
+    TimedOut {
+        /// Which.
+        limit: LimitKind,
+    },
+    /// Stopped on request.
+    Cancelled,
+    /// The sandbox could not be set up or was not as planned. The agent did not run.
+    SandboxFailed,
+    /// The agent's program could not be started inside the sandbox.
+    AgentNotStarted,
+    /// The agent answered for another session or directory than it was asked to.
+    SessionMismatch,
+    /// The journal could not be written, so the run was stopped: the record is the product.
+    JournalFailed,
+    /// The supervisor of the run itself failed.
+    SupervisorFailed,
+}
+
+/// Why an agent failed, from its stderr and exit code; never from words in its stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// Nobody is logged in, or the key is not valid.
+    Auth,
+    /// The workspace is not trusted.
+    Trust,
+    /// The model is not available.
+    BadModel,
+    /// Too many requests, or no capacity.
+    RateLimited,
+    /// The plan's usage is spent.
+    UsageLimit,
+    /// The server could not be reached or the connection was lost.
+    Network,
+    /// Another agent wrote `cli-config.json` at the same moment.
+    ConfigRace,
+    /// The session is held by another agent, or its id is taken.
+    SessionInUse,
+    /// The process was killed by a signal that was not ours.
+    Killed,
+    /// Anything else.
+    Other,
+}
+
+/// How a run ended without a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoResult {
+    /// The process ended with exit code 0 and no result.
+    ExitedWithoutResult,
+    /// The answer was final, only background shells lived on, and no result came.
+    SettledWithoutResult,
+    /// Stdout was closed while the process lived on.
+    StreamClosed,
+    /// The supervisor died, and the sandbox with it.
+    Lost,
+}
+
+/// Which limit was reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "limit", rename_all = "snake_case")]
+pub enum LimitKind {
+    /// No `init` line in time.
+    Startup,
+    /// Silence with no tool open.
+    Idle,
+    /// A tool did not come back.
+    Tool {
+        /// Its name.
+        name: String,
+    },
+    /// The whole run took too long.
+    WallClock,
+}
+
+impl RunOutcome {
+    /// The exit code of a command that waited for the run.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Succeeded => ExitCode::Success,
+            Self::Failed { class: FailureClass::Auth } => ExitCode::AuthenticationMissing,
+            Self::AgentError | Self::Failed { .. } => ExitCode::Failed,
+            Self::Unknown { .. } => ExitCode::Unknown,
+            Self::TimedOut { .. } => ExitCode::TimedOut,
+            Self::Cancelled => ExitCode::Cancelled,
+            Self::AgentNotStarted => ExitCode::AgentNotExecutable,
+            Self::SessionMismatch => ExitCode::Amnesia,
+            Self::SandboxFailed | Self::JournalFailed | Self::SupervisorFailed => {
+                ExitCode::SupervisorFailed
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Everything that is decided about a run before any process exists: `spec.json`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{BytesPath, RunId, RunLimits};
+
+/// The spec of a run. Holds no secret: keys reach the shim by its environment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSpec {
+    /// The run.
+    pub run: RunId,
+    /// When it was accepted, in milliseconds since the epoch.
+    pub created_ms: u64,
+    /// A name to call it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The user's own marks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Cursor's session.
+    pub session: Uuid,
+    /// Whether the session is expected to exist.
+    pub session_start: SessionStart,
+    /// The workspace's physical path; always UTF-8, because node cannot work elsewhere.
+    pub workspace: String,
+    /// The agent to run.
+    pub agent: AgentProgram,
+    /// `--model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// `--mode`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<AgentMode>,
+    /// Whether tools run without being asked about.
+    pub tool_approval: ToolApproval,
+    /// Whether the answer is printed as it is typed.
+    #[serde(default)]
+    pub partial_output: bool,
+    /// The user's own flags for the agent, checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_flags: Vec<String>,
+    /// The name of the sandbox profile.
+    pub profile: String,
+    /// The profile's whole text, as it was when the run was accepted.
+    pub profile_text: String,
+    /// More of the host to show inside, read-only: what the user's configuration and `--expose` name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expose: Vec<BytesPath>,
+    /// The bubblewrap to use, checked.
+    pub bwrap: BytesPath,
+    /// The user's home directory on the host.
+    pub home: BytesPath,
+    /// Where the user's own agent keeps its chats and configuration on the host.
+    pub host_config_root: BytesPath,
+    /// Variables for the agent, beside those we set; no secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Time limits.
+    pub limits: RunLimits,
+    /// Whether to wait for a session or workspace that is held, instead of failing.
+    #[serde(default)]
+    pub wait_for_locks: bool,
+    /// Where sockets are.
+    pub socket_dir: BytesPath,
+}
+
+/// Whether a session is expected to exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStart {
+    /// A new id that we made.
+    New,
+    /// One to continue.
+    Resume,
+}
+
+/// The agent's program, found and checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentProgram {
+    /// The real one, or ours.
+    pub kind: AgentKind,
+    /// What is executed: a pinned path, never a link that an update may turn.
+    pub program: BytesPath,
+    /// Words before the agent's own arguments; used when the program is ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leading_arguments: Vec<String>,
+    /// What must be visible inside for it to run, read-only.
+    pub expose: Vec<BytesPath>,
+    /// What it says its version is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// Whose agent it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentKind {
+    /// Cursor's.
+    Cursor,
+    /// Our stand-in.
+    Simulated,
+}
+
+/// The agent's read-only modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentMode {
+    /// Makes a plan.
+    Plan,
+    /// Answers questions.
+    Ask,
+}
+
+/// Whether the agent's tools run without being asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolApproval {
+    /// `--force`: the sandbox is the guard.
+    Force,
+    /// The agent's own allow-list.
+    AllowList,
+}

@@ -1,0 +1,160 @@
+//! The run's socket for people and programs outside: who wants to know when there is more, who wants it to stop.
+//!
+//! One JSON object a line. A client that says nothing, too much or nonsense harms nobody but itself.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use run_protocol::{ControlReply, ControlRequest, Epoch, JOURNAL_VERSION, RunId, StopManner};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+/// More watchers than any user has terminals.
+const MOST_CLIENTS: usize = 256;
+/// No request is longer.
+const LONGEST_REQUEST: u64 = 4096;
+
+/// What a client wants of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Stop(StopManner),
+    RegenerateMcp,
+}
+
+/// The last event that readers can find in the journal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) epoch: Epoch,
+    pub(crate) seq: u64,
+}
+
+/// Serves clients until it is dropped.
+pub(crate) async fn serve(
+    listener: UnixListener,
+    run: RunId,
+    written: watch::Receiver<Written>,
+    orders: mpsc::Sender<Order>,
+) {
+    let places = Arc::new(Semaphore::new(MOST_CLIENTS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((client, _)) if is_ours(&client) => {
+                let (written, orders) = (written.clone(), orders.clone());
+                tokio::spawn(async move {
+                    // A client that breaks off is none of the run's business.
+                    serve_client(client, run, written, orders).await.ok();
+                    drop(place);
+                });
+            }
+            Ok(_stranger) => {}
+            // Out of descriptors, mostly: others may give some back.
+            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// The directory is ours alone, so only root could come in besides.
+fn is_ours(client: &UnixStream) -> bool {
+    let us = nix::unistd::geteuid().as_raw();
+    client.peer_cred().is_ok_and(|peer| peer.uid() == us || peer.uid() == 0)
+}
+
+async fn serve_client(
+    client: UnixStream,
+    run: RunId,
+    mut written: watch::Receiver<Written>,
+    orders: mpsc::Sender<Order>,
+) -> io::Result<()> {
+    let (reader, mut writer) = client.into_split();
+    let mut reader = BufReader::new(reader);
+    reply(&mut writer, &ControlReply::Hello { run, journal: JOURNAL_VERSION }).await?;
+    while let Some(request) = next_request(&mut reader).await? {
+        match request {
+            Ok(ControlRequest::Watch) => {
+                written.mark_changed();
+                return tell_of_growth(&mut reader, &mut writer, written).await;
+            }
+            Ok(ControlRequest::Stop { manner }) => {
+                order(&mut writer, &orders, Order::Stop(manner)).await?;
+            }
+            Ok(ControlRequest::RegenerateMcp) => {
+                order(&mut writer, &orders, Order::RegenerateMcp).await?;
+            }
+            Err(reason) => {
+                return reply(&mut writer, &ControlReply::Refused { reason }).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn order(
+    writer: &mut OwnedWriteHalf,
+    orders: &mpsc::Sender<Order>,
+    order: Order,
+) -> io::Result<()> {
+    let answer = match orders.send(order).await {
+        Ok(()) => ControlReply::Ok,
+        Err(_) => ControlReply::Refused { reason: "the run is over".to_owned() },
+    };
+    reply(writer, &answer).await
+}
+
+/// A slow watcher is told of the latest only: the journal is the queue.
+async fn tell_of_growth(
+    reader: &mut BufReader<OwnedReadHalf>,
+    writer: &mut OwnedWriteHalf,
+    mut written: watch::Receiver<Written>,
+) -> io::Result<()> {
+    let mut nothing_more = [0; 64];
+    loop {
+        tokio::select! {
+            changed = written.changed() => {
+                if changed.is_err() {
+                    return Ok(());
+                }
+                let Written { epoch, seq } = *written.borrow_and_update();
+                reply(writer, &ControlReply::Grown { epoch, seq }).await?;
+            }
+            read = reader.read(&mut nothing_more) => {
+                if read? == 0 {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+async fn next_request(
+    reader: &mut BufReader<OwnedReadHalf>,
+) -> io::Result<Option<Result<ControlRequest, String>>> {
+    let mut line = Vec::new();
+    let length = reader.take(LONGEST_REQUEST).read_until(b'\n', &mut line).await?;
+    if length == 0 {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::from_slice(&line).map_err(|error| format!("not a request: {error}"))))
+}
+
+async fn reply(writer: &mut OwnedWriteHalf, reply: &ControlReply) -> io::Result<()> {
+    let mut line = serde_json::to_vec(reply)?;
+    line.push(b'\n');
+    writer.write_all(&line).await
+}
+
+/// Makes the socket, readable by nobody else.
+pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    UnixListener::bind(path)
+}
+
+#[cfg(test)]
+#[path = "control_socket_tests.rs"]
+mod tests;

@@ -1,0 +1,79 @@
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+struct Server {
+    _directory: tempfile::TempDir,
+    path: std::path::PathBuf,
+    run: RunId,
+    written: watch::Sender<Written>,
+    orders: mpsc::Receiver<Order>,
+}
+
+fn server() -> Server {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("control.sock");
+    let run = RunId::generate();
+    let (written, seen) = watch::channel(Written { epoch: 1, seq: 3 });
+    let (sender, orders) = mpsc::channel(4);
+    tokio::spawn(serve(listen(&path).unwrap(), run, seen, sender));
+    Server { _directory: directory, path, run, written, orders }
+}
+
+struct Client(BufReader<UnixStream>);
+
+impl Client {
+    async fn connect(server: &Server) -> Self {
+        let mut client = Self(BufReader::new(UnixStream::connect(&server.path).await.unwrap()));
+        let hello = ControlReply::Hello { run: server.run, journal: JOURNAL_VERSION };
+        assert_eq!(client.next().await, Some(hello));
+        client
+    }
+    async fn send(&mut self, line: &str) {
+        self.0.get_mut().write_all(line.as_bytes()).await.unwrap();
+    }
+    async fn next(&mut self) -> Option<ControlReply> {
+        let mut line = String::new();
+        let read = tokio::time::timeout(Duration::from_secs(20), self.0.read_line(&mut line));
+        match read.await.expect("an answer in time") {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(serde_json::from_str(&line).unwrap()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_watcher_is_told_where_the_journal_stands_and_of_every_growth_after() {
+    let server = server();
+    let mut client = Client::connect(&server).await;
+    client.send("{\"request\":\"watch\"}\n").await;
+    assert_eq!(client.next().await, Some(ControlReply::Grown { epoch: 1, seq: 3 }));
+    server.written.send(Written { epoch: 1, seq: 9 }).unwrap();
+    assert_eq!(client.next().await, Some(ControlReply::Grown { epoch: 1, seq: 9 }));
+    drop(server.written);
+    assert_eq!(client.next().await, None, "the end of the run ends the connection");
+}
+
+#[tokio::test]
+async fn an_order_to_stop_is_passed_on_and_confirmed() {
+    let mut server = server();
+    let mut client = Client::connect(&server).await;
+    client.send("{\"request\":\"stop\",\"manner\":\"now\"}\n").await;
+    assert_eq!(client.next().await, Some(ControlReply::Ok));
+    assert_eq!(server.orders.recv().await, Some(Order::Stop(StopManner::Now)));
+}
+
+#[tokio::test]
+async fn nonsense_is_refused_with_a_reason_and_the_next_client_is_served() {
+    let server = server();
+    for nonsense in ["hello\n", "{\"request\":\"explode\"}\n", &format!("{}\n", "x".repeat(9000))] {
+        let mut client = Client::connect(&server).await;
+        client.send(nonsense).await;
+        assert!(matches!(client.next().await, Some(ControlReply::Refused { .. })));
+    }
+    let mut client = Client::connect(&server).await;
+    client.send("{\"request\":\"watch\"}\n").await;
+    assert!(client.next().await.is_some());
+}

@@ -1,0 +1,297 @@
+//! The one task that owns a run under way: waits for exactly one thing, decides by [`RunState`], acts.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use agent_stream::{AgentStream, AssistantForm, EventKind, ShellArgs, StreamLine};
+use run_protocol::{RunEvent, SignalName};
+use rustix::process::Signal;
+use tokio::io::AsyncReadExt;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::control_socket::Order;
+use crate::launch::Sandbox;
+use crate::run_record::RunRecord;
+use crate::run_state::{AgentSign, Effect, Ending, Input, Moment, RunState};
+use crate::stderr_keeper::StderrKeeper;
+
+/// What is read of the agent's output at once: a batch of the journal.
+const CHUNK: usize = 256 * 1024;
+/// Kinds of unknown events that are reported by name.
+const MOST_DRIFT: usize = 32;
+
+/// What the agent must say in its first line, to be the one that was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Expected {
+    pub(crate) session: String,
+    pub(crate) workspace: String,
+}
+
+/// Everything that a run under way consists of.
+pub(crate) struct Drive {
+    pub(crate) state: RunState,
+    pub(crate) began: Instant,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) record: RunRecord,
+    pub(crate) stderr: StderrKeeper,
+    pub(crate) expected: Expected,
+    pub(crate) orders: mpsc::Receiver<Order>,
+    /// What the agent told us through its tools.
+    pub(crate) tool_events: mpsc::Receiver<RunEvent>,
+    /// Events of helpers of ours, such as the one that writes the prompt.
+    pub(crate) own_events: mpsc::Receiver<RunEvent>,
+    /// Writes `mcp.json` anew.
+    pub(crate) regenerate_mcp: Box<dyn Fn()>,
+}
+
+/// How the run came to its end.
+pub(crate) struct Driven {
+    pub(crate) ending: Ending,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) stderr_tail: String,
+    pub(crate) record: RunRecord,
+}
+
+/// The one thing that happened.
+enum Happened {
+    Stdout(usize),
+    Stderr(usize),
+    Exited,
+    Order(Order),
+    Tool(RunEvent),
+    Own(RunEvent),
+    Deadline,
+}
+
+impl Drive {
+    /// Runs until the end. Nothing of the sandbox is left when this returns.
+    pub(crate) async fn run(mut self) -> Driven {
+        let mut stream = AgentStream::default();
+        let mut drift = BTreeSet::new();
+        let mut chunk = vec![0; CHUNK];
+        let mut stderr_chunk = vec![0; 16 * 1024];
+        let (mut stdout_open, mut stderr_open, mut alive) = (true, true, true);
+        let mut exit_code = None;
+        let mut ending = None;
+
+        while ending.is_none() {
+            // Phase one: wait for exactly one thing. Output comes first, so that what was printed is read before the
+            // end of the process is acted upon.
+            let deadline =
+                self.state.next_deadline().map(|at| self.began + Duration::from_millis(at));
+            let happened = tokio::select! {
+                biased;
+                read = self.sandbox.stdout.read(&mut chunk), if stdout_open => Happened::Stdout(read.unwrap_or(0)),
+                read = self.sandbox.stderr.read(&mut stderr_chunk), if stderr_open => Happened::Stderr(read.unwrap_or(0)),
+                Some(order) = self.orders.recv() => Happened::Order(order),
+                Some(event) = self.own_events.recv() => Happened::Own(event),
+                Some(event) = self.tool_events.recv() => Happened::Tool(event),
+                _ = self.sandbox.process.wait(), if alive => Happened::Exited,
+                () = sleep_until(deadline) => Happened::Deadline,
+            };
+
+            // Phase two: decide, then act.
+            let inputs = match happened {
+                Happened::Stdout(0) => {
+                    stdout_open = false;
+                    let mut signs = Vec::new();
+                    stream.finish(|line| self.agent_line(&line, &mut drift, &mut signs));
+                    signs.push(Input::StdoutClosed);
+                    signs
+                }
+                Happened::Stdout(length) => {
+                    let mut signs = Vec::new();
+                    stream.feed(&chunk[..length], |line| {
+                        self.agent_line(&line, &mut drift, &mut signs);
+                    });
+                    signs
+                }
+                Happened::Stderr(0) => {
+                    stderr_open = false;
+                    Vec::new()
+                }
+                Happened::Stderr(length) => {
+                    let record = &self.record;
+                    self.stderr
+                        .take(&stderr_chunk[..length], &|line| record.clean(line).into_owned());
+                    Vec::new()
+                }
+                Happened::Exited => {
+                    alive = false;
+                    exit_code = self.sandbox.process.exit_code().await;
+                    vec![Input::Exited { exit_code }]
+                }
+                Happened::Order(Order::Stop(manner)) => vec![Input::Stop(manner)],
+                Happened::Order(Order::RegenerateMcp) => {
+                    (self.regenerate_mcp)();
+                    Vec::new()
+                }
+                Happened::Own(event) => {
+                    self.record.event(&event);
+                    Vec::new()
+                }
+                Happened::Tool(event) => {
+                    self.record.event(&event);
+                    vec![Input::SignOfLife]
+                }
+                Happened::Deadline => vec![Input::Tick],
+            };
+            // The batch reaches the kernel before anything is decided on it.
+            self.flush(&mut ending);
+            for input in inputs {
+                self.step(input, &mut ending);
+            }
+            self.flush(&mut ending);
+        }
+        self.drain_stderr(&mut stderr_chunk, stderr_open).await;
+        Driven {
+            ending: ending.unwrap_or(Ending::ByItself { exit_code, was_released: true }),
+            exit_code,
+            stderr_tail: self.stderr.tail(),
+            record: self.record,
+        }
+    }
+
+    fn now(&self) -> Moment {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn step(&mut self, input: Input, ending: &mut Option<Ending>) {
+        let now = self.now();
+        let (state, effects) = self.state.clone().step(input, now);
+        self.state = state;
+        for effect in effects {
+            match effect {
+                Effect::Record(event) => self.record.event(&event),
+                Effect::Sync => {
+                    if self.record.sync().is_err() {
+                        self.journal_failed(ending);
+                    }
+                }
+                Effect::SignalAgent(signal) => self.signal(signal),
+                Effect::KillSandbox => {
+                    self.note_signal(SignalName::Kill, "the sandbox");
+                    self.sandbox.process.kill();
+                }
+                Effect::End(how) => *ending = Some(how),
+            }
+        }
+    }
+
+    fn signal(&mut self, name: SignalName) {
+        let signal = match name {
+            SignalName::Int => Signal::INT,
+            SignalName::Term => Signal::TERM,
+            SignalName::Kill => Signal::KILL,
+        };
+        // An agent that is gone needs no signal; the next rung of the ladder comes anyway.
+        match self.sandbox.process.signal_agent(signal) {
+            Ok(()) => self.note_signal(name, "the agent"),
+            Err(error) => tracing::info!(%error, ?name, "the agent could not be signalled"),
+        }
+    }
+
+    fn note_signal(&mut self, signal: SignalName, target: &str) {
+        self.record.event(&RunEvent::Signalled { signal, target: target.to_owned() });
+    }
+
+    fn flush(&mut self, ending: &mut Option<Ending>) {
+        if let Err(error) = self.record.flush() {
+            tracing::error!(%error, "the journal cannot be written");
+            self.journal_failed(ending);
+        }
+    }
+
+    fn journal_failed(&mut self, ending: &mut Option<Ending>) {
+        self.record.fall_back_to_reserve();
+        self.record.event(&RunEvent::DiskFull);
+        self.step(Input::JournalFailed, ending);
+        // The reserve is meant for exactly this; if it fails too, the run ends all the same.
+        self.record.flush().ok();
+    }
+
+    fn agent_line(
+        &mut self,
+        line: &StreamLine<'_>,
+        drift: &mut BTreeSet<String>,
+        inputs: &mut Vec<Input>,
+    ) {
+        self.record.agent_line(line);
+        if let EventKind::Unknown { kind, subtype, .. } = &line.event.kind {
+            let kind = kind.as_deref().unwrap_or("(no type)");
+            let event = match subtype {
+                Some(subtype) => format!("{kind}/{subtype}"),
+                None => kind.to_owned(),
+            };
+            if drift.len() < MOST_DRIFT && drift.insert(event.clone()) {
+                self.record.event(&RunEvent::ProtocolDrift { event });
+            }
+        }
+        match sign_of(line, &self.expected) {
+            // A flood of ordinary lines is one sign of life.
+            AgentSign::Other => {
+                if inputs.last() != Some(&Input::Agent(AgentSign::Other)) {
+                    inputs.push(Input::Agent(AgentSign::Other));
+                }
+            }
+            sign => inputs.push(Input::Agent(sign)),
+        }
+    }
+
+    /// What is still in the pipe of a process that is gone; whoever holds it open is not waited for.
+    async fn drain_stderr(&mut self, chunk: &mut [u8], is_open: bool) {
+        let until = Instant::now() + Duration::from_millis(100);
+        let record = &self.record;
+        let clean = |line: &[u8]| record.clean(line).into_owned();
+        if is_open {
+            while let Ok(Ok(length @ 1..)) =
+                tokio::time::timeout_at(until, self.sandbox.stderr.read(chunk)).await
+            {
+                self.stderr.take(&chunk[..length], &clean);
+            }
+        }
+        self.stderr.finish(&clean);
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What a line means for the course of the run.
+fn sign_of(line: &StreamLine<'_>, expected: &Expected) -> AgentSign {
+    let event = &line.event;
+    match &event.kind {
+        EventKind::Init { cwd, .. } => {
+            let session = event.session_id.as_deref();
+            let is_the_asked_session = session.is_none_or(|session| session == expected.session)
+                && cwd.as_deref().is_none_or(|cwd| cwd == expected.workspace);
+            AgentSign::Init { is_the_asked_session }
+        }
+        EventKind::ToolStarted(call) => AgentSign::ToolStarted {
+            call_id: call.call_id.as_deref().unwrap_or_default().to_owned(),
+            name: call.name_or_unnamed().to_owned(),
+            declared_ms: call
+                .args
+                .filter(|_| call.name.as_deref() == Some("shell"))
+                .and_then(|args| ShellArgs::read(args).timeout_ms)
+                .and_then(|timeout| u64::try_from(timeout).ok()),
+        },
+        EventKind::ToolCompleted(call) => AgentSign::ToolCompleted {
+            call_id: call.call_id.as_deref().unwrap_or_default().to_owned(),
+        },
+        EventKind::Oversized(oversized) if line.started.is_some() => {
+            AgentSign::ToolCompleted { call_id: oversized.call_id.clone().unwrap_or_default() }
+        }
+        EventKind::Assistant { form: AssistantForm::Last, .. } => AgentSign::FinalText,
+        EventKind::Result(result) => {
+            let is_error = result.is_error.unwrap_or(result.subtype.as_deref() != Some("success"));
+            AgentSign::Result { is_error }
+        }
+        _ => AgentSign::Other,
+    }
+}

@@ -1,0 +1,274 @@
+//! Starts a sandbox, has its mounts verified while our gate holds it, and lets the agent go.
+//!
+//! ```text
+//!   start ──► bwrap makes namespaces and mounts, says its child's pid, and starts the gate
+//!   verify ─► the gate is there: what is mounted inside is what was planned, by device and inode
+//!   release ► the word to the gate: it becomes the agent
+//! ```
+//!
+//! Whatever happens to us before the release, the gate finds the end of its stdin and the agent never runs.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use command_fds::{CommandFdExt, FdMapping};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use sandbox_plan::{Mismatch, PlanFds, SandboxPlan, SandboxRoot};
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+
+use crate::gate;
+
+/// How long setting up may take before it counts as failed.
+const SETUP_LIMIT: Duration = Duration::from_secs(10);
+/// Room in the pipe of the agent's output, so that a burst does not make it wait for us.
+const STDOUT_PIPE_BYTES: usize = 1 << 20;
+/// What is kept of bwrap's own complaint.
+const COMPLAINT_BYTES: u64 = 8 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaunchError {
+    #[error("`{}` could not be started", bwrap.display())]
+    Spawn { bwrap: PathBuf, source: io::Error },
+    #[error("the guard of the launch could not be posted")]
+    Guard(#[source] io::Error),
+    #[error("the descriptors for the sandbox could not be made")]
+    Descriptors(#[source] io::Error),
+    #[error("bubblewrap could not set the sandbox up: {complaint}")]
+    Setup { complaint: String },
+    #[error("the sandbox was not ready within {} s", SETUP_LIMIT.as_secs())]
+    TooSlow,
+    #[error("the sandbox is not as planned")]
+    Mismatch(#[source] Mismatch),
+    #[error("the sandbox could not be let go")]
+    Release(#[source] io::Error),
+}
+
+/// A sandbox that is held by our gate. Dropping it ends it unrun.
+pub(crate) struct HeldSandbox {
+    sandbox: Sandbox,
+}
+
+/// A sandbox with its pipes.
+pub(crate) struct Sandbox {
+    pub(crate) process: SandboxProcess,
+    pub(crate) stdin: Option<tokio::process::ChildStdin>,
+    pub(crate) stdout: pipe::Receiver,
+    pub(crate) stderr: pipe::Receiver,
+}
+
+/// bwrap, and the namespace it keeps.
+pub(crate) struct SandboxProcess {
+    bwrap: Child,
+    status: Lines<BufReader<pipe::Receiver>>,
+    /// The namespace's pid 1, as we see it.
+    init: Pid,
+    init_fd: OwnedFd,
+}
+
+/// Lines of `--json-status-fd`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Status {
+    child_pid: Option<i32>,
+    exit_code: Option<i32>,
+}
+
+impl HeldSandbox {
+    /// Starts bwrap and returns when its child exists. Must be called on a thread that lives as long as the run:
+    /// `--die-with-parent` is about the thread.
+    pub(crate) async fn start(plan: &SandboxPlan, bwrap: &Path) -> Result<Self, LaunchError> {
+        let pipes = Pipes::new(plan).map_err(LaunchError::Descriptors)?;
+        let mut command = Command::new(bwrap);
+        command
+            .args(plan.command_line(ARGS_FD))
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(pipes.stdout_for_child)
+            .stderr(pipes.stderr_for_child)
+            .kill_on_drop(true);
+        command
+            .fd_mappings(pipes.mappings)
+            .map_err(|error| LaunchError::Descriptors(io::Error::other(error)))?;
+        let mut child = command
+            .spawn()
+            .map_err(|source| LaunchError::Spawn { bwrap: bwrap.to_owned(), source })?;
+        // Our copies of what the child got must go, or its ends never close.
+        drop(command);
+
+        let mut status = BufReader::new(pipes.status).lines();
+        let mut stderr = pipes.stderr;
+        let said = tokio::time::timeout(SETUP_LIMIT, next_status(&mut status)).await;
+        let init = match said.map_err(|_| LaunchError::TooSlow)? {
+            Some(Status { child_pid: Some(pid), .. }) => Pid::from_raw(pid),
+            _ => None,
+        };
+        let Some(init) = init else {
+            child.start_kill().ok();
+            return Err(LaunchError::Setup { complaint: complaint(&mut stderr).await });
+        };
+        let init_fd = pidfd_open(init, PidfdFlags::empty())
+            .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
+        let stdin = child.stdin.take();
+        let process = SandboxProcess { bwrap: child, status, init, init_fd };
+        let sandbox = Sandbox { process, stdin, stdout: pipes.stdout, stderr };
+        Ok(Self { sandbox })
+    }
+
+    /// Waits for the gate, and returns how many mounts were compared with the plan.
+    pub(crate) async fn verify(&mut self, plan: &SandboxPlan) -> Result<u32, LaunchError> {
+        let mut first = [0];
+        let at_the_gate = self.sandbox.stdout.read(&mut first);
+        match tokio::time::timeout(SETUP_LIMIT, at_the_gate).await {
+            Err(_) => return Err(LaunchError::TooSlow),
+            Ok(Ok(1)) if first == [gate::HERE] => {}
+            Ok(_) => {
+                let complaint = complaint(&mut self.sandbox.stderr).await;
+                return Err(LaunchError::Setup { complaint });
+            }
+        }
+        look_at_mounts(plan, self.sandbox.process.init).map_err(LaunchError::Mismatch)
+    }
+
+    /// The namespace's pid 1, as the host sees it.
+    pub(crate) fn pid(&self) -> u32 {
+        pid_number(self.sandbox.process.init)
+    }
+
+    /// Lets the agent run.
+    pub(crate) async fn release(mut self) -> Result<Sandbox, LaunchError> {
+        let gone = || LaunchError::Release(io::ErrorKind::BrokenPipe.into());
+        let stdin = self.sandbox.stdin.as_mut().ok_or_else(gone)?;
+        stdin.write_all(&[gate::GO]).await.map_err(LaunchError::Release)?;
+        Ok(self.sandbox)
+    }
+}
+
+impl SandboxProcess {
+    /// Signals the payload: neither bwrap, which would kill everything at once, nor pid 1, which would ignore it.
+    pub(crate) fn signal_agent(&self, signal: Signal) -> io::Result<()> {
+        let init = self.init.as_raw_nonzero();
+        let children = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children"))?;
+        // The first child is the payload; later ones are orphans that pid 1 took in.
+        let payload = children
+            .split_whitespace()
+            .find_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let payload = pidfd_open(payload, PidfdFlags::empty())?;
+        Ok(pidfd_send_signal(&payload, signal)?)
+    }
+
+    /// Ends the whole namespace, and everything in it.
+    pub(crate) fn kill(&mut self) {
+        // Already gone is as good; and should pid 1 be beyond our reach, bwrap's own death takes it along.
+        pidfd_send_signal(&self.init_fd, Signal::KILL).ok();
+    }
+
+    /// Waits for the end of the sandbox. Cancel safe.
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.bwrap.wait().await
+    }
+
+    /// The agent's own exit code, once the sandbox is gone. `None`: it never ran, or was killed from outside.
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
+        let mut exit_code = None;
+        while let Some(status) = next_status(&mut self.status).await {
+            exit_code = status.exit_code.or(exit_code);
+        }
+        exit_code
+    }
+}
+
+async fn next_status(lines: &mut Lines<BufReader<pipe::Receiver>>) -> Option<Status> {
+    let line = lines.next_line().await.ok().flatten()?;
+    serde_json::from_str(&line).ok()
+}
+
+async fn complaint(stderr: &mut pipe::Receiver) -> String {
+    let mut text = Vec::new();
+    let mut stderr = stderr.take(COMPLAINT_BYTES);
+    let read = stderr.read_to_end(&mut text);
+    // A payload that holds the pipe must not hold us.
+    tokio::time::timeout(Duration::from_millis(500), read).await.ok();
+    let text = String::from_utf8_lossy(&text).trim().to_owned();
+    if text.is_empty() { "it gave no reason".to_owned() } else { text }
+}
+
+fn look_at_mounts(plan: &SandboxPlan, init: Pid) -> Result<u32, Mismatch> {
+    let pid = pid_number(init);
+    let mountinfo = std::fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    plan.verify(&mountinfo, &|inside| SandboxRoot::of(pid)?.identity(inside))
+}
+
+fn pid_number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
+}
+
+const ARGS_FD: i32 = 3;
+const STATUS_FD: i32 = 4;
+const FIRST_DATA_FD: i32 = 5;
+
+/// Both ends of everything that bwrap and we share.
+struct Pipes {
+    mappings: Vec<FdMapping>,
+    stdout_for_child: Stdio,
+    stderr_for_child: Stdio,
+    status: pipe::Receiver,
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+}
+
+impl Pipes {
+    fn new(plan: &SandboxPlan) -> io::Result<Self> {
+        let (status, status_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stdout, stdout_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, stderr_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
+        // An ordinary user may be past a system-wide limit on such room; the usual 64 KiB serve too.
+        rustix::pipe::fcntl_setpipe_size(&stdout, STDOUT_PIPE_BYTES).ok();
+
+        let contents = plan.data_files().iter().map(|file| &file.contents);
+        let programs = plan.seccomp_programs().iter().map(|program| &program.bytes);
+        let data: Vec<OwnedFd> =
+            contents.chain(programs).map(|bytes| memory_file(bytes)).collect::<io::Result<_>>()?;
+        let n_data_files = plan.data_files().len();
+        let numbers: Vec<i32> = (FIRST_DATA_FD..).take(data.len()).collect();
+        let fds = PlanFds {
+            data: numbers[..n_data_files].to_vec(),
+            seccomp: numbers[n_data_files..].to_vec(),
+            json_status: STATUS_FD,
+            block: None,
+        };
+        let args = memory_file(&plan.bwrap_args(&fds))?;
+
+        let mut mappings = vec![
+            FdMapping { parent_fd: args, child_fd: ARGS_FD },
+            FdMapping { parent_fd: status_for_child, child_fd: STATUS_FD },
+        ];
+        let data = data.into_iter().zip(numbers);
+        mappings.extend(data.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd }));
+        Ok(Self {
+            mappings,
+            stdout_for_child: stdout_for_child.into(),
+            stderr_for_child: stderr_for_child.into(),
+            status: pipe::Receiver::from_owned_fd(status)?,
+            stdout: pipe::Receiver::from_owned_fd(stdout)?,
+            stderr: pipe::Receiver::from_owned_fd(stderr)?,
+        })
+    }
+}
+
+/// A file that exists in memory alone, at its beginning.
+fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("caretaker", MemfdFlags::CLOEXEC)?);
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file.into())
+}

@@ -1,0 +1,43 @@
+//! Makes one run happen: launch, read, decide, stop, end.
+//!
+//! ```text
+//!   start        caretaker run ──► start_shim ──► a process of its own: shim_main
+//!   shim         locks ─► preparation ─► launch ─► drive ─► checkpoint ─► ended
+//!   drive        stdout ─► agent-stream ─► run_record (the journal) ─► RunState::step ─► effects
+//! ```
+//!
+//! **Invariant:** only this crate starts or signals agents.
+//!
+//! **Invariant:** a sandbox that was not verified is never released, whatever happens to us.
+//!
+//! **Invariant:** what is decided is decided in [`run_state`], a pure step; everything else are its eyes and hands.
+
+mod checkpoint;
+mod control_socket;
+mod drive;
+mod failure_class;
+mod gate;
+mod held_lock;
+mod launch;
+mod launch_guard;
+mod locks;
+pub mod mcp_relay;
+mod mcp_server;
+mod outcome_words;
+mod preparation;
+mod private_roots;
+mod prompt;
+mod redaction;
+mod run_record;
+mod run_state;
+mod shim;
+mod sockets;
+mod start;
+mod stderr_keeper;
+
+pub use gate::gate_main;
+pub use launch_guard::launch_guard_main;
+pub use preparation::{PrepareError, check_run, plan_run};
+pub use shim::shim_main;
+pub use sockets::SocketPaths;
+pub use start::{ShimEnvironment, StartShimError, Started, start_shim};

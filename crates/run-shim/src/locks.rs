@@ -1,0 +1,170 @@
+//! The two locks of a run: its session's lease and its workspace's.
+
+use std::fmt;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use run_journal::StateRoot;
+use run_protocol::RunSpec;
+use tokio::task::JoinHandle;
+
+use crate::held_lock::{HeldLock, Holder, LockError, Patience, WorkspaceLockError, WorkspaceLocks};
+use crate::preparation;
+use crate::run_record::now_ms;
+
+/// What is to be locked, and what is.
+#[derive(Debug)]
+pub(crate) struct RunLocks {
+    wanted: Wanted,
+    held: Option<Taken>,
+}
+
+#[derive(Debug, Clone)]
+struct Wanted {
+    lease: PathBuf,
+    session: String,
+    workspaces: PathBuf,
+    workspace: PathBuf,
+    holder: Holder,
+}
+
+/// Both locks. They are let go when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    _lease: HeldLock,
+    workspace: HeldLock,
+}
+
+/// Why a run cannot have its locks, in words that name the holder.
+#[derive(Debug)]
+pub(crate) enum LockRefusal {
+    Session { session: String, holder: Option<Holder> },
+    Workspace { workspace: PathBuf, holder: Option<Holder> },
+    Nested { path: PathBuf, holder: Holder },
+    Io(String),
+}
+
+impl fmt::Display for LockRefusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = |holder: &Option<Holder>| match holder {
+            Some(holder) => format!("run {} (pid {})", holder.run, holder.pid),
+            None => "another run".to_owned(),
+        };
+        match self {
+            Self::Session { session, holder } => {
+                write!(formatter, "session {session} is held by {}", by(holder))
+            }
+            Self::Workspace { workspace, holder } => {
+                write!(formatter, "workspace `{}` is in use by {}", workspace.display(), by(holder))
+            }
+            Self::Nested { path, holder } => write!(
+                formatter,
+                "workspace `{}`, which lies inside or around this one, is in use by run {} (pid {})",
+                path.display(),
+                holder.run,
+                holder.pid
+            ),
+            Self::Io(problem) => formatter.write_str(problem),
+        }
+    }
+}
+
+impl LockRefusal {
+    pub(crate) fn hint(&self) -> String {
+        let run = match self {
+            Self::Session { holder, .. } | Self::Workspace { holder, .. } => {
+                holder.as_ref().map(|holder| holder.run)
+            }
+            Self::Nested { holder, .. } => Some(holder.run),
+            Self::Io(_) => None,
+        };
+        match run {
+            Some(run) => format!("wait for it with --wait, or stop it: caretaker kill {run}"),
+            None => "wait for it with --wait".to_owned(),
+        }
+    }
+}
+
+impl RunLocks {
+    pub(crate) fn new(state: &StateRoot, spec: &RunSpec) -> Self {
+        let holder = Holder {
+            run: spec.run,
+            pid: std::process::id(),
+            since_ms: now_ms(),
+            generation: 0,
+            path: None,
+        };
+        let wanted = Wanted {
+            lease: state.session_dir(&spec.session).join("lease.lock"),
+            session: spec.session.to_string(),
+            workspaces: state.workspaces(),
+            workspace: PathBuf::from(&spec.workspace),
+            holder,
+        };
+        Self { wanted, held: None }
+    }
+
+    /// Takes both, or neither.
+    pub(crate) fn try_take(&mut self) -> Result<(), LockRefusal> {
+        self.held = Some(self.wanted.take(Patience::FailAtOnce)?);
+        Ok(())
+    }
+
+    /// Waits for both in a thread of its own.
+    pub(crate) fn wait_elsewhere(&self) -> JoinHandle<Result<Taken, LockRefusal>> {
+        let wanted = self.wanted.clone();
+        tokio::task::spawn_blocking(move || wanted.take(Patience::Wait))
+    }
+
+    /// Keeps what the wait brought; `false` if it brought nothing.
+    pub(crate) fn put(&mut self, taken: Result<Taken, LockRefusal>) -> bool {
+        self.held = taken.ok();
+        self.held.is_some()
+    }
+
+    /// Removes what the run that had this workspace before us left in it, if it died.
+    pub(crate) fn clean_up_after_the_dead(&self, state: &StateRoot) {
+        let previous = self.held.as_ref().and_then(|held| held.workspace.previous.as_ref());
+        if let Some(previous) = previous {
+            preparation::clean_up_after(&state.run_dir(&previous.run));
+        }
+    }
+}
+
+impl Wanted {
+    fn take(&self, patience: Patience) -> Result<Taken, LockRefusal> {
+        let io_failed =
+            |error: &dyn std::error::Error| LockRefusal::Io(crate::shim::with_causes(error));
+        for directory in
+            [self.lease.parent(), Some(self.workspaces.as_path())].into_iter().flatten()
+        {
+            make_dir(directory).map_err(|error| io_failed(&error))?;
+        }
+        let lease =
+            HeldLock::acquire(&self.lease, &self.holder, patience).map_err(
+                |error| match error {
+                    LockError::Held(holder) => {
+                        LockRefusal::Session { session: self.session.clone(), holder }
+                    }
+                    LockError::Io { .. } => io_failed(&error),
+                },
+            )?;
+        let locks = WorkspaceLocks { directory: &self.workspaces };
+        let workspace = locks.acquire(&self.workspace, &self.holder, patience).map_err(
+            |error| match error {
+                WorkspaceLockError::Held(holder) => {
+                    LockRefusal::Workspace { workspace: self.workspace.clone(), holder }
+                }
+                WorkspaceLockError::Nested { path, holder } => LockRefusal::Nested { path, holder },
+                WorkspaceLockError::Io(_) => io_failed(&error),
+            },
+        )?;
+        Ok(Taken { _lease: lease, workspace })
+    }
+}
+
+fn make_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}

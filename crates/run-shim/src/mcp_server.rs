@@ -1,0 +1,129 @@
+//! The back-channel of a run: an MCP server on the run's own socket, which only its sandbox can reach.
+//!
+//! ```text
+//!   agent ── stdio ──► caretaker mcp ── inside/mcp.sock ──► SocketTransport ──► RunTools ──► RunEvents
+//!                      (relay)          at most eight       bounded, paced,     the tools    to be journalled
+//!                                       connections         one call at a time
+//! ```
+//!
+//! **Invariant:** who calls is told by the socket. No id in a request is looked at.
+//!
+//! **Invariant:** nothing that a client does or leaves undone fails the run, blocks it, or grows without bound.
+
+mod pace;
+mod run_tools;
+mod socket_transport;
+
+use std::convert::Infallible;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use rmcp::ServiceExt;
+use run_protocol::{RunEvent, RunId};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use pace::Pace;
+use run_tools::RunTools;
+use socket_transport::{SocketTransport, error_line};
+
+/// An agent needs one; some keep an old one open while they start anew.
+const MOST_CONNECTIONS: usize = 8;
+/// After a burst, connections are accepted at this interval.
+const BETWEEN_CONNECTIONS: Duration = Duration::from_millis(50);
+const CONNECTION_BURST: u32 = 32;
+
+/// What the agent may know of its run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WhoAmI {
+    pub(crate) run: RunId,
+    /// Cursor's session.
+    pub(crate) session: Uuid,
+    pub(crate) name: Option<String>,
+    /// The workspace's physical path.
+    pub(crate) workspace: String,
+    /// The model asked for.
+    pub(crate) model: Option<String>,
+    /// When the run is stopped, in milliseconds since the epoch.
+    pub(crate) deadline_ms: Option<u64>,
+}
+
+/// How long a client may keep us waiting.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For a first request that makes sense.
+    for_handshake: Duration,
+    /// For room for an answer.
+    for_reader: Duration,
+}
+
+/// An agent on a busy machine may start its server long before it talks to it.
+const PATIENCE: Patience =
+    Patience { for_handshake: Duration::from_secs(60), for_reader: Duration::from_secs(30) };
+
+/// Serves the tools for ever; dropping the future closes every connection.
+///
+/// Every call of a tool becomes one or two events, put into `events` together. While the channel has no room, calls are
+/// answered with an error and leave no event; nothing waits for it. The runtime needs its I/O and time drivers, and no
+/// second thread.
+pub(crate) async fn serve(
+    listener: UnixListener,
+    facts: WhoAmI,
+    events: mpsc::Sender<RunEvent>,
+) -> Infallible {
+    accept_connections(listener, RunTools::new(facts, events), PATIENCE).await
+}
+
+async fn accept_connections(
+    listener: UnixListener,
+    tools: RunTools,
+    patience: Patience,
+) -> Infallible {
+    let mut connections = JoinSet::new();
+    let mut pace = Pace::new(BETWEEN_CONNECTIONS, CONNECTION_BURST);
+    loop {
+        let accepted = tokio::select! {
+            // First of all, so that a connection that ended makes room for one that waits.
+            biased;
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) if connections.len() < MOST_CONNECTIONS => {
+                connections.spawn(serve_connection(stream, tools.clone(), patience));
+            }
+            Ok((stream, _)) => refuse(stream),
+            // Out of descriptors, most likely. The pace keeps this from becoming a busy loop.
+            Err(err) => tracing::debug!(%err, "a connection of the agent could not be accepted"),
+        }
+        pace.charge(Instant::now(), 1);
+        pace.wait().await;
+    }
+}
+
+async fn serve_connection(stream: UnixStream, tools: RunTools, patience: Patience) {
+    let transport = SocketTransport::new(stream, patience.for_reader);
+    match tokio::time::timeout(patience.for_handshake, tools.serve(transport)).await {
+        Ok(Ok(service)) => {
+            let ended = service.waiting().await;
+            tracing::debug!(?ended, "a connection of the agent ended");
+        }
+        Ok(Err(_)) => tracing::debug!("a connection of the agent ended before it began"),
+        Err(_) => tracing::debug!("a client of the agent said nothing that makes sense"),
+    }
+}
+
+/// Says why and hangs up, so that the client fails at once instead of waiting for an answer.
+fn refuse(stream: UnixStream) {
+    // The socket is in non-blocking mode, and its buffer is empty: this neither waits nor fails for want of room.
+    if let Ok(mut stream) = stream.into_std() {
+        let line = error_line(-32000, "caretaker serves no more than eight connections at once");
+        stream.write_all(&line).ok();
+    }
+}
+
+#[cfg(test)]
+#[path = "mcp_server_tests.rs"]
+mod tests;

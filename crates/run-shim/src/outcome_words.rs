@@ -1,0 +1,88 @@
+//! What a run came to, and why, in one sentence.
+
+use run_protocol::{FailureClass, LimitKind, NoResult, RunLimits, RunOutcome};
+
+use crate::failure_class;
+use crate::gate;
+use crate::run_state::Ending;
+
+/// The outcome of a run that the machine left to exit code and stderr.
+pub(crate) fn outcome_of(ending: Ending, stderr: &str) -> RunOutcome {
+    match ending {
+        Ending::Decided(outcome) => outcome,
+        Ending::ByItself { was_released: false, .. } => RunOutcome::SandboxFailed,
+        Ending::ByItself { exit_code: Some(0), .. } => {
+            RunOutcome::Unknown { why: NoResult::ExitedWithoutResult }
+        }
+        Ending::ByItself { exit_code: Some(126 | 127), .. }
+            if stderr.lines().any(|line| line.starts_with(gate::COMPLAINT)) =>
+        {
+            RunOutcome::AgentNotStarted
+        }
+        // bwrap says how the agent ended, unless it died itself.
+        Ending::ByItself { exit_code: None, .. } => {
+            RunOutcome::Failed { class: FailureClass::Killed }
+        }
+        Ending::ByItself { exit_code: Some(code), .. } => {
+            let signal = (code > 128).then(|| code - 128);
+            RunOutcome::Failed { class: failure_class::classify(stderr, Some(code), signal) }
+        }
+    }
+}
+
+/// Why the run ended as it did.
+pub(crate) fn why(
+    outcome: &RunOutcome,
+    exit_code: Option<i32>,
+    stderr: &str,
+    limits: &RunLimits,
+) -> String {
+    let seconds = |ms: u64| match ms % 1000 {
+        0 => format!("{} s", ms / 1000),
+        _ => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+    };
+    match outcome {
+        RunOutcome::Succeeded => "the agent gave its result".to_owned(),
+        RunOutcome::AgentError => "the agent's result says that it failed".to_owned(),
+        RunOutcome::Failed { class: FailureClass::Killed } => match exit_code {
+            Some(code) => format!("the agent was killed by a signal (exit code {code})"),
+            None => "the agent and its sandbox were killed from outside".to_owned(),
+        },
+        RunOutcome::Failed { class } => failure_class::sentence(*class, stderr),
+        RunOutcome::Unknown { why } => match why {
+            NoResult::ExitedWithoutResult => {
+                "the agent exited without an error and without a result".to_owned()
+            }
+            NoResult::SettledWithoutResult => format!(
+                "the agent's answer was final, but no result followed for {}",
+                seconds(limits.settle_ms)
+            ),
+            NoResult::StreamClosed => {
+                "the agent closed its output without a result and did not exit".to_owned()
+            }
+            NoResult::Lost => "the run's supervisor died, and the sandbox with it".to_owned(),
+        },
+        RunOutcome::TimedOut { limit } => match limit {
+            LimitKind::Startup => {
+                format!("the agent did not begin within {}", seconds(limits.startup_ms))
+            }
+            LimitKind::Idle => {
+                format!("the agent was silent for {} with no tool open", seconds(limits.idle_ms))
+            }
+            LimitKind::Tool { name } => format!("the tool {name} did not come back in time"),
+            LimitKind::WallClock => {
+                format!("the run took longer than {}", seconds(limits.wall_ms))
+            }
+        },
+        RunOutcome::Cancelled => "it was stopped on request".to_owned(),
+        RunOutcome::SandboxFailed => "the sandbox could not be set up".to_owned(),
+        RunOutcome::AgentNotStarted => {
+            "the agent's program could not be started inside the sandbox".to_owned()
+        }
+        RunOutcome::SessionMismatch => {
+            "the agent answered for another session or directory than it was asked to".to_owned()
+        }
+        RunOutcome::JournalFailed => "the journal could not be written".to_owned(),
+        RunOutcome::SupervisorFailed => "the run's supervisor failed".to_owned(),
+    }
+}

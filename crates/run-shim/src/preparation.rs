@@ -1,0 +1,331 @@
+//! From the spec of a run to a sandbox that is planned, with everything in place that it is made of.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use cursor_home::{
+    AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, ModelSlug,
+    ModelSlugError, PartialOutput, ToolApproval, WorkspacePath, WorkspacePathError,
+};
+use run_journal::{RunDirectory, StateRoot};
+use run_protocol::{ExitCode, RunSpec};
+use sandbox_plan::{
+    ChatsBind, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile, Profile,
+    ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
+    VariableSource,
+};
+
+use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
+use crate::sockets::SocketPaths;
+
+/// Where programs are when the host does not say.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// In the run's directory: the mount points that we made in the workspace.
+const MOUNT_POINTS_FILE: &str = "mount-points.json";
+
+/// Why a run cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrepareError {
+    #[error(transparent)]
+    Workspace(#[from] WorkspacePathError),
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Model(#[from] ModelSlugError),
+    #[error(transparent)]
+    Flags(#[from] ExtraFlagError),
+    #[error(transparent)]
+    Roots(#[from] PrivateRootsErrorText),
+    #[error(transparent)]
+    MountPoints(#[from] MountPointError),
+    #[error("our own program cannot be found")]
+    OwnProgram(#[source] std::io::Error),
+}
+
+/// The files of the agent could not be written. Holds text, because what exactly failed is of use to people only.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PrivateRootsErrorText(String);
+
+impl From<PrivateRootsError> for PrepareError {
+    fn from(error: PrivateRootsError) -> Self {
+        Self::Roots(PrivateRootsErrorText(crate::shim::with_causes(&error)))
+    }
+}
+
+impl PrepareError {
+    /// The exit code of a command that fails with this.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Model(_) | Self::Flags(_) | Self::Profile(_) | Self::Workspace(_) => {
+                ExitCode::Usage
+            }
+            Self::Plan(_) => ExitCode::Usage,
+            Self::Roots(_) | Self::MountPoints(_) | Self::OwnProgram(_) => {
+                ExitCode::SupervisorFailed
+            }
+        }
+    }
+
+    /// One thing to try.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Plan(PlanError::NoSandbox) => Some("use the profile `default`".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// A run that is ready to be launched.
+pub(crate) struct Prepared {
+    pub(crate) plan: SandboxPlan,
+    pub(crate) bwrap: PathBuf,
+    pub(crate) profile: String,
+    /// What is started for the guard.
+    pub(crate) own_program: PathBuf,
+    /// Where Cursor keeps the session on the host.
+    pub(crate) store_db: PathBuf,
+    /// The record of the mount points that we made in the workspace.
+    mount_points: PathBuf,
+    mcp: McpRewriting,
+}
+
+/// What is needed to write `mcp.json` again while the agent lives.
+#[derive(Debug, Clone)]
+struct McpRewriting {
+    run_dir: PathBuf,
+    session_dir: PathBuf,
+    workspace: WorkspacePath,
+    home: PathBuf,
+    host_config_root: PathBuf,
+    relay: PathBuf,
+}
+
+impl McpRewriting {
+    fn request(&self) -> RootsRequest<'_> {
+        RootsRequest {
+            run_dir: &self.run_dir,
+            session_dir: &self.session_dir,
+            workspace: &self.workspace,
+            home: &self.home,
+            host_config_root: &self.host_config_root,
+            relay: &self.relay,
+            now_ms: crate::run_record::now_ms(),
+        }
+    }
+}
+
+/// Checks everything about a run that can be checked without creating anything.
+pub fn check_run(state: &StateRoot, spec: &RunSpec) -> Result<(), PrepareError> {
+    let outline = Outline::new(state, spec)?;
+    let expected = outline.expected_roots();
+    outline.plan(spec, expected, &[], RunDirectories::MayBeMissing).map(drop)
+}
+
+/// Plans the sandbox of a run without creating anything, to be explained.
+pub fn plan_run(state: &StateRoot, spec: &RunSpec) -> Result<SandboxPlan, PrepareError> {
+    let outline = Outline::new(state, spec)?;
+    let expected = outline.expected_roots();
+    outline.plan(spec, expected, &[], RunDirectories::MayBeMissing)
+}
+
+impl Prepared {
+    pub(crate) fn new(
+        run: &RunDirectory,
+        state: &StateRoot,
+        spec: &RunSpec,
+        secrets: &[(String, String)],
+    ) -> Result<Self, PrepareError> {
+        let outline = Outline::new(state, spec)?;
+        let roots = outline.mcp.request().build()?;
+        let store_db = roots.chats_on_host.join(spec.session.to_string()).join("store.db");
+        let plan = outline.plan(spec, roots, secrets, RunDirectories::MustExist)?;
+        let mount_points = run.path().join(MOUNT_POINTS_FILE);
+        plan.mount_points_to_create().create(&mount_points)?;
+        Ok(Self {
+            plan,
+            bwrap: spec.bwrap.0.clone(),
+            profile: spec.profile.clone(),
+            own_program: outline.mcp.relay.clone(),
+            store_db,
+            mount_points,
+            mcp: outline.mcp,
+        })
+    }
+
+    /// Takes our mount points out of the workspace again, if they are still ours.
+    pub(crate) fn remove_mount_points(&self) {
+        remove_recorded(&self.mount_points);
+    }
+
+    /// A function that writes `mcp.json` anew.
+    pub(crate) fn mcp_writer(&self) -> Box<dyn Fn()> {
+        let mcp = self.mcp.clone();
+        Box::new(move || {
+            if let Err(error) = mcp.request().write_mcp_json() {
+                tracing::error!(%error, "mcp.json could not be written anew");
+            }
+        })
+    }
+}
+
+/// Removes what a run that died left in its workspace. The workspace's lock must be held.
+pub(crate) fn clean_up_after(run_dir: &Path) {
+    let record = run_dir.join(MOUNT_POINTS_FILE);
+    if record.exists() {
+        remove_recorded(&record);
+    }
+}
+
+fn remove_recorded(record: &Path) {
+    match MountPoints::remove_ours(record) {
+        Ok(removals) => tracing::debug!(?removals, "mount points"),
+        Err(error) => tracing::warn!(%error, "a mount point stays in the workspace"),
+    }
+}
+
+/// What is decided about a run before anything is created for it.
+struct Outline {
+    profile: Profile,
+    workspace: WorkspacePath,
+    arguments: Vec<OsString>,
+    ours: Vec<PathBuf>,
+    sockets: SocketPaths,
+    mcp: McpRewriting,
+}
+
+impl Outline {
+    fn new(state: &StateRoot, spec: &RunSpec) -> Result<Self, PrepareError> {
+        let profile = Profile::parse(&spec.profile, &spec.profile_text)?;
+        let workspace = WorkspacePath::new(Path::new(&spec.workspace))?;
+        let relay = own_program().map_err(PrepareError::OwnProgram)?;
+        let mcp = McpRewriting {
+            run_dir: state.run_dir(&spec.run),
+            session_dir: state.session_dir(&spec.session),
+            workspace: workspace.clone(),
+            home: spec.home.0.clone(),
+            host_config_root: spec.host_config_root.0.clone(),
+            relay,
+        };
+        Ok(Self {
+            profile,
+            arguments: arguments(spec, &workspace)?,
+            ours: vec![state.path().to_owned(), spec.socket_dir.0.clone()],
+            sockets: SocketPaths::new(&spec.socket_dir.0, spec.run),
+            workspace,
+            mcp,
+        })
+    }
+
+    /// The private roots as they will be, for a plan that creates nothing.
+    fn expected_roots(&self) -> PrivateRoots {
+        self.mcp.request().expected()
+    }
+
+    fn plan(
+        &self,
+        spec: &RunSpec,
+        roots: PrivateRoots,
+        secrets: &[(String, String)],
+        run_directories: RunDirectories,
+    ) -> Result<SandboxPlan, PrepareError> {
+        let home = &self.mcp.home;
+        let mut expose: Vec<PathBuf> =
+            spec.agent.expose.iter().map(|path| path.0.clone()).collect();
+        expose.push(self.mcp.relay.clone());
+        let gate = [self.mcp.relay.clone().into_os_string(), "gate".into()];
+        let agent = spec.agent.program.0.clone().into_os_string();
+        let program =
+            gate.into_iter().chain([agent]).chain(self.arguments.iter().cloned()).collect();
+        let request = SandboxRequest {
+            profile: self.profile.clone(),
+            network: None,
+            workspace: self.workspace.as_path().to_owned(),
+            home: home.clone(),
+            user: sandbox_user(),
+            ours: self.ours.clone(),
+            run_directories,
+            dot_cursor: roots.dot_cursor,
+            inside_sockets: self.sockets.inside(),
+            data_root: roots.projects,
+            chats: ChatsBind { host_bucket: roots.chats_on_host, inside: roots.chats_inside },
+            private_home_files: roots
+                .home_files
+                .into_iter()
+                .map(|file| PrivateFile {
+                    path: file.path,
+                    contents: file.content,
+                    mode: file.mode,
+                })
+                .collect(),
+            expose,
+            program,
+            env: environment(spec, home, secrets),
+        };
+        Ok(sandbox_plan::plan(&request)?)
+    }
+}
+
+/// The agent's own arguments, after what its program needs before them.
+fn arguments(spec: &RunSpec, workspace: &WorkspacePath) -> Result<Vec<OsString>, PrepareError> {
+    let command = AgentCommand {
+        workspace: workspace.clone(),
+        session: spec.session,
+        model: spec.model.as_deref().map(ModelSlug::parse).transpose()?,
+        mode: match spec.mode {
+            None => AgentMode::Work,
+            Some(run_protocol::AgentMode::Plan) => AgentMode::Plan,
+            Some(run_protocol::AgentMode::Ask) => AgentMode::Ask,
+        },
+        tool_approval: match spec.tool_approval {
+            run_protocol::ToolApproval::Force => ToolApproval::Force,
+            run_protocol::ToolApproval::AllowList => ToolApproval::PermissionsOnly,
+        },
+        partial_output: if spec.partial_output { PartialOutput::On } else { PartialOutput::Off },
+        extra: ExtraFlags::check(spec.extra_flags.iter().map(OsString::from))?,
+    };
+    let mut words: Vec<OsString> =
+        spec.agent.leading_arguments.iter().map(OsString::from).collect();
+    words.extend(command.args());
+    Ok(words)
+}
+
+fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec<EnvVariable> {
+    let path = spec.env.get("PATH").map_or(USUAL_PATH, String::as_str);
+    let agent = AgentEnvironment { home, path: OsStr::new(path), shell: Path::new("/bin/sh") };
+    let ours = agent.variables().into_iter().map(|(name, value)| EnvVariable {
+        name: name.into(),
+        value,
+        source: VariableSource::Run,
+        secrecy: Secrecy::Public,
+    });
+    let of_host = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
+        let (source, secrecy) = (VariableSource::Host, Secrecy::Public);
+        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
+    });
+    let secret = secrets.iter().map(|(name, value)| EnvVariable {
+        name: name.into(),
+        value: value.into(),
+        source: VariableSource::Run,
+        secrecy: Secrecy::Secret,
+    });
+    ours.chain(of_host).chain(secret).collect()
+}
+
+fn sandbox_user() -> SandboxUser {
+    let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    let known = nix::unistd::User::from_uid(uid).ok().flatten();
+    SandboxUser {
+        uid: uid.as_raw(),
+        gid: gid.as_raw(),
+        name: known.map_or_else(|| "agent".to_owned(), |user| user.name),
+    }
+}
+
+/// The program that we are: also the relay, the gate and the guard.
+fn own_program() -> std::io::Result<PathBuf> {
+    std::env::current_exe()?.canonicalize()
+}

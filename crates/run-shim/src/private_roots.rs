@@ -1,0 +1,193 @@
+//! The files that the agent finds inside its sandbox: our `.cursor`, its data root, its private home.
+//!
+//! What is on disk lies in the run's directory and in the session's; what is only for this run is handed to the sandbox
+//! as bytes and never touches a disk.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use cursor_home::{
+    CliConfig, CursorRoots, McpServer, McpServers, ProjectDir, WorkspacePath, WorkspacePathError,
+    agent_cli_state_json, approvals_json, trust_marker_json,
+};
+
+/// Where the run's sockets are mounted inside.
+pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
+/// The variable that tells our relay its socket.
+pub(crate) const SOCKET_VARIABLE: &str = "CARETAKER_SOCKET";
+/// Our server's name in `mcp.json`: short, because names of server and tool together are limited.
+const SERVER: &str = "caretaker";
+/// What a repository may bring along in `.cursor` and is shown read-only in ours.
+pub(crate) const SHOWN_FROM_REPOSITORY: [&str; 4] = ["rules", "commands", "skills", "agents"];
+
+/// A file of the private home: where, what, and for whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HomeFile {
+    /// Below the home directory.
+    pub(crate) path: PathBuf,
+    pub(crate) content: Vec<u8>,
+    pub(crate) mode: u32,
+}
+
+/// What the sandbox is made of, apart from the machine itself.
+#[derive(Debug)]
+pub(crate) struct PrivateRoots {
+    /// Becomes `<workspace>/.cursor`.
+    pub(crate) dot_cursor: PathBuf,
+    /// Becomes `$HOME/.cursor/projects`.
+    pub(crate) projects: PathBuf,
+    /// This workspace's bucket of chats on the host, and where the agent looks for it.
+    pub(crate) chats_on_host: PathBuf,
+    pub(crate) chats_inside: PathBuf,
+    pub(crate) home_files: Vec<HomeFile>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PrivateRootsError {
+    #[error("the files for the agent could not be written to `{}`", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Workspace(#[from] WorkspacePathError),
+}
+
+/// What goes into the private roots.
+#[derive(Debug)]
+pub(crate) struct RootsRequest<'a> {
+    pub(crate) run_dir: &'a Path,
+    /// Kept from run to run of a session: approvals, trust, transcripts.
+    pub(crate) session_dir: &'a Path,
+    pub(crate) workspace: &'a WorkspacePath,
+    pub(crate) home: &'a Path,
+    pub(crate) host_config_root: &'a Path,
+    /// Our own program, which relays MCP from inside.
+    pub(crate) relay: &'a Path,
+    pub(crate) now_ms: u64,
+}
+
+impl RootsRequest<'_> {
+    /// What `build` will make, without making it.
+    pub(crate) fn expected(&self) -> PrivateRoots {
+        let inside = CursorRoots::in_sandbox(self.home);
+        PrivateRoots {
+            dot_cursor: self.run_dir.join("dotcursor"),
+            projects: self.session_dir.join("data").join("projects"),
+            chats_on_host: self.host_config_root.join("chats").join(self.workspace.bucket()),
+            chats_inside: inside.chats_of(self.workspace),
+            home_files: self.home_files(),
+        }
+    }
+
+    pub(crate) fn build(&self) -> Result<PrivateRoots, PrivateRootsError> {
+        let roots = self.expected();
+        for shown in SHOWN_FROM_REPOSITORY {
+            make_dir(&roots.dot_cursor.join(shown))?;
+        }
+        self.write_mcp_json()?;
+        let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
+        make_dir(project.path())?;
+        let root = self.workspace.as_utf8()?;
+        write(&project.approvals(), &approvals_json(root, &self.servers()))?;
+        write(&project.trust_marker(), &trust_marker_json(self.workspace, self.now_ms)?)?;
+        make_dir(&roots.chats_on_host)?;
+        Ok(roots)
+    }
+
+    /// Written anew by renaming, which a directory that is mounted shows at once.
+    pub(crate) fn write_mcp_json(&self) -> Result<(), PrivateRootsError> {
+        write(&self.run_dir.join("dotcursor").join("mcp.json"), &self.servers().mcp_json())
+    }
+
+    fn servers(&self) -> McpServers {
+        let relay = self.relay.to_string_lossy();
+        let socket = format!("{SOCKETS_INSIDE}/mcp.sock");
+        let server = McpServer::stdio(&relay, ["mcp"], [(SOCKET_VARIABLE, socket.as_str())]);
+        let mut servers = McpServers::default();
+        // The first name added is never taken.
+        servers.add(SERVER, server).ok();
+        servers
+    }
+
+    fn home_files(&self) -> Vec<HomeFile> {
+        let config =
+            CliConfig { allow: vec![cursor_home::every_tool_of(SERVER)], ..CliConfig::default() };
+        let file =
+            |path: &str, content: Vec<u8>| HomeFile { path: path.into(), content, mode: 0o600 };
+        vec![
+            file(".cursor/cli-config.json", config.to_json()),
+            file(".cursor/agent-cli-state.json", agent_cli_state_json()),
+            file(".gitconfig", git_config(self.home).into_bytes()),
+        ]
+    }
+}
+
+/// An identity to commit with: the user's own, as far as their `.gitconfig` says it plainly.
+fn git_config(home: &Path) -> String {
+    let own = fs::read_to_string(home.join(".gitconfig")).unwrap_or_default();
+    let name = git_user_value(&own, "name").unwrap_or("Cursor Agent");
+    let email = git_user_value(&own, "email").unwrap_or("agent@localhost");
+    // Inside, the workspace may seem to belong to somebody else; it was checked to be ours before.
+    format!(
+        "[user]\n\tname = {}\n\temail = {}\n[safe]\n\tdirectory = *\n",
+        git_quoted(name),
+        git_quoted(email)
+    )
+}
+
+fn git_user_value<'t>(config: &'t str, key: &str) -> Option<&'t str> {
+    let mut in_user = false;
+    let mut found = None;
+    for line in config.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            in_user = section.trim_end_matches(']').trim().eq_ignore_ascii_case("user");
+        } else if in_user
+            && let Some((name, value)) = line.split_once('=')
+            && name.trim().eq_ignore_ascii_case(key)
+        {
+            found = Some(value.trim().trim_matches('"'));
+        }
+    }
+    found.filter(|value| !value.is_empty())
+}
+
+fn git_quoted(value: &str) -> String {
+    let escaped: String = value
+        .chars()
+        .filter(|character| !character.is_control())
+        .flat_map(|character| match character {
+            '"' | '\\' => vec!['\\', character],
+            _ => vec![character],
+        })
+        .collect();
+    format!("\"{escaped}\"")
+}
+
+fn make_dir(path: &Path) -> Result<(), PrivateRootsError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|source| PrivateRootsError::Write { path: path.to_owned(), source })
+}
+
+/// Writes beside and renames, so that nobody ever sees half a file.
+fn write(path: &Path, content: &[u8]) -> Result<(), PrivateRootsError> {
+    let failed = |source| PrivateRootsError::Write { path: path.to_owned(), source };
+    let mut beside = OsString::from(path);
+    beside.push(format!(".{}", std::process::id()));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&beside)
+        .map_err(failed)?;
+    file.write_all(content).map_err(failed)?;
+    fs::rename(&beside, path).map_err(failed)
+}
+
+#[cfg(test)]
+#[path = "private_roots_tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+//! Known secret values, replaced wherever they would be written down.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+
+/// What stands where a secret stood. Fits into a JSON string as it is.
+const STAND_IN: &[u8] = b"[redacted]";
+/// Shorter values are words that occur by chance; no real key is as short.
+const SHORTEST: usize = 16;
+
+/// Replaces known values.
+#[derive(Debug, Default)]
+pub(crate) struct Redactor {
+    secrets: Vec<memmem::Finder<'static>>,
+}
+
+impl Redactor {
+    pub(crate) fn new<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
+        let secrets = secrets
+            .into_iter()
+            .map(str::trim)
+            .filter(|secret| secret.len() >= SHORTEST)
+            .map(|secret| memmem::Finder::new(secret).into_owned())
+            .collect();
+        Self { secrets }
+    }
+
+    /// The bytes without the secrets; borrowed where there is none, so that a clean line costs a search only.
+    pub(crate) fn clean<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let mut cleaned = Cow::Borrowed(bytes);
+        for secret in &self.secrets {
+            if let Some(first) = secret.find(&cleaned) {
+                cleaned = Cow::Owned(replace(&cleaned, secret, first));
+            }
+        }
+        cleaned
+    }
+}
+
+fn replace(bytes: &[u8], secret: &memmem::Finder<'_>, first: usize) -> Vec<u8> {
+    let mut cleaned = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    let mut found = Some(first);
+    while let Some(at) = found {
+        cleaned.extend_from_slice(&rest[..at]);
+        cleaned.extend_from_slice(STAND_IN);
+        rest = &rest[at + secret.needle().len()..];
+        found = secret.find(rest);
+    }
+    cleaned.extend_from_slice(rest);
+    cleaned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_occurrence_of_every_secret_is_replaced_and_the_line_stays_json() {
+        let redactor = Redactor::new(["key_0123456789abcdef", "token-abcdefghijklmnop", "short"]);
+        let line = br#"{"a":"key_0123456789abcdef","b":"x token-abcdefghijklmnopkey_0123456789abcdef short"}"#;
+        let cleaned = redactor.clean(line);
+        assert_eq!(cleaned.as_ref(), br#"{"a":"[redacted]","b":"x [redacted][redacted] short"}"#);
+        assert!(serde_json::from_slice::<serde_json::Value>(&cleaned).is_ok());
+    }
+
+    #[test]
+    fn a_clean_line_is_not_copied() {
+        let redactor = Redactor::new(["key_0123456789abcdef"]);
+        assert!(matches!(redactor.clean(b"nothing here"), Cow::Borrowed(_)));
+    }
+}

@@ -1,0 +1,123 @@
+//! What the shim writes down: the journal, with secrets replaced, and word to everybody who watches it.
+
+use std::borrow::Cow;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use agent_stream::{EventKind, RawLine, Repair, StreamLine};
+use run_journal::{AgentLine, JournalError, JournalWriter, Redaction};
+use run_protocol::{RunEvent, RunOutcome};
+use tokio::sync::watch;
+
+use crate::control_socket::Written;
+use crate::redaction::Redactor;
+
+/// The journal of a run that is under way.
+pub(crate) struct RunRecord {
+    writer: JournalWriter,
+    redactor: Redactor,
+    written: watch::Sender<Written>,
+}
+
+impl RunRecord {
+    pub(crate) fn new(
+        writer: JournalWriter,
+        redactor: Redactor,
+        written: watch::Sender<Written>,
+    ) -> Self {
+        Self { writer, redactor, written }
+    }
+
+    /// Adds a line of the agent's to the batch, exactly as it was printed.
+    pub(crate) fn agent_line(&mut self, line: &StreamLine<'_>) {
+        let now = now_ms();
+        let bytes = line.raw.bytes();
+        let cleaned = self.redactor.clean(bytes);
+        let redaction = match cleaned {
+            Cow::Borrowed(_) => Redaction::Untouched,
+            Cow::Owned(_) => Redaction::Redacted,
+        };
+        self.writer.agent_line(now, form_of(line, &cleaned), redaction);
+    }
+
+    pub(crate) fn event(&mut self, event: &RunEvent) {
+        self.writer.event(now_ms(), event);
+    }
+
+    /// Hands the batch to the kernel, then tells the watchers.
+    pub(crate) fn flush(&mut self) -> Result<(), JournalError> {
+        let number = self.writer.flush()?;
+        self.written.send_replace(Written { epoch: number.epoch, seq: number.seq });
+        self.writer.sync_soon();
+        Ok(())
+    }
+
+    /// Waits until everything is durable.
+    pub(crate) fn sync(&mut self) -> Result<(), JournalError> {
+        self.flush()?;
+        self.writer.sync_now()
+    }
+
+    /// The disk is full: what could not be written is let go, and the room kept for the end is used from now on.
+    pub(crate) fn fall_back_to_reserve(&mut self) {
+        self.writer.discard_pending();
+        self.writer.use_reserve();
+    }
+
+    pub(crate) fn clean<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        self.redactor.clean(text)
+    }
+
+    /// Writes the last event and closes the journal for good. If that fails, the run did not succeed, whatever the
+    /// event says: what is written instead, from the reserve, is that the journal failed.
+    pub(crate) fn finish(mut self, ended: RunEvent) {
+        self.event(&ended);
+        if self.sync().is_err() {
+            self.fall_back_to_reserve();
+            self.event(&journal_failed(ended));
+            if let Err(error) = self.sync() {
+                tracing::error!(%error, "the end of the run could not be written");
+                return;
+            }
+        }
+        if let Err(error) = self.writer.finish() {
+            tracing::error!(%error, "the journal could not be closed");
+        }
+    }
+}
+
+fn journal_failed(ended: RunEvent) -> RunEvent {
+    match ended {
+        RunEvent::Ended { exit_code, duration_ms, stderr_tail, .. } => RunEvent::Ended {
+            outcome: RunOutcome::JournalFailed,
+            why: "the journal could not be written".to_owned(),
+            exit_code,
+            duration_ms,
+            stderr_tail,
+        },
+        other => other,
+    }
+}
+
+/// In which form a line is kept: as JSON only where it is JSON as it stands.
+fn form_of<'b>(line: &StreamLine<'_>, bytes: &'b [u8]) -> AgentLine<'b> {
+    if let RawLine::Oversized { length, sha256, .. } = line.raw {
+        return AgentLine::Cut { head: bytes, length, sha256 };
+    }
+    let is_json = match (&line.event.kind, line.event.repaired) {
+        (EventKind::Noise { .. } | EventKind::Blank | EventKind::Oversized(_), _) => false,
+        (_, Some(Repair::InvalidUtf8)) => false,
+        // A byte order mark is skipped in reading, and is no JSON.
+        _ => !bytes.starts_with(b"\xEF\xBB\xBF"),
+    };
+    match std::str::from_utf8(bytes) {
+        Ok(_) if is_json => AgentLine::Json(bytes),
+        Ok(text) => AgentLine::Text(text),
+        Err(_) => AgentLine::Bytes(bytes),
+    }
+}
+
+/// Milliseconds since the epoch.
+pub(crate) fn now_ms() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}

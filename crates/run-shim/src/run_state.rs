@@ -1,0 +1,511 @@
+//! What a run is doing and what to do next, as a pure step: input and time in, new state and effects out.
+//!
+//! ```text
+//!              release          result                    exit             output drained
+//!   Starting ──────────► Running ──────► Finishing (grace) ──────► Draining ──────────► Ended
+//!       │                   │                 │                      ▲
+//!       │ exit              │ stop, limit,    │ grace over           │ exit
+//!       │                   ▼ no result       ▼                      │
+//!       └──────────────► Stopping: INT ─► TERM ─► KILL of the namespace
+//! ```
+//!
+//! The verdict is fixed once: by `result`, else by whatever made the run stop, else by how the process ended.
+//! Silence is not a hang: no tool open, a tool open, and a final answer without a result have different limits.
+
+use run_protocol::{
+    LimitKind, NoResult, RunEvent, RunLimits, RunOutcome, SignalName, StopManner, StopReason,
+};
+
+/// Milliseconds on a clock that only goes forward.
+pub(crate) type Moment = u64;
+
+/// A tool that declares a limit of its own gets this much more before it counts as hanging.
+const TOOL_GRACE_MS: u64 = 60_000;
+/// Silence after which `ps` should say so.
+const SLOW_MS: u64 = 60_000;
+/// More tools than this open at once are not told apart any more.
+const MOST_OPEN_TOOLS: usize = 256;
+
+/// What the machine needs to know of a line of the agent's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AgentSign {
+    Init {
+        is_the_asked_session: bool,
+    },
+    ToolStarted {
+        call_id: String,
+        name: String,
+        declared_ms: Option<u64>,
+    },
+    ToolCompleted {
+        call_id: String,
+    },
+    /// A last segment of the answer: the turn is over but for its result.
+    FinalText,
+    Result {
+        is_error: bool,
+    },
+    /// Any other line: a sign of life.
+    Other,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// The sandbox was verified and the agent let go.
+    Released,
+    Agent(AgentSign),
+    /// The agent called one of our tools.
+    SignOfLife,
+    StdoutClosed,
+    /// The sandbox is gone. `None`: it ended without saying how the agent did.
+    Exited {
+        exit_code: Option<i32>,
+    },
+    Stop(StopManner),
+    /// A batch could not be written to the journal.
+    JournalFailed,
+    /// A deadline may have passed.
+    Tick,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Effect {
+    Record(RunEvent),
+    /// Make the journal durable before going on: the result is in it.
+    Sync,
+    /// To the payload inside, not to bwrap and not to the namespace's pid 1.
+    SignalAgent(SignalName),
+    KillSandbox,
+    End(Ending),
+}
+
+/// How a run ended, as far as the machine can tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Decided(RunOutcome),
+    /// The process ended by itself without a result; its exit code and stderr say why.
+    ByItself {
+        exit_code: Option<i32>,
+        was_released: bool,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct RunState {
+    limits: RunLimits,
+    phase: Phase,
+    started: Moment,
+    verdict: Option<RunOutcome>,
+    stdout_open: bool,
+    was_released: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Phase {
+    Starting,
+    Running(Activity),
+    /// The result was given; the process may end by itself until then.
+    Finishing {
+        until: Option<Moment>,
+    },
+    Stopping {
+        next: Rung,
+        at: Moment,
+    },
+    /// The namespace was killed; its end is a matter of the kernel.
+    Killed,
+    /// The process is gone; the rest of its output may come until then.
+    Draining {
+        until: Moment,
+        exit_code: Option<i32>,
+    },
+    Ended,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rung {
+    Term,
+    Kill,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Activity {
+    since: Moment,
+    saw_init: bool,
+    last_sign: Moment,
+    said_slow: bool,
+    open_tools: Vec<OpenTool>,
+    /// The last thing the agent said was final.
+    is_final: bool,
+    stdout_closed: Option<Moment>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct OpenTool {
+    call_id: String,
+    name: String,
+    until: Option<Moment>,
+}
+
+impl RunState {
+    pub(crate) fn new(limits: RunLimits, now: Moment) -> Self {
+        Self {
+            limits,
+            phase: Phase::Starting,
+            started: now,
+            verdict: None,
+            stdout_open: true,
+            was_released: false,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// When `Tick` is due next.
+    pub(crate) fn next_deadline(&self) -> Option<Moment> {
+        let wall = self.wall_deadline();
+        match &self.phase {
+            Phase::Starting => wall,
+            Phase::Running(activity) => {
+                let own = self.running_deadlines(activity).map(|(at, _)| at).min();
+                [own, wall].into_iter().flatten().min()
+            }
+            Phase::Finishing { until } => *until,
+            Phase::Stopping { at, .. } => Some(*at),
+            Phase::Draining { until, .. } => Some(*until),
+            Phase::Killed | Phase::Ended => None,
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn step(mut self, input: Input, now: Moment) -> (Self, Vec<Effect>) {
+        let mut effects = Vec::new();
+        match input {
+            Input::Released => self.released(now),
+            Input::Agent(sign) => self.agent(sign, now, &mut effects),
+            Input::SignOfLife => self.sign_of_life(now),
+            Input::StdoutClosed => self.stdout_closed(now, &mut effects),
+            Input::Exited { exit_code } => self.exited(exit_code, now, &mut effects),
+            Input::Stop(manner) => self.stop_asked(manner, now, &mut effects),
+            Input::JournalFailed => self.journal_failed(now, &mut effects),
+            Input::Tick => self.tick(now, &mut effects),
+        }
+        (self, effects)
+    }
+
+    fn released(&mut self, now: Moment) {
+        if self.phase == Phase::Starting {
+            self.was_released = true;
+            self.phase = Phase::Running(Activity {
+                since: now,
+                saw_init: false,
+                last_sign: now,
+                said_slow: false,
+                open_tools: Vec::new(),
+                is_final: false,
+                stdout_closed: None,
+            });
+        }
+    }
+
+    fn agent(&mut self, sign: AgentSign, now: Moment, effects: &mut Vec<Effect>) {
+        if let AgentSign::Result { is_error } = sign {
+            return self.result(is_error, now, effects);
+        }
+        let mut is_another_session = false;
+        if let Phase::Running(activity) = &mut self.phase {
+            activity.last_sign = now;
+            activity.said_slow = false;
+            match sign {
+                AgentSign::Init { is_the_asked_session } => {
+                    activity.saw_init = true;
+                    is_another_session = !is_the_asked_session;
+                }
+                AgentSign::ToolStarted { call_id, name, declared_ms } => {
+                    activity.is_final = false;
+                    let limit = tool_limit(&self.limits, declared_ms);
+                    activity.open_tools.retain(|tool| tool.call_id != call_id);
+                    if activity.open_tools.len() < MOST_OPEN_TOOLS {
+                        let until = limit.map(|limit| now.saturating_add(limit));
+                        activity.open_tools.push(OpenTool { call_id, name, until });
+                    }
+                }
+                AgentSign::ToolCompleted { call_id } => {
+                    activity.open_tools.retain(|tool| tool.call_id != call_id);
+                }
+                AgentSign::FinalText => activity.is_final = true,
+                AgentSign::Other => {}
+                AgentSign::Result { .. } => {}
+            }
+        }
+        if is_another_session {
+            self.verdict = Some(RunOutcome::SessionMismatch);
+            self.kill(StopReason::SessionMismatch, effects);
+        }
+    }
+
+    /// The protocol's boundary: what the run came to is known from here on, whatever the process still does.
+    fn result(&mut self, is_error: bool, now: Moment, effects: &mut Vec<Effect>) {
+        let is_first = matches!(
+            self.verdict,
+            None | Some(
+                RunOutcome::Cancelled | RunOutcome::TimedOut { .. } | RunOutcome::Unknown { .. }
+            )
+        );
+        if is_first && self.phase != Phase::Ended {
+            self.verdict =
+                Some(if is_error { RunOutcome::AgentError } else { RunOutcome::Succeeded });
+            effects.push(Effect::Sync);
+        }
+        if matches!(self.phase, Phase::Running(_)) {
+            let until = RunLimits::duration(self.limits.linger_ms)
+                .map(|_| now.saturating_add(self.limits.linger_ms));
+            self.phase = Phase::Finishing { until };
+        }
+    }
+
+    fn sign_of_life(&mut self, now: Moment) {
+        if let Phase::Running(activity) = &mut self.phase {
+            activity.last_sign = now;
+            activity.said_slow = false;
+        }
+    }
+
+    fn stdout_closed(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        self.stdout_open = false;
+        match &mut self.phase {
+            Phase::Running(activity) => activity.stdout_closed = Some(now),
+            Phase::Draining { exit_code, .. } => {
+                let exit_code = *exit_code;
+                self.end(exit_code, effects);
+            }
+            _ => {}
+        }
+    }
+
+    fn exited(&mut self, exit_code: Option<i32>, now: Moment, effects: &mut Vec<Effect>) {
+        match self.phase {
+            Phase::Draining { .. } | Phase::Ended => {}
+            _ if self.stdout_open => {
+                let until = now.saturating_add(self.limits.drain_ms);
+                self.phase = Phase::Draining { until, exit_code };
+            }
+            _ => self.end(exit_code, effects),
+        }
+    }
+
+    fn end(&mut self, exit_code: Option<i32>, effects: &mut Vec<Effect>) {
+        self.phase = Phase::Ended;
+        let ending = match self.verdict.clone() {
+            Some(outcome) => Ending::Decided(outcome),
+            None => Ending::ByItself { exit_code, was_released: self.was_released },
+        };
+        effects.push(Effect::End(ending));
+    }
+
+    fn stop_asked(&mut self, manner: StopManner, now: Moment, effects: &mut Vec<Effect>) {
+        let is_going_down = matches!(self.phase, Phase::Stopping { .. });
+        match (manner, &self.phase) {
+            (_, Phase::Killed | Phase::Draining { .. } | Phase::Ended) => {}
+            (StopManner::Ladder, Phase::Running(_) | Phase::Finishing { .. }) => {
+                self.verdict.get_or_insert(RunOutcome::Cancelled);
+                self.climb_from_int(StopReason::Cancelled, now, effects);
+            }
+            // Asking twice means now, and so does asking before there is anybody to signal.
+            (StopManner::Now, _)
+            | (StopManner::Ladder, Phase::Stopping { .. } | Phase::Starting) => {
+                self.verdict.get_or_insert(RunOutcome::Cancelled);
+                let reason = if is_going_down && manner == StopManner::Ladder {
+                    StopReason::Cancelled
+                } else {
+                    StopReason::CancelledNow
+                };
+                self.kill(reason, effects);
+            }
+        }
+    }
+
+    fn journal_failed(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        // A success that was not written is none.
+        self.verdict = Some(RunOutcome::JournalFailed);
+        match self.phase {
+            Phase::Running(_) | Phase::Finishing { .. } => {
+                self.climb_from_int(StopReason::JournalFailed, now, effects);
+            }
+            Phase::Starting => self.kill(StopReason::JournalFailed, effects),
+            _ => {}
+        }
+    }
+
+    fn climb_from_int(&mut self, reason: StopReason, now: Moment, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Record(RunEvent::StopRequested { reason }));
+        effects.push(Effect::SignalAgent(SignalName::Int));
+        let at = now.saturating_add(self.limits.ladder.term_after_ms);
+        self.phase = Phase::Stopping { next: Rung::Term, at };
+    }
+
+    fn climb_from_term(&mut self, reason: StopReason, now: Moment, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Record(RunEvent::StopRequested { reason }));
+        effects.push(Effect::SignalAgent(SignalName::Term));
+        let at = now.saturating_add(self.limits.ladder.kill_after_ms);
+        self.phase = Phase::Stopping { next: Rung::Kill, at };
+    }
+
+    fn kill(&mut self, reason: StopReason, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Record(RunEvent::StopRequested { reason }));
+        effects.push(Effect::KillSandbox);
+        self.phase = Phase::Killed;
+    }
+
+    fn tick(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        match &self.phase {
+            Phase::Starting | Phase::Running(_)
+                if self.wall_deadline().is_some_and(|at| at <= now) =>
+            {
+                self.limit_reached(LimitKind::WallClock, now - self.started, now, effects);
+            }
+            Phase::Running(activity) => {
+                let due = self
+                    .running_deadlines(activity)
+                    .filter(|(at, _)| *at <= now)
+                    .min_by_key(|(at, _)| *at);
+                if let Some((_, due)) = due {
+                    self.running_deadline_passed(due, now, effects);
+                }
+            }
+            Phase::Finishing { until: Some(until) } if *until <= now => {
+                effects.push(Effect::Record(RunEvent::Lingered { ms: self.limits.linger_ms }));
+                self.climb_from_term(StopReason::Lingering, now, effects);
+            }
+            Phase::Stopping { next, at } if *at <= now => match next {
+                Rung::Term => {
+                    effects.push(Effect::SignalAgent(SignalName::Term));
+                    let at = now.saturating_add(self.limits.ladder.kill_after_ms);
+                    self.phase = Phase::Stopping { next: Rung::Kill, at };
+                }
+                Rung::Kill => {
+                    effects.push(Effect::KillSandbox);
+                    self.phase = Phase::Killed;
+                }
+            },
+            Phase::Draining { until, exit_code } if *until <= now => {
+                let exit_code = *exit_code;
+                self.end(exit_code, effects);
+            }
+            _ => {}
+        }
+    }
+
+    fn wall_deadline(&self) -> Option<Moment> {
+        let limit = RunLimits::duration(self.limits.wall_ms)?;
+        Some(self.started.saturating_add(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// What is due when, while the agent runs.
+    fn running_deadlines<'s>(
+        &'s self,
+        activity: &'s Activity,
+    ) -> impl Iterator<Item = (Moment, RunningDeadline)> + 's {
+        let limits = &self.limits;
+        let after = |from: Moment, limit_ms: u64| {
+            RunLimits::duration(limit_ms).map(|_| from.saturating_add(limit_ms))
+        };
+        let quiet = activity.open_tools.is_empty();
+        let startup = after(activity.since, limits.startup_ms).filter(|_| !activity.saw_init);
+        let idle = after(activity.last_sign, limits.idle_ms).filter(|_| quiet && activity.saw_init);
+        let settled =
+            after(activity.last_sign, limits.settle_ms).filter(|_| quiet && activity.is_final);
+        let closed = activity.stdout_closed.and_then(|at| after(at, limits.linger_ms.max(1)));
+        let slow = (!activity.said_slow).then(|| activity.last_sign.saturating_add(SLOW_MS));
+        let tools = activity.open_tools.iter().filter_map(|tool| {
+            Some((tool.until?, RunningDeadline::Tool { name: tool.name.clone() }))
+        });
+        [
+            startup.map(|at| (at, RunningDeadline::Startup)),
+            idle.map(|at| (at, RunningDeadline::Idle)),
+            settled.map(|at| (at, RunningDeadline::Settled)),
+            closed.map(|at| (at, RunningDeadline::StreamClosed)),
+            slow.map(|at| (at, RunningDeadline::Slow)),
+        ]
+        .into_iter()
+        .flatten()
+        .chain(tools)
+    }
+
+    fn running_deadline_passed(
+        &mut self,
+        due: RunningDeadline,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Phase::Running(activity) = &mut self.phase else { return };
+        let silent_ms = now.saturating_sub(activity.last_sign);
+        let running_ms = now.saturating_sub(activity.since);
+        match due {
+            RunningDeadline::Slow => {
+                activity.said_slow = true;
+                let tool = activity.open_tools.last().map(|tool| tool.name.clone());
+                effects.push(Effect::Record(RunEvent::Slow { silent_ms, tool }));
+            }
+            RunningDeadline::Startup => {
+                self.limit_reached(LimitKind::Startup, running_ms, now, effects);
+            }
+            RunningDeadline::Idle => self.limit_reached(LimitKind::Idle, silent_ms, now, effects),
+            RunningDeadline::Tool { name } => {
+                self.limit_reached(LimitKind::Tool { name }, silent_ms, now, effects);
+            }
+            RunningDeadline::Settled => {
+                effects.push(Effect::Record(RunEvent::SettledWithoutResult { silent_ms }));
+                self.no_result(NoResult::SettledWithoutResult, now, effects);
+            }
+            RunningDeadline::StreamClosed => {
+                effects.push(Effect::Record(RunEvent::StreamClosed));
+                self.no_result(NoResult::StreamClosed, now, effects);
+            }
+        }
+    }
+
+    fn limit_reached(
+        &mut self,
+        limit: LimitKind,
+        after_ms: u64,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        effects.push(Effect::Record(RunEvent::LimitReached { limit: limit.clone(), after_ms }));
+        self.verdict.get_or_insert(RunOutcome::TimedOut { limit });
+        match self.phase {
+            Phase::Starting => self.kill(StopReason::Limit, effects),
+            _ => self.climb_from_int(StopReason::Limit, now, effects),
+        }
+    }
+
+    fn no_result(&mut self, why: NoResult, now: Moment, effects: &mut Vec<Effect>) {
+        self.verdict.get_or_insert(RunOutcome::Unknown { why });
+        self.climb_from_int(StopReason::NoResult, now, effects);
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum RunningDeadline {
+    Startup,
+    Idle,
+    Settled,
+    StreamClosed,
+    Slow,
+    Tool { name: String },
+}
+
+/// What the tool declares, with some grace, but never more than the run allows any tool.
+fn tool_limit(limits: &RunLimits, declared_ms: Option<u64>) -> Option<u64> {
+    let declared = declared_ms.map(|declared| declared.saturating_add(TOOL_GRACE_MS));
+    let general = RunLimits::duration(limits.tool_ms).map(|_| limits.tool_ms);
+    [declared, general].into_iter().flatten().min()
+}
+
+#[cfg(test)]
+#[path = "run_state_tests.rs"]
+mod tests;

@@ -1,0 +1,302 @@
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+use run_protocol::StopLadder;
+
+use super::*;
+
+fn limits() -> RunLimits {
+    RunLimits {
+        startup_ms: 100,
+        idle_ms: 1000,
+        tool_ms: 5000,
+        settle_ms: 200,
+        wall_ms: 0,
+        linger_ms: 50,
+        drain_ms: 10,
+        ladder: StopLadder { term_after_ms: 20, kill_after_ms: 30 },
+    }
+}
+
+/// A run whose agent said its first line at moment 0.
+fn running() -> RunState {
+    let (state, _) = RunState::new(limits(), 0).step(Input::Released, 0);
+    let (state, effects) =
+        state.step(Input::Agent(AgentSign::Init { is_the_asked_session: true }), 0);
+    assert_eq!(effects, []);
+    state
+}
+
+fn tool(call_id: &str, declared_ms: Option<u64>) -> Input {
+    let (call_id, name) = (call_id.to_owned(), "shell".to_owned());
+    Input::Agent(AgentSign::ToolStarted { call_id, name, declared_ms })
+}
+
+/// Lets time pass until the run has nothing due any more before `until`, as the actor would.
+fn wait(mut state: RunState, until: Moment) -> (RunState, Vec<(Moment, Effect)>) {
+    let mut happened = Vec::new();
+    while let Some(at) = state.next_deadline().filter(|at| *at <= until) {
+        let (next, effects) = state.step(Input::Tick, at);
+        happened.extend(effects.into_iter().map(|effect| (at, effect)));
+        state = next;
+    }
+    (state, happened)
+}
+
+fn signals(happened: &[(Moment, Effect)]) -> Vec<(Moment, &'static str)> {
+    happened
+        .iter()
+        .filter_map(|(at, effect)| match effect {
+            Effect::SignalAgent(SignalName::Int) => Some((*at, "int")),
+            Effect::SignalAgent(SignalName::Term) => Some((*at, "term")),
+            Effect::SignalAgent(SignalName::Kill) => Some((*at, "kill")),
+            Effect::KillSandbox => Some((*at, "sandbox")),
+            _ => None,
+        })
+        .collect()
+}
+
+#[track_caller]
+fn check_end(state: RunState, exit_code: Option<i32>, expected: Ending) {
+    let (state, _) = state.step(Input::StdoutClosed, 9_000);
+    let (state, effects) = state.step(Input::Exited { exit_code }, 9_001);
+    assert_eq!(effects, [Effect::End(expected)]);
+    assert!(state.has_ended());
+}
+
+#[test]
+fn a_result_fixes_the_outcome_and_a_process_that_lives_on_is_ended_after_the_grace_time() {
+    let (state, effects) = running().step(Input::Agent(AgentSign::Result { is_error: false }), 10);
+    assert_eq!(effects, [Effect::Sync]);
+    let (state, happened) = wait(state, 10_000);
+    assert_eq!(signals(&happened), [(60, "term"), (90, "sandbox")]);
+    assert_eq!(happened[0].1, Effect::Record(RunEvent::Lingered { ms: 50 }));
+    check_end(state, Some(137), Ending::Decided(RunOutcome::Succeeded));
+}
+
+#[test]
+fn an_error_result_is_an_agent_error_whatever_the_exit_code() {
+    let (state, _) = running().step(Input::Agent(AgentSign::Result { is_error: true }), 10);
+    check_end(state, Some(0), Ending::Decided(RunOutcome::AgentError));
+}
+
+#[test]
+fn an_end_without_a_result_is_left_to_exit_code_and_stderr() {
+    check_end(running(), Some(1), Ending::ByItself { exit_code: Some(1), was_released: true });
+    check_end(running(), None, Ending::ByItself { exit_code: None, was_released: true });
+    let never_released = RunState::new(limits(), 0);
+    check_end(never_released, None, Ending::ByItself { exit_code: None, was_released: false });
+}
+
+#[test]
+fn no_init_in_time_is_a_startup_timeout() {
+    let (state, _) = RunState::new(limits(), 0).step(Input::Released, 0);
+    let (state, happened) = wait(state, 10_000);
+    assert_eq!(
+        happened[0],
+        (100, Effect::Record(RunEvent::LimitReached { limit: LimitKind::Startup, after_ms: 100 }))
+    );
+    assert_eq!(signals(&happened), [(100, "int"), (120, "term"), (150, "sandbox")]);
+    check_end(
+        state,
+        Some(137),
+        Ending::Decided(RunOutcome::TimedOut { limit: LimitKind::Startup }),
+    );
+}
+
+#[test]
+fn silence_without_a_tool_is_idle_and_with_one_is_not() {
+    let (state, happened) = wait(running(), 1_100);
+    assert_eq!(signals(&happened), [(1000, "int"), (1020, "term"), (1050, "sandbox")]);
+    check_end(state, Some(137), Ending::Decided(RunOutcome::TimedOut { limit: LimitKind::Idle }));
+
+    let (state, _) = running().step(tool("a", None), 0);
+    let (state, happened) = wait(state, 4_999);
+    assert_eq!(signals(&happened), []);
+    let (state, _) = wait(state, 6_000);
+    let limit = LimitKind::Tool { name: "shell".to_owned() };
+    check_end(state, Some(137), Ending::Decided(RunOutcome::TimedOut { limit }));
+}
+
+#[test]
+fn a_tool_that_declares_a_limit_gets_it_and_a_minute_but_not_more_than_the_run_allows() {
+    let generous = RunLimits { tool_ms: 0, ..limits() };
+    assert_eq!(tool_limit(&generous, Some(30_000)), Some(90_000));
+    assert_eq!(tool_limit(&generous, None), None);
+    assert_eq!(tool_limit(&limits(), Some(30_000)), Some(5000));
+}
+
+#[test]
+fn parallel_tools_are_closed_one_by_one() {
+    let (state, _) = running().step(tool("a", None), 0);
+    let (state, _) = state.step(tool("b", None), 0);
+    let completed = |id: &str| Input::Agent(AgentSign::ToolCompleted { call_id: id.to_owned() });
+    let (state, _) = state.step(completed("a"), 10);
+    assert_eq!(state.next_deadline(), Some(5000), "b is still open");
+    let (state, _) = state.step(completed("b"), 20);
+    assert_eq!(state.next_deadline(), Some(1020), "now it is idle");
+}
+
+#[test]
+fn a_final_answer_without_a_result_settles_as_unknown() {
+    let (state, _) = running().step(Input::Agent(AgentSign::FinalText), 10);
+    let (state, happened) = wait(state, 10_000);
+    assert_eq!(
+        happened[0],
+        (210, Effect::Record(RunEvent::SettledWithoutResult { silent_ms: 200 }))
+    );
+    let outcome = RunOutcome::Unknown { why: NoResult::SettledWithoutResult };
+    check_end(state, Some(130), Ending::Decided(outcome));
+}
+
+#[test]
+fn a_closed_stdout_with_a_living_process_is_unknown() {
+    let (state, _) = running().step(Input::StdoutClosed, 10);
+    let (state, happened) = wait(state, 10_000);
+    assert_eq!(happened[0], (60, Effect::Record(RunEvent::StreamClosed)));
+    let (_, effects) = state.step(Input::Exited { exit_code: Some(137) }, 9_000);
+    let outcome = RunOutcome::Unknown { why: NoResult::StreamClosed };
+    assert_eq!(effects, [Effect::End(Ending::Decided(outcome))]);
+}
+
+#[test]
+fn output_that_stays_open_after_the_exit_is_waited_for_briefly() {
+    let (state, effects) = running().step(Input::Exited { exit_code: Some(0) }, 100);
+    assert_eq!((effects, state.next_deadline()), (vec![], Some(110)));
+    let (late, _) = state.clone().step(Input::Agent(AgentSign::Result { is_error: false }), 105);
+    let (_, effects) = late.step(Input::StdoutClosed, 106);
+    assert_eq!(effects, [Effect::End(Ending::Decided(RunOutcome::Succeeded))]);
+    let (_, happened) = wait(state, 200);
+    assert!(matches!(happened[..], [(110, Effect::End(Ending::ByItself { .. }))]));
+}
+
+#[test]
+fn a_stop_climbs_the_ladder_and_a_second_one_goes_to_its_end() {
+    let (state, effects) = running().step(Input::Stop(StopManner::Ladder), 10);
+    assert_eq!(
+        effects,
+        [
+            Effect::Record(RunEvent::StopRequested { reason: StopReason::Cancelled }),
+            Effect::SignalAgent(SignalName::Int)
+        ]
+    );
+    let (_, happened) = wait(state.clone(), 10_000);
+    assert_eq!(signals(&happened), [(30, "term"), (60, "sandbox")]);
+    let (state, effects) = state.step(Input::Stop(StopManner::Ladder), 11);
+    assert_eq!(effects.last(), Some(&Effect::KillSandbox));
+    check_end(state, Some(137), Ending::Decided(RunOutcome::Cancelled));
+}
+
+#[test]
+fn a_stop_before_the_release_kills_at_once_and_nothing_runs() {
+    let (state, effects) = RunState::new(limits(), 0).step(Input::Stop(StopManner::Ladder), 1);
+    assert_eq!(effects.last(), Some(&Effect::KillSandbox));
+    let (state, _) = state.step(Input::Released, 2);
+    assert_eq!(state.next_deadline(), None);
+    check_end(state, None, Ending::Decided(RunOutcome::Cancelled));
+}
+
+#[test]
+fn another_session_than_the_asked_one_is_killed_at_once() {
+    let (state, _) = RunState::new(limits(), 0).step(Input::Released, 0);
+    let (state, effects) =
+        state.step(Input::Agent(AgentSign::Init { is_the_asked_session: false }), 1);
+    assert_eq!(effects.last(), Some(&Effect::KillSandbox));
+    check_end(state, Some(137), Ending::Decided(RunOutcome::SessionMismatch));
+}
+
+#[test]
+fn a_journal_that_fails_makes_even_a_result_no_success() {
+    let (state, _) = running().step(Input::Agent(AgentSign::Result { is_error: false }), 1);
+    let (state, _) = state.step(Input::JournalFailed, 2);
+    let (state, _) = state.step(Input::Agent(AgentSign::Result { is_error: false }), 3);
+    check_end(state, Some(0), Ending::Decided(RunOutcome::JournalFailed));
+}
+
+#[test]
+fn the_wall_clock_ends_also_a_run_that_never_got_released() {
+    let state = RunState::new(RunLimits { wall_ms: 40, ..limits() }, 0);
+    let (state, happened) = wait(state, 10_000);
+    assert_eq!(signals(&happened), [(40, "sandbox")]);
+    let outcome = RunOutcome::TimedOut { limit: LimitKind::WallClock };
+    check_end(state, None, Ending::Decided(outcome));
+}
+
+#[test]
+fn a_long_silence_is_said_once_and_again_after_a_sign_of_life() {
+    let patient = RunLimits { idle_ms: 0, startup_ms: 0, settle_ms: 0, ..limits() };
+    let (state, _) = RunState::new(patient, 0).step(Input::Released, 0);
+    let (state, happened) = wait(state, 500_000);
+    assert_eq!(happened.len(), 1);
+    let (state, _) = state.step(Input::SignOfLife, 500_000);
+    let (_, happened) = wait(state, 900_000);
+    assert_eq!(happened[0].0, 560_000);
+}
+
+fn inputs() -> impl Strategy<Value = Input> {
+    let ids = || prop_oneof![Just("a".to_owned()), Just("b".to_owned())];
+    let declared = proptest::option::of(0u64..10_000);
+    prop_oneof![
+        Just(Input::Released),
+        any::<bool>()
+            .prop_map(|asked| Input::Agent(AgentSign::Init { is_the_asked_session: asked })),
+        (ids(), declared).prop_map(|(call_id, declared_ms)| {
+            Input::Agent(AgentSign::ToolStarted { call_id, name: "x".to_owned(), declared_ms })
+        }),
+        ids().prop_map(|call_id| Input::Agent(AgentSign::ToolCompleted { call_id })),
+        Just(Input::Agent(AgentSign::FinalText)),
+        any::<bool>().prop_map(|is_error| Input::Agent(AgentSign::Result { is_error })),
+        Just(Input::Agent(AgentSign::Other)),
+        Just(Input::SignOfLife),
+        Just(Input::StdoutClosed),
+        proptest::option::of(0i32..256).prop_map(|exit_code| Input::Exited { exit_code }),
+        prop_oneof![Just(StopManner::Ladder), Just(StopManner::Now)].prop_map(Input::Stop),
+        Just(Input::JournalFailed),
+        Just(Input::Tick),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_arrives_a_run_ends_at_most_once_and_success_needs_a_result(
+        script in proptest::collection::vec((inputs(), 0u64..200), 0..60)
+    ) {
+        let mut state = RunState::new(limits(), 0);
+        let (mut now, mut n_ends, mut saw_result) = (0, 0, false);
+        for (input, pause) in script {
+            now += pause;
+            saw_result |= matches!(input, Input::Agent(AgentSign::Result { is_error: false }));
+            let had_ended = state.has_ended();
+            let (next, effects) = state.step(input, now);
+            for effect in effects {
+                prop_assert!(!had_ended || !matches!(effect, Effect::End(_) | Effect::SignalAgent(_)));
+                if let Effect::End(ending) = effect {
+                    n_ends += 1;
+                    prop_assert!(saw_result || ending != Ending::Decided(RunOutcome::Succeeded));
+                }
+            }
+            state = next;
+        }
+        prop_assert!(n_ends <= 1);
+        prop_assert_eq!(n_ends == 1, state.has_ended());
+    }
+
+    #[test]
+    fn with_every_limit_set_a_deaf_agent_is_always_killed_in_bounded_time(
+        script in proptest::collection::vec((inputs(), 0u64..200), 0..30)
+    ) {
+        let mut state = RunState::new(RunLimits { wall_ms: 3_000, ..limits() }, 0);
+        let mut now = 0;
+        let mut killed = false;
+        for (input, pause) in script {
+            now += pause;
+            if matches!(input, Input::Exited { .. }) {
+                continue;
+            }
+            let (next, effects) = state.step(input, now);
+            killed |= effects.contains(&Effect::KillSandbox);
+            state = next;
+        }
+        let (_, happened) = wait(state, now + 20_000);
+        prop_assert!(killed || happened.iter().any(|(_, effect)| *effect == Effect::KillSandbox));
+    }
+}

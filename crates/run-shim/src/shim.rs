@@ -1,0 +1,354 @@
+//! The process that supervises one run, from its locks to its last event.
+//!
+//! ```text
+//!   locks ─► private roots ─► plan ─► ready ─► bwrap, held ─► verified ─► released ─► drive ─► checkpoint ─► ended
+//!   └──────────── refused, nothing left ────┘└──────────── from here on everything is in the journal ─────────────┘
+//! ```
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode as ProcessExit;
+
+use run_journal::{JournalWriter, RunDirectory, StateRoot};
+use run_protocol::{ExitCode, RunEvent, RunId, RunOutcome, RunSpec, StopManner};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::checkpoint;
+use crate::control_socket::{self, Order, Written};
+use crate::drive::{Drive, Driven, Expected};
+use crate::launch::{HeldSandbox, LaunchError, Sandbox};
+use crate::launch_guard::LaunchGuard;
+use crate::locks::{LockRefusal, RunLocks};
+use crate::mcp_server::{self, WhoAmI};
+use crate::outcome_words;
+use crate::preparation::{PrepareError, Prepared};
+use crate::redaction::Redactor;
+use crate::run_record::{RunRecord, now_ms};
+use crate::run_state::{Ending, Input, RunState};
+use crate::sockets::Sockets;
+use crate::start::{SECRET_PREFIX, ShimReport, report};
+use crate::stderr_keeper::StderrKeeper;
+
+/// Events that wait for the journal; more than that come only from a flood, which then waits.
+const EVENT_QUEUE: usize = 64;
+
+/// The whole life of a shim: `caretaker shim <run directory>`.
+pub fn shim_main(run_dir: &Path) -> ProcessExit {
+    // What we inherited is nobody's business inside the sandbox.
+    close_fds::set_fds_cloexec(3, &[]);
+    // A terminal that closes takes its session along, and we are not to be in it. Fails only where we lead one already.
+    nix::unistd::setsid().ok();
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
+    let secrets = secrets_of_process();
+    start_log();
+
+    let outcome = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(ShimError::Runtime)
+        .and_then(|runtime| {
+            let outcome = runtime.block_on(supervise(run_dir, &secrets));
+            // A thread may still wait for a lock that nobody needs any more.
+            runtime.shutdown_background();
+            outcome
+        });
+    match outcome {
+        Ok(()) => ProcessExit::SUCCESS,
+        Err(error) => {
+            let refusal = error.refusal();
+            tracing::error!(error = refusal.message, "the run was refused");
+            let ShimRefusal { exit_code, message, hint } = refusal;
+            report(&ShimReport::refused(exit_code, message, hint)).ok();
+            exit_code.into()
+        }
+    }
+}
+
+/// Why a run was not accepted.
+#[derive(Debug, thiserror::Error)]
+enum ShimError {
+    #[error("the runtime could not be started")]
+    Runtime(#[source] io::Error),
+    #[error("the run's directory cannot be used: {0}")]
+    Directory(String),
+    #[error("the sockets of the run could not be made in `{}`", path.display())]
+    Sockets { path: PathBuf, source: io::Error },
+    #[error("{0}")]
+    Locked(LockRefusal),
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+}
+
+struct ShimRefusal {
+    exit_code: ExitCode,
+    message: String,
+    hint: Option<String>,
+}
+
+impl ShimError {
+    fn refusal(&self) -> ShimRefusal {
+        let (exit_code, hint) = match self {
+            Self::Locked(refusal) => (ExitCode::Conflict, Some(refusal.hint())),
+            Self::Prepare(error) => (error.exit_code(), error.hint()),
+            Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
+                (ExitCode::SupervisorFailed, None)
+            }
+        };
+        ShimRefusal { exit_code, message: with_causes(self), hint }
+    }
+}
+
+/// An error and what caused it, on one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// Secrets reach a shim by its environment, which is readable by its user alone.
+fn secrets_of_process() -> Vec<(String, String)> {
+    std::env::vars()
+        .filter_map(|(name, value)| Some((name.strip_prefix(SECRET_PREFIX)?.to_owned(), value)))
+        .collect()
+}
+
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,rmcp=off"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(io::stderr)
+        .try_init()
+        .ok();
+}
+
+async fn supervise(run_dir: &Path, secrets: &[(String, String)]) -> Result<(), ShimError> {
+    let began = Instant::now();
+    let (run, state_root) = open(run_dir)?;
+    let unusable = |error: &dyn std::error::Error| ShimError::Directory(with_causes(error));
+    let spec = run.spec().map_err(|error| unusable(&error))?;
+    let run_lock = run.lock().map_err(|error| unusable(&error))?;
+    let writer = JournalWriter::open(&run, &run_lock).map_err(|error| unusable(&error))?;
+
+    let mut sockets = Sockets::new(&spec.socket_dir.0, spec.run)
+        .map_err(|source| ShimError::Sockets { path: spec.socket_dir.0.clone(), source })?;
+    let (written, seen) = watch::channel(Written::default());
+    let (order_sender, mut orders) = mpsc::channel(EVENT_QUEUE);
+    if let Some(control) = sockets.control.take() {
+        tokio::spawn(control_socket::serve(control, spec.run, seen, order_sender.clone()));
+    }
+    tokio::spawn(stop_on_signals(order_sender));
+    let redactor = Redactor::new(secrets.iter().map(|(_, value)| value.as_str()));
+    let mut record = RunRecord::new(writer, redactor, written);
+
+    let mut locks = RunLocks::new(&state_root, &spec);
+    let mut has_reported = false;
+    if let Err(refusal) = locks.try_take() {
+        if !spec.wait_for_locks {
+            return Err(ShimError::Locked(refusal));
+        }
+        let reason = refusal.to_string();
+        record.event(&RunEvent::Waiting { reason: reason.clone() });
+        record.flush().map_err(|error| unusable(&error))?;
+        report(&ShimReport::Waiting { reason }).ok();
+        has_reported = true;
+        if !wait_for_locks(&mut locks, &mut orders).await {
+            end_unrun(
+                record,
+                &spec,
+                RunOutcome::Cancelled,
+                "it was stopped while it waited".to_owned(),
+            );
+            return Ok(());
+        }
+    }
+    locks.clean_up_after_the_dead(&state_root);
+
+    let prepared = match Prepared::new(&run, &state_root, &spec, secrets) {
+        Ok(prepared) => prepared,
+        Err(error) if has_reported => {
+            let why = with_causes(&error);
+            end_unrun(record, &spec, RunOutcome::SandboxFailed, why);
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if !has_reported {
+        report(&ShimReport::Ready).ok();
+    }
+
+    let (tool_sender, tool_events) = mpsc::channel(EVENT_QUEUE);
+    let mcp = sockets
+        .mcp
+        .take()
+        .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
+    let launched = launch(&mut record, &prepared).await;
+    let driven = match launched {
+        Ok(sandbox) => {
+            let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
+            let mut sandbox = sandbox;
+            if let Some(stdin) = sandbox.stdin.take() {
+                tokio::spawn(crate::prompt::send(run.prompt_path(), stdin, own_sender));
+            }
+            let now = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let (state, _) = RunState::new(spec.limits.clone(), 0).step(Input::Released, now);
+            let drive = Drive {
+                state,
+                began,
+                sandbox,
+                record,
+                stderr: StderrKeeper::new(&run.stderr_log_path()),
+                expected: Expected {
+                    session: spec.session.to_string(),
+                    workspace: spec.workspace.clone(),
+                },
+                orders,
+                tool_events,
+                own_events,
+                regenerate_mcp: prepared.mcp_writer(),
+            };
+            drive.run().await
+        }
+        Err(error) => {
+            let stderr_tail = with_causes(&error);
+            let ending = Ending::Decided(RunOutcome::SandboxFailed);
+            Driven { ending, exit_code: None, stderr_tail, record }
+        }
+    };
+    if let Some(mcp) = mcp {
+        mcp.abort();
+    }
+    // The namespace is gone; what we put into the workspace goes before anybody else may come.
+    prepared.remove_mount_points();
+    close(driven, &spec, &prepared).await;
+    Ok(())
+}
+
+fn open(run_dir: &Path) -> Result<(RunDirectory, StateRoot), ShimError> {
+    let no_run =
+        || ShimError::Directory(format!("`{}` is not the directory of a run", run_dir.display()));
+    let run: RunId = run_dir
+        .file_name()
+        .and_then(|name| name.to_str())
+        .and_then(|name| name.parse().ok())
+        .ok_or_else(no_run)?;
+    let state_root = run_dir.parent().and_then(Path::parent).ok_or_else(no_run)?;
+    let state_root = StateRoot::new(state_root.to_owned());
+    let directory = RunDirectory::open(&state_root, run)
+        .map_err(|error| ShimError::Directory(with_causes(&error)))?;
+    Ok((directory, state_root))
+}
+
+/// Waits in a thread of its own; an order to stop ends the wait.
+async fn wait_for_locks(locks: &mut RunLocks, orders: &mut mpsc::Receiver<Order>) -> bool {
+    let mut waiting = locks.wait_elsewhere();
+    loop {
+        tokio::select! {
+            taken = &mut waiting => {
+                return taken.is_ok_and(|taken| locks.put(taken));
+            }
+            Some(order) = orders.recv() => if matches!(order, Order::Stop(_)) {
+                return false;
+            },
+        }
+    }
+}
+
+async fn launch(record: &mut RunRecord, prepared: &Prepared) -> Result<Sandbox, LaunchError> {
+    let guard = LaunchGuard::post(&prepared.own_program).map_err(LaunchError::Guard)?;
+    let launched = launch_guarded(record, prepared).await;
+    // Whatever came of it: what was started is bound to our life, or gone.
+    guard.dismiss().await;
+    launched?.release().await
+}
+
+async fn launch_guarded(
+    record: &mut RunRecord,
+    prepared: &Prepared,
+) -> Result<HeldSandbox, LaunchError> {
+    let mut held = HeldSandbox::start(&prepared.plan, &prepared.bwrap).await?;
+    // While bwrap is busy with its mounts: what is written so far becomes durable before the agent runs. A disk that
+    // fails here fails again, loudly, with the first batch.
+    record.sync().ok();
+    let mounts = held.verify(&prepared.plan).await?;
+    record.event(&RunEvent::SandboxReady {
+        profile: prepared.profile.clone(),
+        sandbox_pid: held.pid(),
+        mounts,
+        warnings: prepared.plan.warnings().iter().map(ToString::to_string).collect(),
+    });
+    record.event(&RunEvent::Released);
+    record.flush().ok();
+    Ok(held)
+}
+
+async fn close(driven: Driven, spec: &RunSpec, prepared: &Prepared) {
+    let Driven { ending, exit_code, stderr_tail, mut record } = driven;
+    let outcome = outcome_words::outcome_of(ending, &stderr_tail);
+    let why = match &outcome {
+        RunOutcome::SandboxFailed => stderr_tail.clone(),
+        outcome => outcome_words::why(outcome, exit_code, &stderr_tail, &spec.limits),
+    };
+    // A hostile store may keep a reader busy for a while; whoever asks us something meanwhile is to be answered.
+    let (store_db, session) = (prepared.store_db.clone(), spec.session);
+    let reading = tokio::task::spawn_blocking(move || checkpoint::checkpoint(&store_db, session));
+    if let Ok(checkpoint) = reading.await {
+        record.event(&RunEvent::Checkpoint(checkpoint));
+    }
+    let ended = RunEvent::Ended {
+        outcome,
+        why,
+        exit_code,
+        duration_ms: now_ms().saturating_sub(spec.created_ms),
+        stderr_tail,
+    };
+    record.finish(ended);
+}
+
+/// Ends a run whose agent never ran.
+fn end_unrun(record: RunRecord, spec: &RunSpec, outcome: RunOutcome, why: String) {
+    let duration_ms = now_ms().saturating_sub(spec.created_ms);
+    let ended =
+        RunEvent::Ended { outcome, why, exit_code: None, duration_ms, stderr_tail: String::new() };
+    record.finish(ended);
+}
+
+/// SIGTERM and SIGINT to the shim mean what `caretaker kill` means.
+async fn stop_on_signals(orders: mpsc::Sender<Order>) {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        if orders.send(Order::Stop(StopManner::Ladder)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn who_am_i(spec: &RunSpec) -> WhoAmI {
+    WhoAmI {
+        run: spec.run,
+        session: spec.session,
+        name: spec.name.clone(),
+        workspace: spec.workspace.clone(),
+        model: spec.model.clone(),
+        deadline_ms: (spec.limits.wall_ms > 0).then(|| spec.created_ms + spec.limits.wall_ms),
+    }
+}

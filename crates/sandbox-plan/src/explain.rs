@@ -1,0 +1,116 @@
+//! The plan in words, for a person, each part with who decided it.
+
+use std::ffi::OsStr;
+use std::fmt::{self, Display};
+
+use crate::origin::Origin;
+use crate::profile::Access;
+use crate::request::Secrecy;
+use crate::step::{PlannedStep, Step};
+
+/// A part of the plan in words, for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    pub what: PlanPart,
+    pub detail: String,
+    pub origin: Origin,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanPart {
+    Namespace,
+    Guard,
+    Variable,
+    Mount,
+    Link,
+    File,
+    Filter,
+}
+
+impl Display for PlanPart {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `pad` and not `write_str`, so that a table can align it.
+        formatter.pad(match self {
+            Self::Namespace => "namespace",
+            Self::Guard => "guard",
+            Self::Variable => "variable",
+            Self::Mount => "mount",
+            Self::Link => "link",
+            Self::File => "file",
+            Self::Filter => "filter",
+        })
+    }
+}
+
+impl PlannedStep {
+    pub(crate) fn explain(&self) -> Explained {
+        let (what, detail) = match &self.step {
+            Step::Namespace { what, .. } => (PlanPart::Namespace, (*what).to_owned()),
+            Step::Guard { what, .. } => (PlanPart::Guard, (*what).to_owned()),
+            Step::Hostname(name) => (PlanPart::Namespace, format!("the host is called {name}")),
+            Step::SetVariable { name, value, secrecy } => {
+                let value = match secrecy {
+                    Secrecy::Public => shown(value),
+                    Secrecy::Secret => "(secret)".to_owned(),
+                };
+                (PlanPart::Variable, format!("{}={value}", shown(name)))
+            }
+            Step::Bind { source, dest, access, .. } => {
+                let access = match access {
+                    Access::ReadOnly => "read-only",
+                    Access::ReadWrite => "read-write",
+                };
+                let dest_text = shown(dest.as_os_str());
+                let detail = match source == dest {
+                    true => format!("{dest_text} {access}"),
+                    false => format!("{dest_text} {access} from {}", shown(source.as_os_str())),
+                };
+                (PlanPart::Mount, detail)
+            }
+            Step::Symlink { target, dest } => {
+                let (target, dest) = (shown(target.as_os_str()), shown(dest.as_os_str()));
+                (PlanPart::Link, format!("{dest} to {target}"))
+            }
+            Step::Tmpfs { dest, size, .. } => {
+                let dest = shown(dest.as_os_str());
+                (PlanPart::Mount, format!("{dest} empty, in memory, at most {}", bytes(*size)))
+            }
+            Step::Proc => (PlanPart::Mount, "/proc of its own".to_owned()),
+            Step::Dev => (PlanPart::Mount, "/dev with the few devices that are safe".to_owned()),
+            Step::File { dest, .. } => {
+                (PlanPart::File, format!("{} written by us", shown(dest.as_os_str())))
+            }
+            Step::RemountReadOnly(dest) => {
+                let dest = shown(dest.as_os_str());
+                (PlanPart::Guard, format!("{dest} itself is read-only once it is filled"))
+            }
+            Step::ChangeDirectory(dest) => {
+                (PlanPart::Guard, format!("started in {}", shown(dest.as_os_str())))
+            }
+            Step::Filter { name, .. } => {
+                (PlanPart::Filter, format!("system calls of seccomp/{name}.toml are refused"))
+            }
+        };
+        Explained { what, detail, origin: self.origin.clone() }
+    }
+}
+
+/// Writes a path or a value for a person: one line, no control characters.
+fn shown(text: &OsStr) -> String {
+    text.to_string_lossy()
+        .chars()
+        .flat_map(|c| {
+            let escape = c.is_control().then(|| c.escape_default());
+            let plain = (!c.is_control()).then_some(c);
+            escape.into_iter().flatten().chain(plain)
+        })
+        .collect()
+}
+
+fn bytes(size: u64) -> String {
+    match size {
+        _ if size.is_multiple_of(1 << 30) => format!("{} GiB", size >> 30),
+        _ if size.is_multiple_of(1 << 20) => format!("{} MiB", size >> 20),
+        _ => format!("{size} bytes"),
+    }
+}

@@ -1,0 +1,236 @@
+//! Directories that must exist on the host only because something is mounted over them.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+
+use crate::host_path::{Directory, FileIdentity, FileKind, Found};
+use crate::workspace::{DotCursor, Workspace};
+
+/// What nobody but us gives an empty directory: it marks ours where the record has no more than the intent.
+const MODE: u32 = 0o700;
+
+/// Directories to create before the start and to remove after the end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MountPoints(Vec<PathBuf>);
+
+/// What must be in our `.cursor` so that parts of the repository's own can be mounted on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DotCursorMounts {
+    /// Of the run, on the host.
+    pub(crate) ours: PathBuf,
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// What became of a directory of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    Removed,
+    /// Somebody removed it before us.
+    Gone,
+    /// Somebody put another in its place, which stays.
+    NotOurs,
+    /// Somebody put something into it, which stays.
+    NotEmpty,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MountPointError {
+    #[error("`{}` appeared after the workspace was checked", .0.display())]
+    Appeared(PathBuf),
+    #[error("`{}` cannot be created", .path.display())]
+    Create { path: PathBuf, source: io::Error },
+    #[error("`{}` cannot be removed", .path.display())]
+    Remove { path: PathBuf, source: io::Error },
+    #[error("the record of mount points `{}` cannot be written or read", .path.display())]
+    Record { path: PathBuf, source: io::Error },
+}
+
+/// One directory of the record. The identity is missing between the intent and the deed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    path: PathBuf,
+    identity: Option<FileIdentity>,
+}
+
+impl MountPoints {
+    pub(crate) fn needed_by(workspace: &Workspace) -> Self {
+        match workspace.dot_cursor() {
+            DotCursor::Missing => Self(vec![workspace.path().join(".cursor")]),
+            DotCursor::Directory => Self(Vec::new()),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(PathBuf::as_path)
+    }
+
+    /// Creates them, and leaves in the file `record` what [`Self::remove_ours`] needs, also after a crash in between.
+    pub fn create(&self, record: &Path) -> Result<(), MountPointError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let mut entries: Vec<Entry> =
+            self.0.iter().map(|path| Entry { path: path.clone(), identity: None }).collect();
+        write_record(record, &entries)?;
+        for entry in &mut entries {
+            match create_directory(&entry.path) {
+                Ok(identity) => entry.identity = Some(identity),
+                Err(err) => {
+                    // What was made so far is taken back; the entry that failed must not look like ours.
+                    let path = entry.path.clone();
+                    entries.retain(|made| made.identity.is_some());
+                    write_record(record, &entries)?;
+                    Self::remove_ours(record)?;
+                    return Err(match Errno::from_io_error(&err) {
+                        Some(Errno::EXIST) => MountPointError::Appeared(path),
+                        _ => MountPointError::Create { path, source: err },
+                    });
+                }
+            }
+        }
+        write_record(record, &entries)
+    }
+
+    /// Removes what the file `record` says we created, if it is still that and empty, and then the record.
+    ///
+    /// Without a record there is nothing to do.
+    pub fn remove_ours(record: &Path) -> Result<Vec<(PathBuf, Removal)>, MountPointError> {
+        let bytes = match std::fs::read(record) {
+            Ok(bytes) => bytes,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(record_error(record, source)),
+        };
+        let mut removals = Vec::new();
+        for entry in read_entries(&bytes) {
+            let removal = remove_directory(&entry)
+                .map_err(|source| MountPointError::Remove { path: entry.path.clone(), source })?;
+            removals.push((entry.path, removal));
+        }
+        std::fs::remove_file(record).map_err(|source| record_error(record, source))?;
+        Ok(removals)
+    }
+}
+
+impl DotCursorMounts {
+    /// Relative to our `.cursor`.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.directories.iter().map(PathBuf::as_path)
+    }
+
+    /// Relative to our `.cursor`.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(PathBuf::as_path)
+    }
+
+    /// Creates them, empty. What is there already stays.
+    pub fn create(&self) -> Result<(), MountPointError> {
+        let parents = self.files.iter().filter_map(|file| file.parent());
+        for directory in self.directories().chain(parents) {
+            let path = self.ours.join(directory);
+            std::fs::create_dir_all(&path)
+                .map_err(|source| MountPointError::Create { path, source })?;
+        }
+        for file in &self.files {
+            let path = self.ours.join(file);
+            let opened = OpenOptions::new().create(true).append(true).open(&path);
+            opened.map_err(|source| MountPointError::Create { path, source })?;
+        }
+        Ok(())
+    }
+}
+
+fn create_directory(path: &Path) -> io::Result<FileIdentity> {
+    let (parent, name) = parent_and_name(path)?;
+    rustix::fs::mkdirat(parent.fd(), name, Mode::from_raw_mode(MODE))?;
+    let found = parent.look(Path::new(name))?;
+    found.map(|found| found.identity).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn remove_directory(entry: &Entry) -> io::Result<Removal> {
+    let (parent, name) = match parent_and_name(&entry.path) {
+        Ok(found) => found,
+        // The workspace itself is gone, or is no longer reached without a symlink.
+        Err(err) if is_gone(&err) => return Ok(Removal::Gone),
+        Err(err) => return Err(err),
+    };
+    let Some(found) = parent.look(Path::new(name))? else { return Ok(Removal::Gone) };
+    if !is_ours(&found, entry.identity) {
+        return Ok(Removal::NotOurs);
+    }
+    match rustix::fs::unlinkat(parent.fd(), name, AtFlags::REMOVEDIR) {
+        Ok(()) => Ok(Removal::Removed),
+        Err(Errno::NOENT) => Ok(Removal::Gone),
+        Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(Removal::NotEmpty),
+        Err(err) => Err(err.into()),
+    }
+}
+
+fn is_ours(found: &Found, identity: Option<FileIdentity>) -> bool {
+    match identity {
+        Some(identity) => found.identity == identity,
+        None => {
+            let is_plain = found.kind == FileKind::Directory && found.mode == MODE;
+            is_plain && found.uid == rustix::process::getuid().as_raw()
+        }
+    }
+}
+
+fn is_gone(err: &io::Error) -> bool {
+    matches!(Errno::from_io_error(err), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
+}
+
+fn parent_and_name(path: &Path) -> io::Result<(Directory, &OsStr)> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    Ok((Directory::open(parent)?, name))
+}
+
+fn record_error(path: &Path, source: io::Error) -> MountPointError {
+    MountPointError::Record { path: path.to_owned(), source }
+}
+
+/// Writes the record whole: `<device> <inode> <path>` and a NUL for each, zeros for an identity that is not known yet.
+fn write_record(record: &Path, entries: &[Entry]) -> Result<(), MountPointError> {
+    let mut bytes = Vec::new();
+    for entry in entries {
+        let identity = entry.identity.unwrap_or(FileIdentity { device: 0, inode: 0 });
+        bytes.extend_from_slice(format!("{} {} ", identity.device, identity.inode).as_bytes());
+        bytes.extend_from_slice(entry.path.as_os_str().as_bytes());
+        bytes.push(0);
+    }
+    let mut new = record.as_os_str().to_owned();
+    new.push(".new");
+    std::fs::write(&new, bytes)
+        .and_then(|()| std::fs::rename(&new, record))
+        .map_err(|source| record_error(record, source))
+}
+
+/// Reads the record; what is not an entry is passed over, since removing less is the safe side.
+fn read_entries(bytes: &[u8]) -> Vec<Entry> {
+    let entry = |line: &[u8]| {
+        let mut fields = line.splitn(3, |byte| *byte == b' ');
+        let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse::<u64>().ok();
+        let (device, inode) = (number()?, number()?);
+        let path = PathBuf::from(OsString::from_vec(fields.next()?.to_vec()));
+        let identity = (inode != 0).then_some(FileIdentity { device, inode });
+        path.is_absolute().then_some(Entry { path, identity })
+    };
+    bytes.split(|byte| *byte == 0).filter_map(entry).collect()
+}
+
+#[cfg(test)]
+#[path = "mount_points_tests.rs"]
+mod tests;

@@ -1,0 +1,136 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use pretty_assertions::assert_eq;
+use tempfile::TempDir;
+
+use super::*;
+
+struct Host {
+    _directory: TempDir,
+    record: PathBuf,
+    dot_cursor: PathBuf,
+}
+
+fn host() -> (Host, MountPoints) {
+    let directory = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(directory.path()).unwrap();
+    fs::create_dir(root.join("work space\n")).unwrap();
+    let dot_cursor = root.join("work space\n/.cursor");
+    let points = MountPoints(vec![dot_cursor.clone()]);
+    (Host { _directory: directory, record: root.join("record"), dot_cursor }, points)
+}
+
+impl Host {
+    fn remove(&self) -> Removal {
+        let removals = MountPoints::remove_ours(&self.record).unwrap();
+        assert!(!self.record.exists());
+        let [(path, removal)] = removals.try_into().unwrap();
+        assert_eq!(path, self.dot_cursor);
+        removal
+    }
+}
+
+#[test]
+fn what_was_created_is_removed() {
+    let (host, points) = host();
+    points.create(&host.record).unwrap();
+    assert_eq!(fs::metadata(&host.dot_cursor).unwrap().permissions().mode() & 0o7777, 0o700);
+    assert_eq!(host.remove(), Removal::Removed);
+    assert!(!host.dot_cursor.exists());
+    assert_eq!(MountPoints::remove_ours(&host.record).unwrap(), []);
+}
+
+#[test]
+fn nothing_to_create_leaves_no_record() {
+    let (host, _) = host();
+    MountPoints::default().create(&host.record).unwrap();
+    assert!(!host.record.exists());
+}
+
+#[test]
+fn what_became_somebody_elses_stays() {
+    let (host, points) = host();
+    points.create(&host.record).unwrap();
+    fs::write(host.dot_cursor.join("theirs"), "").unwrap();
+    assert_eq!(host.remove(), Removal::NotEmpty);
+    assert!(host.dot_cursor.join("theirs").exists());
+
+    let (host, points) = self::host();
+    points.create(&host.record).unwrap();
+    // The old one is kept so that its inode is not given out again.
+    fs::rename(&host.dot_cursor, host.dot_cursor.with_extension("old")).unwrap();
+    fs::create_dir(&host.dot_cursor).unwrap();
+    assert_eq!(host.remove(), Removal::NotOurs);
+    assert!(host.dot_cursor.exists());
+
+    let (host, points) = self::host();
+    points.create(&host.record).unwrap();
+    fs::remove_dir(&host.dot_cursor).unwrap();
+    assert_eq!(host.remove(), Removal::Gone);
+
+    let (host, points) = self::host();
+    points.create(&host.record).unwrap();
+    fs::rename(&host.dot_cursor, host.dot_cursor.with_extension("old")).unwrap();
+    symlink(host.dot_cursor.with_extension("old"), &host.dot_cursor).unwrap();
+    assert_eq!(host.remove(), Removal::NotOurs);
+    assert!(host.dot_cursor.with_extension("old").exists());
+}
+
+#[test]
+fn a_crash_between_intent_and_deed_is_cleared_up() {
+    let (host, points) = host();
+    let entries = [Entry { path: points.0[0].clone(), identity: None }];
+    // Before the deed.
+    write_record(&host.record, &entries).unwrap();
+    assert_eq!(host.remove(), Removal::Gone);
+    // After it, before its identity was noted.
+    write_record(&host.record, &entries).unwrap();
+    create_directory(&host.dot_cursor).unwrap();
+    assert_eq!(host.remove(), Removal::Removed);
+    // Somebody else was quicker: an ordinary directory does not look like ours.
+    write_record(&host.record, &entries).unwrap();
+    fs::create_dir(&host.dot_cursor).unwrap();
+    fs::set_permissions(&host.dot_cursor, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(host.remove(), Removal::NotOurs);
+    assert!(host.dot_cursor.exists());
+}
+
+#[test]
+fn what_appeared_in_the_meantime_is_refused_and_left_alone() {
+    let (host, points) = host();
+    symlink("/oldroot/tmp/victim", &host.dot_cursor).unwrap();
+    let err = points.create(&host.record).unwrap_err();
+    assert!(matches!(err, MountPointError::Appeared(path) if path == host.dot_cursor));
+    assert!(!host.record.exists());
+    assert!(host.dot_cursor.is_symlink());
+}
+
+#[test]
+fn a_damaged_record_removes_nothing() {
+    let (host, points) = host();
+    points.create(&host.record).unwrap();
+    for damage in ["", "x", "1 2", "1 x /tmp\0", "1 2 relative\0", "\0\0\0"] {
+        fs::write(&host.record, damage).unwrap();
+        assert_eq!(MountPoints::remove_ours(&host.record).unwrap(), [], "{damage:?}");
+        assert!(host.dot_cursor.exists());
+    }
+}
+
+#[test]
+fn the_mounts_in_our_own_dot_cursor_are_made_and_keep_what_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let mounts = DotCursorMounts {
+        ours: directory.path().to_owned(),
+        directories: vec!["rules".into(), "a/b".into()],
+        files: vec!["BUGBOT.md".into(), "c/d".into()],
+    };
+    fs::write(directory.path().join("BUGBOT.md"), "ours").unwrap();
+    mounts.create().unwrap();
+    mounts.create().unwrap();
+    for path in ["rules", "a/b"] {
+        assert!(directory.path().join(path).is_dir(), "{path}");
+    }
+    assert_eq!(fs::read(directory.path().join("BUGBOT.md")).unwrap(), b"ours");
+    assert_eq!(fs::read(directory.path().join("c/d")).unwrap(), b"");
+}

@@ -1,0 +1,31 @@
+//! Where a part of a plan comes from.
+
+use std::fmt;
+
+/// Who decided a part of the plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A line of a profile.
+    Profile { profile: String, line: usize },
+    /// The run: its workspace, its agent, its directories.
+    Run,
+    /// This program, whatever the profile says.
+    Always,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Profile { profile, line } => write!(formatter, "{profile}.toml:{line}"),
+            Self::Run => formatter.write_str("this run"),
+            Self::Always => formatter.write_str("always"),
+        }
+    }
+}
+
+/// A value with the place where it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sourced<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}

@@ -1,0 +1,159 @@
+//! A plan: what bubblewrap is told, and what must be true before the agent may start.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use crate::explain::Explained;
+use crate::host_path::{FileIdentity, FileKind};
+use crate::mount_points::{DotCursorMounts, MountPoints};
+use crate::seccomp::{FilterError, SeccompProgram};
+use crate::step::{Arguments, PlanFds, PlannedStep};
+use crate::workspace::WorkspaceError;
+
+/// A checked plan for one run.
+#[derive(Debug)]
+pub struct SandboxPlan {
+    pub(crate) steps: Vec<PlannedStep>,
+    pub(crate) data: Vec<DataFile>,
+    pub(crate) programs: Vec<SeccompProgram>,
+    pub(crate) program: Vec<OsString>,
+    pub(crate) workspace: FileIdentity,
+    pub(crate) mount_points: MountPoints,
+    pub(crate) dot_cursor: DotCursorMounts,
+    pub(crate) warnings: Vec<PlanWarning>,
+}
+
+/// Contents that the launcher puts into a descriptor.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DataFile {
+    /// Where it will be inside.
+    pub inside: PathBuf,
+    pub contents: Vec<u8>,
+}
+
+/// Something that the user should know, and that stops nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanWarning {
+    #[error(
+        "you are root: what the agent creates belongs to root, and limits on processes do not hold; an ordinary user is safer"
+    )]
+    Root,
+    #[error("git does not work inside: {reason}")]
+    GitHidden { reason: String },
+    #[error("`{}` is neither a file nor a directory, so the agent does not see it", .0.display())]
+    NotShown(PathBuf),
+    #[error("`{}` is in the workspace, so the agent can change it", .0.display())]
+    ToolInWorkspace(PathBuf),
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    #[error("the profile has no sandbox to plan")]
+    NoSandbox,
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error("`{0}` contains a NUL byte")]
+    NulByte(String),
+    #[error("`{}` is not an absolute path without `.` and `..`", .0.display())]
+    NotPlain(PathBuf),
+    #[error("`{}` is not the absolute path of a program", .0.display())]
+    Program(OsString),
+    #[error("`{}` cannot be a home directory inside a sandbox", .0.display())]
+    HomeUnusable(PathBuf),
+    #[error("the home directory `{}` is physically `{}`", .home.display(), .physical.display())]
+    HomeNotPhysical { home: PathBuf, physical: PathBuf },
+    #[error("`{}`, which the agent needs, does not exist", .0.display())]
+    ExposedMissing(PathBuf),
+    #[error("`{}`, which the agent is run from, is inside the workspace", .0.display())]
+    ExposedInWorkspace(PathBuf),
+    #[error("`{}` cannot be shown, for it contains `{}`", .path.display(), .inner.display())]
+    ExposedTooWide { path: PathBuf, inner: PathBuf },
+    #[error("`{}` does not exist", .0.display())]
+    RunDirectoryMissing(PathBuf),
+    #[error("`{}` is {kind}, not a directory", .path.display())]
+    RunDirectoryKind { path: PathBuf, kind: FileKind },
+    #[error("`{}` belongs to user {owner}", .path.display())]
+    RunDirectoryOwner { path: PathBuf, owner: u32 },
+    #[error("`{}` cannot be a file of the private home", .0.display())]
+    PrivateFile(PathBuf),
+    #[error("the sessions' place inside, `{}`, is not below the home directory", .0.display())]
+    ChatsOutsideHome(PathBuf),
+    #[error("`{}` would be covered by `{}`", .dest.display(), .by.display())]
+    Covered { dest: PathBuf, by: PathBuf },
+    #[error("`{0}` cannot be the name of a variable")]
+    VariableName(String),
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    #[error("the plan has {0} arguments, more than bubblewrap takes")]
+    TooManyArguments(usize),
+    #[error("`{}` cannot be looked at", .path.display())]
+    Look { path: PathBuf, source: io::Error },
+}
+
+impl SandboxPlan {
+    /// Returns the options for `--args`: each followed by NUL.
+    pub fn bwrap_args(&self, fds: &PlanFds) -> Vec<u8> {
+        let mut arguments = Arguments::default();
+        for planned in &self.steps {
+            planned.step.write(fds, &mut arguments);
+        }
+        arguments.add(["--json-status-fd", &fds.json_status.to_string()]);
+        if let Some(block) = fds.block {
+            arguments.add(["--block-fd", &block.to_string()]);
+        }
+        arguments.bytes
+    }
+
+    /// Returns bubblewrap's own command line. It holds no secret, for it can be read inside.
+    // Bubblewrap takes a command from its real command line only, never from `--args`.
+    pub fn command_line(&self, args_fd: RawFd) -> Vec<OsString> {
+        let options = ["--args".into(), args_fd.to_string().into(), "--".into()];
+        options.into_iter().chain(self.program.iter().cloned()).collect()
+    }
+
+    /// Returns the contents for [`PlanFds::data`], in order.
+    pub fn data_files(&self) -> &[DataFile] {
+        &self.data
+    }
+
+    /// Returns the contents for [`PlanFds::seccomp`], in order.
+    pub fn seccomp_programs(&self) -> &[SeccompProgram] {
+        &self.programs
+    }
+
+    /// Returns what must be created on the host before the start, and removed after the end.
+    pub fn mount_points_to_create(&self) -> &MountPoints {
+        &self.mount_points
+    }
+
+    /// Returns what must be in our `.cursor` before the start, so that the repository's own can be shown in it.
+    pub fn dot_cursor_mounts(&self) -> &DotCursorMounts {
+        &self.dot_cursor
+    }
+
+    /// Returns the device and inode of the workspace, after which its lock is named.
+    pub fn workspace_identity(&self) -> FileIdentity {
+        self.workspace
+    }
+
+    pub fn warnings(&self) -> &[PlanWarning] {
+        &self.warnings
+    }
+
+    /// Returns every part of the plan in words, with the line of the profile that it comes from.
+    pub fn explain(&self) -> Vec<Explained> {
+        self.steps.iter().map(PlannedStep::explain).collect()
+    }
+}
+
+// Contents may be a login.
+impl std::fmt::Debug for DataFile {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("DataFile");
+        shown.field("inside", &self.inside).field("length", &self.contents.len()).finish()
+    }
+}

@@ -1,0 +1,77 @@
+//! Files of `/etc` that say only what a sandbox needs to know.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::profile::GeneratedFile;
+use crate::request::SandboxUser;
+
+/// What the kernel calls users that have no number inside.
+const NOBODY: u32 = 65534;
+
+impl GeneratedFile {
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::Passwd => "/etc/passwd",
+            Self::Group => "/etc/group",
+            Self::NameService => "/etc/nsswitch.conf",
+            Self::Hosts => "/etc/hosts",
+        }
+    }
+
+    pub(super) fn contents(self, user: &SandboxUser, home: &Path, hostname: &str) -> Vec<u8> {
+        match self {
+            Self::Passwd => passwd(user, home),
+            Self::Group => group(user),
+            Self::NameService => {
+                b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
+                    .to_vec()
+            }
+            Self::Hosts => {
+                format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {hostname}\n").into_bytes()
+            }
+        }
+    }
+}
+
+fn passwd(user: &SandboxUser, home: &Path) -> Vec<u8> {
+    let mut text = Vec::new();
+    if user.uid != 0 {
+        text.extend_from_slice(b"root:x:0:0:root:/root:/usr/sbin/nologin\n");
+    }
+    text.extend_from_slice(format!("{}:x:{}:{}::", account(user), user.uid, user.gid).as_bytes());
+    // A path that the file's format cannot hold is left to $HOME.
+    let home = home.as_os_str().as_bytes();
+    let fits = !home.iter().any(|byte| matches!(byte, b':' | b'\n'));
+    text.extend_from_slice(if fits { home } else { b"/" });
+    text.extend_from_slice(b":/bin/sh\n");
+    if user.uid != NOBODY {
+        let nobody = format!("nobody:x:{NOBODY}:{NOBODY}:nobody:/nonexistent:/usr/sbin/nologin\n");
+        text.extend_from_slice(nobody.as_bytes());
+    }
+    text
+}
+
+fn group(user: &SandboxUser) -> Vec<u8> {
+    let mut text = String::new();
+    if user.gid != 0 {
+        text.push_str("root:x:0:\n");
+    }
+    text.push_str(&format!("{}:x:{}:\n", account(user), user.gid));
+    if user.gid != NOBODY {
+        text.push_str(&format!("nogroup:x:{NOBODY}:\n"));
+    }
+    text.into_bytes()
+}
+
+/// Returns the user's name, or a stand-in where it would break the file's format or be somebody else's.
+fn account(user: &SandboxUser) -> &str {
+    let name = user.name.as_str();
+    let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b':' | b'/' | b',');
+    let is_taken = (name == "root" && user.uid != 0) || name == "nobody";
+    match !name.is_empty() && name.bytes().all(plain) && !is_taken {
+        true => name,
+        false if user.uid == 0 => "root",
+        false => "agent",
+    }
+}

@@ -1,0 +1,235 @@
+//! The private directories, the tools shown in them, and what the run puts into its home.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use super::{Planner, SOCKETS_INSIDE, resolve};
+use crate::host_path::{self, Found};
+use crate::origin::Origin;
+use crate::plan::{PlanError, PlanWarning};
+use crate::profile::{Access, Size};
+use crate::step::Step;
+use crate::workspace::Workspace;
+
+/// What a sandbox has of its own at these paths. Nothing of the host may be shown there, or in their place.
+const OWN_DIRECTORIES: [&str; 6] = ["/tmp", "/run", "/proc", "/dev", "/etc", "/usr"];
+
+/// Something that is shown read-only at its own path.
+struct Exposure {
+    /// As it was named.
+    path: PathBuf,
+    /// Where it really is.
+    physical: PathBuf,
+    found: Found,
+    origin: Origin,
+}
+
+/// Why something is exposed, which decides what its absence means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Program,
+    Tool,
+}
+
+/// A directory that is empty at the start and lives in memory.
+struct PrivateDirectory {
+    path: PathBuf,
+    size: Size,
+    mode: u32,
+    origin: Origin,
+}
+
+impl Planner<'_> {
+    pub(super) fn private_directories_and_tools(
+        &mut self,
+        workspace: &Workspace,
+    ) -> Result<(), PlanError> {
+        self.check_home()?;
+        let exposures = self.exposures(workspace.path())?;
+        for directory in self.private_directories(workspace.path(), &exposures) {
+            let PrivateDirectory { path, size, mode, origin } = directory;
+            self.push(Step::Tmpfs { dest: path, size: size.0, mode }, origin);
+        }
+        for exposure in exposures {
+            self.expose(exposure);
+        }
+        Ok(())
+    }
+
+    pub(super) fn home(&mut self) -> Result<(), PlanError> {
+        let request = self.request;
+        let sockets = &self.rules.sockets;
+        let sockets_inside = PathBuf::from(SOCKETS_INSIDE);
+        self.push_run_directory(
+            &request.inside_sockets,
+            sockets_inside,
+            Access::ReadOnly,
+            sockets,
+        )?;
+
+        let mut taken = BTreeSet::new();
+        for file in &request.private_home_files {
+            let plain = file.path.components().all(|part| matches!(part, Component::Normal(_)));
+            let dest = request.home.join(&file.path);
+            if !plain || !host_path::is_plain(&dest) || host_path::has_nul(dest.as_os_str()) {
+                return Err(PlanError::PrivateFile(file.path.clone()));
+            }
+            if !taken.insert(dest.clone()) {
+                return Err(PlanError::PrivateFile(file.path.clone()));
+            }
+            self.check_reachable(&dest)?;
+            self.push_file(dest, file.mode & 0o777, file.contents.clone(), Origin::Run);
+        }
+
+        if !request.chats.inside.starts_with(&request.home) {
+            return Err(PlanError::ChatsOutsideHome(request.chats.inside.clone()));
+        }
+        let projects = request.home.join(".cursor/projects");
+        let chats = (&request.chats.host_bucket, request.chats.inside.clone(), &self.rules.chats);
+        let data = (&request.data_root, projects, &self.rules.data);
+        for (source, dest, rule) in [chats, data] {
+            self.check_reachable(&dest)?;
+            self.push_run_directory(source, dest, rule.value, &rule.origin)?;
+        }
+        Ok(())
+    }
+
+    /// A home that is one of the sandbox's own directories, or does not exist physically, cannot be private.
+    fn check_home(&self) -> Result<(), PlanError> {
+        let home = &self.request.home;
+        let in_system = ["/usr", "/proc", "/sys", "/dev", "/etc"];
+        let is_own = OWN_DIRECTORIES.iter().any(|own| home == Path::new(own));
+        if home.parent().is_none() || is_own || in_system.iter().any(|tree| home.starts_with(tree))
+        {
+            return Err(PlanError::HomeUnusable(home.clone()));
+        }
+        match resolve(home)? {
+            Some((physical, _)) if physical != *home => {
+                Err(PlanError::HomeNotPhysical { home: home.clone(), physical })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds what the run and the profile expose, the shallowest first.
+    fn exposures(&mut self, workspace: &Path) -> Result<Vec<Exposure>, PlanError> {
+        let (request, rules) = (self.request, self.rules);
+        let programs =
+            request.expose.iter().map(|path| (path.clone(), Need::Program, &rules.program));
+        let tools = rules.expose.iter().flat_map(|tool| {
+            let paths = tool.value.paths(&request.home);
+            paths.into_iter().map(|path| (path, Need::Tool, &tool.origin))
+        });
+        let mut exposures = Vec::new();
+        for (path, need, origin) in programs.chain(tools) {
+            exposures.extend(self.exposure(path, need, origin, workspace)?);
+        }
+        // A link must be made before anything below it is, and what is below a shown directory is shown already.
+        exposures.sort_by_key(|exposure| exposure.path.components().count());
+        Ok(exposures)
+    }
+
+    fn exposure(
+        &mut self,
+        path: PathBuf,
+        need: Need,
+        origin: &Origin,
+        workspace: &Path,
+    ) -> Result<Option<Exposure>, PlanError> {
+        let Some((physical, found)) = resolve(&path)? else {
+            return match need {
+                Need::Program => Err(PlanError::ExposedMissing(path)),
+                Need::Tool => Ok(None),
+            };
+        };
+        if path.starts_with(workspace) || physical.starts_with(workspace) {
+            return match need {
+                // Whoever may write the workspace could replace the program that is to be confined.
+                Need::Program => Err(PlanError::ExposedInWorkspace(path)),
+                Need::Tool => {
+                    self.warnings.push(PlanWarning::ToolInWorkspace(path));
+                    Ok(None)
+                }
+            };
+        }
+        let own = OWN_DIRECTORIES.iter().map(Path::new);
+        let ours = self.request.ours.iter().map(|ours| host_path::physical(ours));
+        let private = ours.chain([self.request.home.clone()]);
+        let hidden = own.map(Path::to_owned).chain(private).find(|inner| {
+            let in_place = inner.starts_with(&path) && !self.is_shown(&path);
+            let in_source = inner.starts_with(&physical) && !self.is_shown(&physical);
+            in_place || in_source
+        });
+        if let Some(inner) = hidden {
+            return Err(PlanError::ExposedTooWide { path, inner });
+        }
+        Ok(Some(Exposure { path, physical, found, origin: origin.clone() }))
+    }
+
+    fn expose(&mut self, exposure: Exposure) {
+        let Exposure { path, physical, found, origin } = exposure;
+        if !self.is_shown(&physical) {
+            self.push_bind(&physical, found, Access::ReadOnly, &origin);
+        }
+        let is_reached = path == physical || self.is_shown(&path) || self.is_behind_link(&path);
+        if !is_reached {
+            self.push(Step::Symlink { target: physical, dest: path }, origin);
+        }
+    }
+
+    /// Returns the directories in memory, the shallowest first.
+    fn private_directories(
+        &self,
+        workspace: &Path,
+        exposures: &[Exposure],
+    ) -> Vec<PrivateDirectory> {
+        let rules = self.rules;
+        let bases = [
+            (Path::new("/tmp"), 0o1777, &rules.tmp),
+            (Path::new("/run"), 0o755, &rules.run),
+            (self.request.home.as_path(), 0o700, &rules.home),
+        ];
+        let is_base = |path: &Path| bases.iter().any(|(base, ..)| *base == path);
+        let is_in_base = |path: &Path| bases.iter().any(|(base, ..)| path.starts_with(base));
+        let is_exposed =
+            |path: &Path| exposures.iter().any(|exposure| path.starts_with(&exposure.physical));
+        let parents = workspace
+            .ancestors()
+            .skip(1)
+            .filter(|parent| is_in_base(parent) && !is_base(parent) && !is_exposed(parent))
+            .map(|parent| (parent, 0o755, &rules.parents));
+        let mut directories: Vec<PrivateDirectory> = bases
+            .into_iter()
+            .chain(parents)
+            .map(|(path, mode, size)| PrivateDirectory {
+                path: path.to_owned(),
+                size: size.value,
+                mode,
+                origin: size.origin.clone(),
+            })
+            .collect();
+        directories.sort_by_key(|directory| directory.path.components().count());
+        directories
+    }
+
+    fn is_behind_link(&self, path: &Path) -> bool {
+        self.steps.iter().any(
+            |planned| matches!(&planned.step, Step::Symlink { dest, .. } if path.starts_with(dest)),
+        )
+    }
+
+    /// Refuses a place in the home that something shown read-only, or the workspace, would cover.
+    fn check_reachable(&self, dest: &Path) -> Result<(), PlanError> {
+        let (dest, workspace) = (dest.to_owned(), &self.request.workspace);
+        if dest.starts_with(workspace) {
+            return Err(PlanError::Covered { dest, by: workspace.clone() });
+        }
+        let by = self.steps.iter().find_map(|planned| match &planned.step {
+            Step::Bind { dest: cover, .. } | Step::Symlink { dest: cover, .. } => {
+                (dest.starts_with(cover) || cover.starts_with(&dest)).then(|| cover.clone())
+            }
+            _ => None,
+        });
+        by.map_or(Ok(()), |by| Err(PlanError::Covered { dest, by }))
+    }
+}

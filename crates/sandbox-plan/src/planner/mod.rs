@@ -1,0 +1,250 @@
+//! From a request to the steps of a plan, in the order in which bubblewrap takes them.
+
+mod environment;
+mod generated;
+mod home;
+mod system;
+mod workspace;
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::host_path::{self, FileKind, Found};
+use crate::mount_points::MountPoints;
+use crate::origin::{Origin, Sourced};
+use crate::plan::{DataFile, PlanError, PlanWarning, SandboxPlan};
+use crate::profile::{Access, Namespace, Network, Rules};
+use crate::request::{RunDirectories, SandboxRequest};
+use crate::seccomp::{self, Architecture, FilterName};
+use crate::step::{Arguments, PlanFds, PlannedStep, Step};
+use crate::workspace::{Surroundings, Workspace, WorkspaceError};
+
+/// Bubblewrap takes no more.
+const MOST_ARGUMENTS: usize = 9000;
+
+/// Where the run's socket directory is mounted.
+pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
+
+/// A plan in the making.
+struct Planner<'a> {
+    request: &'a SandboxRequest,
+    rules: &'a Rules,
+    network: Network,
+    steps: Vec<PlannedStep>,
+    data: Vec<DataFile>,
+    warnings: Vec<PlanWarning>,
+}
+
+/// Makes a plan. Looks at the file system, and changes nothing.
+pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
+    let rules = request.profile.rules().ok_or(PlanError::NoSandbox)?;
+    check_request(request)?;
+    let surroundings =
+        Surroundings { uid: request.user.uid, home: &request.home, ours: &request.ours };
+    let workspace = Workspace::inspect(&request.workspace, surroundings)?;
+    if workspace.path().as_os_str() != request.workspace.as_os_str() {
+        let (path, physical) = (request.workspace.clone(), workspace.path().to_owned());
+        return Err(WorkspaceError::NotPhysical { path, physical }.into());
+    }
+
+    let network = request.network.unwrap_or(rules.network.value);
+    let (steps, data, warnings) = (Vec::new(), Vec::new(), Vec::new());
+    let mut planner = Planner { request, rules, network, steps, data, warnings };
+    planner.namespaces();
+    planner.guards();
+    planner.environment()?;
+    planner.system()?;
+    planner.kernel()?;
+    planner.private_directories_and_tools(&workspace)?;
+    planner.home()?;
+    let dot_cursor = planner.workspace(&workspace)?;
+    planner.push(Step::RemountReadOnly("/".into()), Origin::Always);
+    planner.push(Step::ChangeDirectory(workspace.path().to_owned()), Origin::Run);
+    let programs = planner.filters()?;
+    if request.user.uid == 0 {
+        planner.warnings.push(PlanWarning::Root);
+    }
+    planner.check_count()?;
+
+    Ok(SandboxPlan {
+        steps: planner.steps,
+        data: planner.data,
+        programs,
+        program: request.program.clone(),
+        workspace: workspace.identity(),
+        mount_points: MountPoints::needed_by(&workspace),
+        dot_cursor,
+        warnings: planner.warnings,
+    })
+}
+
+/// Checks what can be checked without looking at the host.
+fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
+    let run_paths = [
+        &request.workspace,
+        &request.home,
+        &request.dot_cursor,
+        &request.inside_sockets,
+        &request.data_root,
+        &request.chats.host_bucket,
+        &request.chats.inside,
+    ];
+    let paths = run_paths.into_iter().chain(&request.expose).chain(&request.ours);
+    for path in paths {
+        if host_path::has_nul(path.as_os_str()) {
+            return Err(PlanError::NulByte(path.to_string_lossy().into_owned()));
+        }
+        // Bubblewrap would take a relative path and read it from where it happens to stand.
+        if !host_path::is_plain(path) {
+            return Err(PlanError::NotPlain(path.clone()));
+        }
+    }
+    if let Some(word) = request.program.iter().find(|word| host_path::has_nul(word)) {
+        return Err(PlanError::NulByte(word.to_string_lossy().into_owned()));
+    }
+    match request.program.first() {
+        Some(program) if Path::new(program).is_absolute() => Ok(()),
+        program => Err(PlanError::Program(program.cloned().unwrap_or_default())),
+    }
+}
+
+impl Planner<'_> {
+    fn push(&mut self, step: Step, origin: Origin) {
+        self.steps.push(PlannedStep { step, origin });
+    }
+
+    fn push_bind(&mut self, path: &Path, found: Found, access: Access, origin: &Origin) {
+        self.steps.push(bind(path, found, access, origin));
+    }
+
+    fn push_file(&mut self, dest: PathBuf, mode: u32, contents: Vec<u8>, origin: Origin) {
+        let step = Step::File { dest: dest.clone(), mode, index: self.data.len() };
+        self.data.push(DataFile { inside: dest, contents });
+        self.push(step, origin);
+    }
+
+    fn namespaces(&mut self) {
+        for Sourced { value, origin } in &self.rules.namespaces {
+            let (option, what) = match value {
+                Namespace::User => ("--unshare-user", "users of its own"),
+                Namespace::Pid => ("--unshare-pid", "processes of its own"),
+                Namespace::Ipc => ("--unshare-ipc", "shared memory and queues of its own"),
+                Namespace::Uts => ("--unshare-uts", "a host name of its own"),
+                Namespace::Cgroup => {
+                    ("--unshare-cgroup-try", "a view of control groups of its own")
+                }
+            };
+            self.push(Step::Namespace { option, what }, origin.clone());
+        }
+        if self.rules.namespaces.iter().any(|own| own.value == Namespace::Uts) {
+            let hostname = &self.rules.hostname;
+            self.push(Step::Hostname(hostname.value.0.clone()), hostname.origin.clone());
+        }
+        if self.network == Network::None {
+            let step = Step::Namespace { option: "--unshare-net", what: "no network but loopback" };
+            self.push(step, self.network_origin());
+        }
+    }
+
+    fn network_origin(&self) -> Origin {
+        match self.request.network {
+            Some(_) => Origin::Run,
+            None => self.rules.network.origin.clone(),
+        }
+    }
+
+    fn guards(&mut self) {
+        let guards: [(&'static [&'static str], &'static str); 5] = [
+            (&["--disable-userns"], "no further user namespaces"),
+            (&["--cap-drop", "ALL"], "no capabilities"),
+            (&["--new-session"], "no terminal of the supervisor's"),
+            (&["--die-with-parent"], "ends with its supervisor"),
+            (&["--clearenv"], "an empty environment to begin with"),
+        ];
+        for (options, what) in guards {
+            self.push(Step::Guard { options, what }, Origin::Always);
+        }
+    }
+
+    fn filters(&mut self) -> Result<Vec<crate::SeccompProgram>, PlanError> {
+        let mut filters = self.rules.filters.clone();
+        // For root a set-user-id file in the workspace would be root's.
+        let has_nosuid = filters.iter().any(|filter| filter.value == FilterName::NoSuid);
+        if self.request.user.uid == 0 && !has_nosuid {
+            filters.push(Sourced { value: FilterName::NoSuid, origin: Origin::Always });
+        }
+        for (index, filter) in filters.iter().enumerate() {
+            let step = Step::Filter { name: filter.value.name(), index };
+            self.push(step, filter.origin.clone());
+        }
+        let names = filters.iter().map(|filter| filter.value);
+        Ok(seccomp::programs(names, Architecture::of_this_machine()?)?)
+    }
+
+    fn check_count(&self) -> Result<(), PlanError> {
+        let fds = PlanFds { data: Vec::new(), seccomp: Vec::new(), json_status: -1, block: None };
+        let mut arguments = Arguments::default();
+        self.steps.iter().for_each(|planned| planned.step.write(&fds, &mut arguments));
+        // Beside the steps there are the status, the block and `--args` itself.
+        let count = arguments.count + self.request.program.len() + 8;
+        if count > MOST_ARGUMENTS { Err(PlanError::TooManyArguments(count)) } else { Ok(()) }
+    }
+
+    /// Looks at a directory that the run brings along.
+    fn run_directory(&self, path: &Path) -> Result<(PathBuf, Option<Found>), PlanError> {
+        let Some((physical, found)) = resolve(path)? else {
+            return match self.request.run_directories {
+                RunDirectories::MustExist => Err(PlanError::RunDirectoryMissing(path.to_owned())),
+                RunDirectories::MayBeMissing => Ok((path.to_owned(), None)),
+            };
+        };
+        if found.kind != FileKind::Directory {
+            return Err(PlanError::RunDirectoryKind { path: physical, kind: found.kind });
+        }
+        if found.uid != self.request.user.uid {
+            return Err(PlanError::RunDirectoryOwner { path: physical, owner: found.uid });
+        }
+        Ok((physical, Some(found)))
+    }
+
+    fn push_run_directory(
+        &mut self,
+        path: &Path,
+        dest: PathBuf,
+        access: Access,
+        origin: &Origin,
+    ) -> Result<(), PlanError> {
+        let (source, found) = self.run_directory(path)?;
+        let identity = found.map(|found| found.identity);
+        self.push(Step::Bind { source, dest, access, identity }, origin.clone());
+        Ok(())
+    }
+
+    /// Tells whether a path of the host is already inside, at the same place and read-only.
+    fn is_shown(&self, path: &Path) -> bool {
+        self.steps.iter().any(|planned| {
+            matches!(&planned.step, Step::Bind { source, dest, .. }
+                if source == dest && path.starts_with(dest))
+        })
+    }
+}
+
+/// Something of the host at its own path.
+fn bind(path: &Path, found: Found, access: Access, origin: &Origin) -> PlannedStep {
+    let (source, dest) = (path.to_owned(), path.to_owned());
+    let step = Step::Bind { source, dest, access, identity: Some(found.identity) };
+    PlannedStep { step, origin: origin.clone() }
+}
+
+fn resolve(path: &Path) -> Result<Option<(PathBuf, Found)>, PlanError> {
+    host_path::resolve(path).map_err(|source| look_error(path, source))
+}
+
+fn look_error(path: &Path, source: io::Error) -> PlanError {
+    PlanError::Look { path: path.to_owned(), source }
+}
+
+fn name_of(name: &OsStr) -> String {
+    name.to_string_lossy().into_owned()
+}

@@ -1,0 +1,209 @@
+//! The workspace, with what in it is ours and what must stay as it is.
+
+use std::path::{Path, PathBuf};
+
+use super::{Planner, bind};
+use crate::git_layout::GitLayout;
+use crate::host_path::{Directory, FileKind};
+use crate::mount_points::DotCursorMounts;
+use crate::origin::{Origin, Sourced};
+use crate::plan::{PlanError, PlanWarning};
+use crate::profile::{Access, RelativeName};
+use crate::workspace::{DotCursor, Workspace, WorkspaceError, look_below};
+
+impl Planner<'_> {
+    /// Returns what our `.cursor` must have, so that the repository's own can be shown in it.
+    pub(super) fn workspace(
+        &mut self,
+        workspace: &Workspace,
+    ) -> Result<DotCursorMounts, PlanError> {
+        let access = &self.rules.workspace;
+        let found = workspace
+            .directory()
+            .found()
+            .map_err(|source| WorkspaceError::Look { path: workspace.path().to_owned(), source })?;
+        self.push_bind(workspace.path(), found, access.value, &access.origin);
+        let dot_cursor = workspace.path().join(".cursor");
+        self.push_run_directory(
+            &self.request.dot_cursor,
+            dot_cursor,
+            Access::ReadOnly,
+            &self.rules.dot_cursor,
+        )?;
+        let shown = self.show_dot_cursor(workspace)?;
+        self.git(workspace)?;
+        let (root, directory) = (workspace.path(), workspace.directory());
+        self.protect(root, directory, &self.rules.protect, &self.rules.workspace)?;
+        Ok(shown)
+    }
+
+    fn show_dot_cursor(&mut self, workspace: &Workspace) -> Result<DotCursorMounts, PlanError> {
+        let ours = self.request.dot_cursor.clone();
+        let mut mounts = DotCursorMounts { ours, ..DotCursorMounts::default() };
+        if workspace.dot_cursor() == DotCursor::Missing {
+            return Ok(mounts);
+        }
+        for Sourced { value, origin } in &self.rules.show {
+            let relative = Path::new(".cursor").join(value.as_path());
+            let path = workspace.path().join(&relative);
+            let found = match workspace.look(&relative) {
+                Ok(None) => continue,
+                Ok(found) => found,
+                Err(WorkspaceError::ProtectedSymlink(_)) => None,
+                Err(err) => return Err(err.into()),
+            };
+            let list = match found.map(|found| found.kind) {
+                Some(FileKind::Directory) => &mut mounts.directories,
+                Some(FileKind::File) => &mut mounts.files,
+                _ => {
+                    // A symlink may lead anywhere on the host. Less is shown then, which harms nobody.
+                    self.warnings.push(PlanWarning::NotShown(path));
+                    continue;
+                }
+            };
+            list.push(value.as_path().to_owned());
+            self.steps.extend(found.map(|found| bind(&path, found, Access::ReadOnly, origin)));
+        }
+        Ok(mounts)
+    }
+
+    fn git(&mut self, workspace: &Workspace) -> Result<(), PlanError> {
+        let (root, directory) = (workspace.path(), workspace.directory());
+        let dot_git = Path::new(".git");
+        let access = &self.git_access();
+        match workspace.git() {
+            GitLayout::None => Ok(()),
+            GitLayout::Directory => {
+                self.pin(root, directory, dot_git, access)?;
+                self.protect_git(&root.join(dot_git))
+            }
+            GitLayout::InWorkspace { git_dir } => {
+                self.keep(root, directory, dot_git, &access.origin)?;
+                let relative = git_dir.strip_prefix(root).unwrap_or(git_dir);
+                for part in parts(relative) {
+                    self.pin(root, directory, &part, access)?;
+                }
+                self.protect_git(git_dir)
+            }
+            GitLayout::Worktree { git_dir, common_dir } => {
+                self.keep(root, directory, dot_git, &access.origin)?;
+                let common = open(common_dir)?;
+                self.pin(common_dir, &common, Path::new(""), access)?;
+                self.protect_git(common_dir)?;
+                let relative = git_dir.strip_prefix(common_dir).unwrap_or(git_dir);
+                for part in parts(relative) {
+                    self.pin(common_dir, &common, &part, access)?;
+                }
+                self.protect_git(git_dir)?;
+                // They say where the repository and its worktree are; git believes them.
+                for name in ["gitdir", "commondir"] {
+                    let relative = relative.join(name);
+                    self.keep(common_dir, &common, &relative, &access.origin)?;
+                }
+                Ok(())
+            }
+            GitLayout::Hidden { reason } => {
+                self.keep(root, directory, dot_git, &access.origin)?;
+                self.warnings.push(PlanWarning::GitHidden { reason: reason.clone() });
+                Ok(())
+            }
+        }
+    }
+
+    fn protect_git(&mut self, git_dir: &Path) -> Result<(), PlanError> {
+        // A `.git` file may name what is not there.
+        if crate::host_path::look(git_dir).is_ok_and(|found| found.is_none()) {
+            return Ok(());
+        }
+        self.protect(git_dir, &open(git_dir)?, &self.rules.git_protect, &self.git_access())
+    }
+
+    /// What is in the workspace is never more open than the workspace.
+    fn git_access(&self) -> Sourced<Access> {
+        let (git, workspace) = (&self.rules.git, &self.rules.workspace);
+        if git.value <= workspace.value { git.clone() } else { workspace.clone() }
+    }
+
+    /// Makes what exists of a list read-only, and pins the directories on the way to it.
+    fn protect(
+        &mut self,
+        root: &Path,
+        directory: &Directory,
+        names: &[Sourced<RelativeName>],
+        access: &Sourced<Access>,
+    ) -> Result<(), PlanError> {
+        for Sourced { value, origin } in names {
+            let relative = value.as_path();
+            if look_below(root, directory, relative)?.is_none() {
+                continue;
+            }
+            // What is protected must not be moved aside together with the directory that it is in.
+            let mut on_the_way = parts(relative);
+            on_the_way.pop();
+            for part in on_the_way {
+                self.pin(root, directory, &part, access)?;
+            }
+            self.keep(root, directory, relative, origin)?;
+        }
+        Ok(())
+    }
+
+    /// Binds a directory over itself: as a mount point it cannot be renamed or removed.
+    fn pin(
+        &mut self,
+        root: &Path,
+        directory: &Directory,
+        part: &Path,
+        access: &Sourced<Access>,
+    ) -> Result<(), PlanError> {
+        let path = joined(root, part);
+        let is_pinned =
+            |planned: &crate::step::PlannedStep| planned.step.mounted_at() == Some(&path);
+        if self.steps.iter().any(is_pinned) {
+            return Ok(());
+        }
+        let Some(found) = look_below(root, directory, part)? else { return Ok(()) };
+        if found.kind == FileKind::Symlink {
+            return Err(WorkspaceError::ProtectedSymlink(path).into());
+        }
+        self.push_bind(&path, found, access.value, &access.origin);
+        Ok(())
+    }
+
+    /// Binds something over itself, read-only.
+    fn keep(
+        &mut self,
+        root: &Path,
+        directory: &Directory,
+        relative: &Path,
+        origin: &Origin,
+    ) -> Result<(), PlanError> {
+        let Some(found) = look_below(root, directory, relative)? else { return Ok(()) };
+        let path = joined(root, relative);
+        if found.kind == FileKind::Symlink {
+            return Err(WorkspaceError::ProtectedSymlink(path).into());
+        }
+        self.push_bind(&path, found, Access::ReadOnly, origin);
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> Result<Directory, WorkspaceError> {
+    Directory::open(path).map_err(|source| WorkspaceError::Look { path: path.to_owned(), source })
+}
+
+// Joining nothing would add a slash, and then the path is no longer the mount's.
+fn joined(root: &Path, relative: &Path) -> PathBuf {
+    if relative.as_os_str().is_empty() { root.to_owned() } else { root.join(relative) }
+}
+
+/// Returns `a`, `a/b`, `a/b/c`.
+fn parts(relative: &Path) -> Vec<PathBuf> {
+    let mut parts: Vec<PathBuf> = relative
+        .ancestors()
+        .filter(|part| !part.as_os_str().is_empty())
+        .map(Path::to_owned)
+        .collect();
+    parts.reverse();
+    parts
+}

@@ -1,0 +1,133 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn default_text() -> &'static str {
+    BUILTIN[0].1
+}
+
+fn error(text: &str) -> String {
+    Profile::parse("mine", text).unwrap_err().to_string()
+}
+
+#[test]
+fn the_built_in_profiles_are_read() {
+    for (name, text) in builtin_profiles() {
+        let profile = Profile::parse(name, text).unwrap();
+        assert_eq!(profile.name(), *name);
+        assert!(!profile.description().is_empty());
+    }
+    let confinement = |index: usize| {
+        let (name, text) = BUILTIN[index];
+        Profile::parse(name, text).unwrap().confinement()
+    };
+    assert_eq!(confinement(0), Confinement::Bubblewrap);
+    assert_eq!(confinement(1), Confinement::None);
+}
+
+#[test]
+fn every_value_knows_its_line() {
+    let profile = Profile::parse("default", default_text()).unwrap();
+    let rules = profile.rules().unwrap();
+    let line_of = |origin: &Origin| match origin {
+        Origin::Profile { profile, line } => {
+            assert_eq!(profile, "default");
+            default_text().lines().nth(line - 1).unwrap().trim()
+        }
+        other => panic!("{other}"),
+    };
+    assert!(line_of(&rules.home.origin).starts_with("size = \"1G\""));
+    assert!(line_of(&rules.network.origin).starts_with("mode = \"host\""));
+    assert!(line_of(&rules.filters[3].origin).starts_with("\"nosuid\","));
+    assert!(line_of(&rules.set[0].1.origin).starts_with("TMPDIR"));
+    assert!(line_of(rules.passes(OsStr::new("LC_TIME")).unwrap()).starts_with("\"LC_*\","));
+    assert_eq!(Origin::Profile { profile: "p".into(), line: 7 }.to_string(), "p.toml:7");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line() {
+    let text = default_text().replace("[tools]\nexpose", "[tools]\nexposes");
+    let line = text.lines().position(|line| line.starts_with("exposes")).unwrap() + 1;
+    let err = error(&text);
+    assert!(err.starts_with(&format!("mine.toml:{line}: unknown field `exposes`")), "{err}");
+    let err = error("extends = \"default\"\n\n[netwrk]\n");
+    assert!(err.starts_with("mine.toml:3: unknown field `netwrk`"), "{err}");
+}
+
+#[test]
+fn wrong_values_are_named_with_their_line() {
+    let cases = [
+        ("[network]\nmode = \"wide-open\"", "mine.toml:3: unknown variant `wide-open`"),
+        ("[home]\nsize = \"much\"", "mine.toml:3: `much` is not a size such as 64M or 1G"),
+        ("[run]\ndot_cursor = \"read-write\"", "mine.toml:3: unknown variant `read-write`"),
+        ("[tools]\nexpose = [\n  \"tools\",\n]", "mine.toml:4: `tools` begins with neither"),
+        ("[tools]\nexpose = [\"!~/none\"]", "mine.toml:3: `!~/none` takes away what is not there"),
+        ("[seccomp]\nfilters = [\"best\"]", "mine.toml:3: `best` is not one of the filters"),
+        ("[namespaces]\nown = [\"net\"]", "mine.toml:3: `net` is not one of the namespaces"),
+        ("[namespaces]\nown = [\"!user\"]", "mine.toml: `namespaces.own` must have `user`"),
+        ("[namespaces]\nhostname = \"a b\"", "mine.toml:3: `a b` is not a host name"),
+        ("[environment]\npass = [\"LD_PRELOAD\"]", "mine.toml:3: `LD_PRELOAD` is never taken"),
+        ("[workspace]\nprotect = [\"../x\"]", "mine.toml:3: `../x` is not a plain path"),
+        ("[system]\ngenerated = [\"/etc/shadow\"]", "mine.toml:3: `/etc/shadow` is not a file"),
+        ("[environment.set]\n\"A-B\" = \"x\"", "mine.toml:3: `A-B` cannot name a variable"),
+        ("oops", "mine.toml:2: "),
+    ];
+    for (text, expected) in cases {
+        let err = error(&format!("extends = \"default\"\n{text}\n"));
+        assert!(err.starts_with(expected), "{text}: {err}");
+    }
+}
+
+#[test]
+fn a_profile_extends_a_built_in_one_or_is_complete() {
+    let err = error("extends = \"mine\"");
+    assert_eq!(
+        err,
+        "mine.toml:1: `mine` is not a built-in profile, and only those can be extended"
+    );
+    let err = error("description = \"x\"\nconfinement = \"bubblewrap\"");
+    assert_eq!(
+        err,
+        "mine.toml: `namespaces.hostname` is missing; give it, or begin with `extends = \"default\"`"
+    );
+}
+
+#[test]
+fn an_extending_profile_adds_takes_away_and_replaces() {
+    let base = Profile::parse("default", default_text()).unwrap();
+    let text = "extends = \"default\"\n[home]\nsize = \"2G\"\n[tools]\nexpose = [\"~/tools\", \"!~/.nvm\"]\n\
+                [environment.set]\nTMPDIR = \"/tmp/x\"\nEDITOR = \"ed\"\n";
+    let mine = Profile::parse("mine", text).unwrap();
+    let (base, mine) = (base.rules().unwrap(), mine.rules().unwrap());
+    assert_eq!(mine.home.value, Size(2 << 30));
+    assert_eq!(mine.home.origin, Origin::Profile { profile: "mine".into(), line: 3 });
+    assert_eq!(mine.tmp, base.tmp);
+    assert_eq!(mine.expose.len(), base.expose.len());
+    assert!(mine.expose.iter().all(|tool| tool.value != "~/.nvm".parse().unwrap()));
+    let last = mine.expose.last().unwrap();
+    assert_eq!(last.value, "~/tools".parse().unwrap());
+    assert_eq!(last.origin, Origin::Profile { profile: "mine".into(), line: 5 });
+    let set: Vec<_> =
+        mine.set.iter().map(|(name, value)| (name.as_str(), value.value.as_str())).collect();
+    assert_eq!(set, [("EDITOR", "ed"), ("TMPDIR", "/tmp/x")]);
+}
+
+#[test]
+fn the_host_hands_in_only_what_is_listed() {
+    let profile = Profile::parse("default", default_text()).unwrap();
+    let passes = |name: &str| profile.passes_variable(OsStr::new(name));
+    for name in ["LANG", "LC_ALL", "TZ", "https_proxy", "RUSTUP_HOME"] {
+        assert!(passes(name), "{name}");
+    }
+    for name in
+        ["HOME", "PATH", "LD_PRELOAD", "GIT_DIR", "AWS_SECRET_ACCESS_KEY", "CURSOR_CONFIG_DIR"]
+    {
+        assert!(!passes(name), "{name}");
+    }
+    let wide =
+        Profile::parse("wide", "extends = \"default\"\n[environment]\npass = [\"L*\"]").unwrap();
+    assert!(wide.passes_variable(OsStr::new("LESS")));
+    assert!(!wide.passes_variable(OsStr::new("LD_PRELOAD")));
+    let off = Profile::parse("off", BUILTIN[1].1).unwrap();
+    assert!(!off.passes_variable(OsStr::new("LANG")));
+}

@@ -1,0 +1,158 @@
+//! One operation of bubblewrap, and how it is written as arguments.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::host_path::FileIdentity;
+use crate::origin::Origin;
+use crate::profile::Access;
+use crate::request::Secrecy;
+
+/// An operation, and who decided it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlannedStep {
+    pub(crate) step: Step,
+    pub(crate) origin: Origin,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    Namespace {
+        option: &'static str,
+        what: &'static str,
+    },
+    Hostname(String),
+    Guard {
+        options: &'static [&'static str],
+        what: &'static str,
+    },
+    SetVariable {
+        name: OsString,
+        value: OsString,
+        secrecy: Secrecy,
+    },
+    Bind {
+        source: PathBuf,
+        dest: PathBuf,
+        access: Access,
+        /// Of the source; not known for what did not exist when the plan was made.
+        identity: Option<FileIdentity>,
+    },
+    Symlink {
+        target: PathBuf,
+        dest: PathBuf,
+    },
+    Tmpfs {
+        dest: PathBuf,
+        size: u64,
+        mode: u32,
+    },
+    Proc,
+    Dev,
+    /// A file with contents of ours, the `index`th data file.
+    File {
+        dest: PathBuf,
+        mode: u32,
+        index: usize,
+    },
+    RemountReadOnly(PathBuf),
+    ChangeDirectory(PathBuf),
+    /// The `index`th seccomp program.
+    Filter {
+        name: &'static str,
+        index: usize,
+    },
+}
+
+/// The numbers, in the sandbox's process, of the descriptors that the arguments speak of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanFds {
+    /// One for each of [`crate::SandboxPlan::data_files`], in order, at offset zero.
+    pub data: Vec<RawFd>,
+    /// One for each of [`crate::SandboxPlan::seccomp_programs`], in order, at offset zero.
+    pub seccomp: Vec<RawFd>,
+    /// Where bubblewrap writes what it started.
+    pub json_status: RawFd,
+    /// What holds the sandbox back until it was verified.
+    pub block: Option<RawFd>,
+}
+
+impl Step {
+    /// Adds the arguments of the step, each ended by NUL.
+    pub(crate) fn write(&self, fds: &PlanFds, args: &mut Arguments) {
+        match self {
+            Self::Namespace { option, .. } => args.add([option]),
+            Self::Guard { options, .. } => args.add(*options),
+            Self::Hostname(name) => args.add(["--hostname", name]),
+            Self::SetVariable { name, value, .. } => {
+                args.add([OsStr::new("--setenv"), name, value]);
+            }
+            Self::Bind { source, dest, access, .. } => {
+                let option = match access {
+                    Access::ReadOnly => "--ro-bind",
+                    Access::ReadWrite => "--bind",
+                };
+                args.add([OsStr::new(option), source.as_os_str(), dest.as_os_str()]);
+            }
+            Self::Symlink { target, dest } => {
+                args.add([OsStr::new("--symlink"), target.as_os_str(), dest.as_os_str()]);
+            }
+            Self::Tmpfs { dest, size, mode } => {
+                args.add(["--size", &size.to_string(), "--perms", &format!("{mode:04o}")]);
+                args.add([OsStr::new("--tmpfs"), dest.as_os_str()]);
+            }
+            Self::Proc => args.add(["--proc", "/proc"]),
+            Self::Dev => args.add(["--dev", "/dev"]),
+            Self::File { dest, mode, index } => {
+                args.add([
+                    "--perms",
+                    &format!("{mode:04o}"),
+                    "--file",
+                    &fd_text(&fds.data, *index),
+                ]);
+                args.add([dest]);
+            }
+            Self::RemountReadOnly(dest) => {
+                args.add([OsStr::new("--remount-ro"), dest.as_os_str()]);
+            }
+            Self::ChangeDirectory(dest) => args.add([OsStr::new("--chdir"), dest.as_os_str()]),
+            Self::Filter { index, .. } => {
+                args.add(["--add-seccomp-fd", &fd_text(&fds.seccomp, *index)]);
+            }
+        }
+    }
+
+    /// Returns what of the step is mounted, if anything is.
+    pub(crate) fn mounted_at(&self) -> Option<&Path> {
+        match self {
+            Self::Bind { dest, .. } | Self::Tmpfs { dest, .. } => Some(dest),
+            Self::Proc => Some(Path::new("/proc")),
+            Self::Dev => Some(Path::new("/dev")),
+            _ => None,
+        }
+    }
+}
+
+// A number that was not given is written as one that bubblewrap refuses, so that a mistake cannot start anything.
+fn fd_text(fds: &[RawFd], index: usize) -> String {
+    fds.get(index).copied().unwrap_or(-1).to_string()
+}
+
+/// Arguments as `--args` reads them: each followed by NUL.
+#[derive(Debug, Default)]
+pub(crate) struct Arguments {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: usize,
+}
+
+impl Arguments {
+    pub(crate) fn add<S: AsRef<OsStr>>(&mut self, words: impl IntoIterator<Item = S>) {
+        for word in words {
+            self.bytes.extend_from_slice(word.as_ref().as_bytes());
+            self.bytes.push(0);
+            self.count += 1;
+        }
+    }
+}

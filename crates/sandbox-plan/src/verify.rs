@@ -1,0 +1,188 @@
+//! Whether a sandbox that waits to be released is the one that was planned.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::host_path::{Directory, FileIdentity};
+use crate::plan::SandboxPlan;
+use crate::profile::Access;
+use crate::step::Step;
+
+/// How a sandbox differs from its plan.
+///
+/// While bubblewrap is still at work everything differs, so a caller asks again until its patience ends.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Mismatch {
+    #[error("nothing is mounted at `{}`", .0.display())]
+    NotMounted(PathBuf),
+    #[error("`{}` can be written to, which it must not", .0.display())]
+    Writable(PathBuf),
+    #[error("`{}` is a {found} mount instead of {planned}", .path.display())]
+    WrongKind { path: PathBuf, planned: &'static str, found: String },
+    #[error(
+        "`{}` is file {}:{} instead of {}:{}",
+        .path.display(), .found.device, .found.inode, .planned.device, .planned.inode
+    )]
+    WrongFile { path: PathBuf, planned: FileIdentity, found: FileIdentity },
+    #[error("`{}` was not there when the plan was made, so it cannot be verified", .0.display())]
+    Unplanned(PathBuf),
+    #[error("`{}` cannot be looked at from outside", .path.display())]
+    Look { path: PathBuf, source: io::Error },
+}
+
+/// One line of `/proc/<pid>/mountinfo`.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    point: PathBuf,
+    access: Access,
+    kind: String,
+}
+
+/// The root directory of a process in a sandbox, for looking at what it sees.
+///
+/// While the sandbox is being set up its root changes: take a new one for every look.
+#[derive(Debug)]
+pub struct SandboxRoot(Directory);
+
+impl SandboxRoot {
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty())?;
+        Ok(Self(Directory::from(root)))
+    }
+
+    /// Returns what is at a path inside, through no symlink.
+    pub fn identity(&self, inside: &Path) -> io::Result<FileIdentity> {
+        let relative = inside.strip_prefix("/").unwrap_or(inside);
+        let found = self.0.look(relative)?;
+        found.map(|found| found.identity).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl SandboxPlan {
+    /// Compares a sandbox with the plan, and returns the number of mounts that were compared.
+    ///
+    /// `mountinfo` is that of the sandbox's first process, and `identity` looks at a path as it does.
+    pub fn verify(
+        &self,
+        mountinfo: &[u8],
+        identity: &dyn Fn(&Path) -> io::Result<FileIdentity>,
+    ) -> Result<u32, Mismatch> {
+        let mounts: Vec<Mount> = mountinfo.split(|byte| *byte == b'\n').filter_map(mount).collect();
+        // Of several mounts at one place the last one is seen.
+        let at = |path: &Path| {
+            let found = mounts.iter().rev().find(|mount| mount.point == path);
+            found.ok_or_else(|| Mismatch::NotMounted(path.to_owned()))
+        };
+        let mut n_compared = 0;
+        for planned in &self.steps {
+            match &planned.step {
+                Step::Bind { dest, access, identity: source, .. } => {
+                    let mount = at(dest)?;
+                    if *access == Access::ReadOnly && mount.access != Access::ReadOnly {
+                        return Err(Mismatch::Writable(dest.clone()));
+                    }
+                    let planned = source.ok_or_else(|| Mismatch::Unplanned(dest.clone()))?;
+                    let found = identity(dest)
+                        .map_err(|source| Mismatch::Look { path: dest.clone(), source })?;
+                    if found != planned {
+                        return Err(Mismatch::WrongFile { path: dest.clone(), planned, found });
+                    }
+                }
+                Step::Tmpfs { dest, .. } => at(dest)?.check_kind("tmpfs")?,
+                Step::Proc => at(Path::new("/proc"))?.check_kind("proc")?,
+                Step::Dev => at(Path::new("/dev"))?.check_kind("tmpfs")?,
+                Step::RemountReadOnly(dest) if at(dest)?.access != Access::ReadOnly => {
+                    return Err(Mismatch::Writable(dest.clone()));
+                }
+                Step::RemountReadOnly(_) => {}
+                _ => continue,
+            }
+            n_compared += 1;
+        }
+        self.check_others(&mounts)?;
+        Ok(n_compared)
+    }
+
+    /// Mounts of the host that came along inside a read-only one must be read-only too.
+    fn check_others(&self, mounts: &[Mount]) -> Result<(), Mismatch> {
+        let planned: Vec<(&Path, Access)> = self
+            .steps
+            .iter()
+            .filter_map(|planned| {
+                let access = match planned.step {
+                    Step::Bind { access, .. } => access,
+                    _ => Access::ReadWrite,
+                };
+                planned.step.mounted_at().map(|path| (path, access))
+            })
+            .collect();
+        for mount in mounts {
+            let around = planned
+                .iter()
+                .filter(|(path, _)| mount.point.starts_with(path))
+                .max_by_key(|(path, _)| path.components().count());
+            let is_other = around.is_some_and(|(path, _)| mount.point != *path);
+            let must_be_read_only = around.is_some_and(|(_, access)| *access == Access::ReadOnly);
+            if is_other && must_be_read_only && mount.access != Access::ReadOnly {
+                return Err(Mismatch::Writable(mount.point.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Mount {
+    fn check_kind(&self, planned: &'static str) -> Result<(), Mismatch> {
+        if self.kind == planned {
+            return Ok(());
+        }
+        let (path, found) = (self.point.clone(), self.kind.clone());
+        Err(Mismatch::WrongKind { path, planned, found })
+    }
+}
+
+/// Reads a line: `id parent device root point options … - kind source options`.
+fn mount(line: &[u8]) -> Option<Mount> {
+    let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let options = fields.get(5)?;
+    let is_read_only = options.split(|byte| *byte == b',').any(|option| option == b"ro");
+    let dash = fields.iter().skip(6).position(|field| field == b"-")? + 6;
+    Some(Mount {
+        point: PathBuf::from(OsString::from_vec(unescaped(fields.get(4)?))),
+        access: if is_read_only { Access::ReadOnly } else { Access::ReadWrite },
+        kind: String::from_utf8_lossy(fields.get(dash + 1)?).into_owned(),
+    })
+}
+
+/// Undoes the kernel's escapes: `\040` for a space, and so on.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let octal =
+            after.get(..3).filter(|digits| digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+        match (first, octal) {
+            (b'\\', Some(digits)) => {
+                let value =
+                    digits.iter().fold(0u16, |value, digit| value * 8 + u16::from(digit - b'0'));
+                plain.push(value.to_le_bytes()[0]);
+                rest = &after[3..];
+            }
+            _ => {
+                plain.push(*first);
+                rest = after;
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;

@@ -1,0 +1,145 @@
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+
+use super::*;
+use crate::mount_points::{DotCursorMounts, MountPoints};
+use crate::origin::Origin;
+use crate::step::PlannedStep;
+
+const WORKSPACE: FileIdentity = FileIdentity { device: 1, inode: 10 };
+const DOT_CURSOR: FileIdentity = FileIdentity { device: 1, inode: 20 };
+
+fn bind(dest: &str, access: Access, identity: Option<FileIdentity>) -> Step {
+    Step::Bind { source: dest.into(), dest: dest.into(), access, identity }
+}
+
+fn plan_of(steps: Vec<Step>) -> SandboxPlan {
+    let planned = |step| PlannedStep { step, origin: Origin::Always };
+    SandboxPlan {
+        steps: steps.into_iter().map(planned).collect(),
+        data: Vec::new(),
+        programs: Vec::new(),
+        program: Vec::new(),
+        workspace: WORKSPACE,
+        mount_points: MountPoints::default(),
+        dot_cursor: DotCursorMounts::default(),
+        warnings: Vec::new(),
+    }
+}
+
+fn plan() -> SandboxPlan {
+    plan_of(vec![
+        Step::Proc,
+        Step::Tmpfs { dest: "/tmp".into(), size: 1, mode: 0o1777 },
+        bind("/w s", Access::ReadWrite, Some(WORKSPACE)),
+        bind("/w s/.cursor", Access::ReadOnly, Some(DOT_CURSOR)),
+        Step::RemountReadOnly("/".into()),
+        Step::ChangeDirectory("/w s".into()),
+    ])
+}
+
+const MOUNTS: &str = "\
+1 0 0:1 / / ro,nosuid - tmpfs tmpfs rw
+2 1 0:2 / /proc rw,nosuid - proc proc rw
+3 1 0:3 / /tmp rw,nosuid - tmpfs tmpfs rw,size=1k
+4 1 8:1 /home/w /w\\040s rw,nosuid shared:1 master:2 - ext4 /dev/vda rw
+5 4 8:1 /run/dot /w\\040s/.cursor ro,nosuid - ext4 /dev/vda rw
+";
+
+fn identity(path: &Path) -> io::Result<FileIdentity> {
+    match path.to_str() {
+        Some("/w s") => Ok(WORKSPACE),
+        Some("/w s/.cursor") => Ok(DOT_CURSOR),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+fn mismatch(mountinfo: &str) -> String {
+    plan().verify(mountinfo.as_bytes(), &identity).unwrap_err().to_string()
+}
+
+#[test]
+fn a_sandbox_as_planned_passes() {
+    assert_eq!(plan().verify(MOUNTS.as_bytes(), &identity).unwrap(), 5);
+}
+
+#[test]
+fn each_difference_is_named() {
+    let without = |point: &str| {
+        let kept = MOUNTS.lines().filter(|line| line.split(' ').nth(4) != Some(point));
+        kept.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_eq!(mismatch(""), "nothing is mounted at `/proc`");
+    assert_eq!(mismatch(&without("/w\\040s/.cursor")), "nothing is mounted at `/w s/.cursor`");
+    let writable = MOUNTS.replace(".cursor ro", ".cursor rw");
+    assert_eq!(mismatch(&writable), "`/w s/.cursor` can be written to, which it must not");
+    assert_eq!(
+        mismatch(&MOUNTS.replace("/ ro,", "/ rw,")),
+        "`/` can be written to, which it must not"
+    );
+    assert_eq!(
+        mismatch(&MOUNTS.replace("tmpfs tmpfs rw,size", "ext4 /dev/vda rw,size")),
+        "`/tmp` is a ext4 mount instead of tmpfs"
+    );
+}
+
+#[test]
+fn another_file_in_the_place_of_ours_is_noticed() {
+    let other = |path: &Path| match path.to_str() {
+        Some("/w s/.cursor") => Ok(FileIdentity { device: 1, inode: 21 }),
+        _ => identity(path),
+    };
+    let mismatch = plan().verify(MOUNTS.as_bytes(), &other).unwrap_err();
+    assert_eq!(mismatch.to_string(), "`/w s/.cursor` is file 1:21 instead of 1:20");
+    let blind = |_: &Path| Err(io::ErrorKind::NotFound.into());
+    let mismatch = plan().verify(MOUNTS.as_bytes(), &blind).unwrap_err();
+    assert_eq!(mismatch.to_string(), "`/w s` cannot be looked at from outside");
+}
+
+#[test]
+fn a_later_mount_at_the_same_place_counts() {
+    let covered = format!("{MOUNTS}6 5 0:9 / /w\\040s/.cursor rw - tmpfs tmpfs rw\n");
+    assert_eq!(mismatch(&covered), "`/w s/.cursor` can be written to, which it must not");
+}
+
+#[test]
+fn mounts_that_came_along_are_as_closed_as_what_they_are_in() {
+    let in_workspace = format!("{MOUNTS}6 4 0:9 / /w\\040s/data rw - tmpfs tmpfs rw\n");
+    assert_eq!(plan().verify(in_workspace.as_bytes(), &identity).unwrap(), 5);
+    let in_dot_cursor = format!("{MOUNTS}6 5 0:9 / /w\\040s/.cursor/rules rw - tmpfs tmpfs rw\n");
+    assert_eq!(
+        mismatch(&in_dot_cursor),
+        "`/w s/.cursor/rules` can be written to, which it must not"
+    );
+}
+
+#[test]
+fn what_was_not_looked_at_cannot_be_verified() {
+    let plan = plan_of(vec![bind("/w s", Access::ReadWrite, None)]);
+    let mismatch = plan.verify(MOUNTS.as_bytes(), &identity).unwrap_err();
+    assert!(matches!(mismatch, Mismatch::Unplanned(_)));
+}
+
+proptest! {
+    #[test]
+    fn any_mount_point_is_read_back(name in proptest::collection::vec(1u8.., 0..20)) {
+        let escaped: Vec<u8> = name
+            .iter()
+            .flat_map(|byte| match byte {
+                b' ' | b'\t' | b'\n' | b'\\' | b'#' => format!("\\{byte:03o}").into_bytes(),
+                byte => vec![*byte],
+            })
+            .collect();
+        let line = [b"5 4 8:1 /x /".as_slice(), &escaped, b" ro - ext4 x rw"].concat();
+        let point = PathBuf::from(OsString::from_vec([b"/".as_slice(), &name].concat()));
+        let expected = Mount { point, access: Access::ReadOnly, kind: "ext4".to_owned() };
+        prop_assert_eq!(mount(&line), Some(expected));
+    }
+
+    #[test]
+    fn no_line_is_too_odd(line in proptest::collection::vec(any::<u8>(), 0..80)) {
+        let lines: Vec<&[u8]> = line.split(|byte| *byte == b'\n').collect();
+        lines.into_iter().for_each(|line| drop(mount(line)));
+        prop_assert!(plan().verify(&line, &identity).is_err());
+    }
+}

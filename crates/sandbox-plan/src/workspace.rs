@@ -1,0 +1,233 @@
+//! The checks that a workspace must pass before anything is created for it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::git_layout::GitLayout;
+use crate::host_path::{self, Directory, FileIdentity, FileKind, Found};
+
+/// Directories that are nobody's workspace, with everything below them.
+const SYSTEM_TREES: [&str; 12] = [
+    "/usr", "/etc", "/proc", "/sys", "/dev", "/boot", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
+    "/libx32",
+];
+
+/// Directories that are nobody's workspace themselves, while projects below them are common.
+const SHARED_DIRECTORIES: [&str; 10] =
+    ["/tmp", "/var", "/var/tmp", "/var/lib", "/run", "/home", "/opt", "/srv", "/mnt", "/media"];
+
+/// The most that the small files of git's own bookkeeping may hold.
+pub(crate) const SMALL_FILE: u64 = 8 * 1024;
+
+/// Whose run it is, and what of the host its workspace must keep away from.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub uid: u32,
+    pub home: &'a Path,
+    /// Caretaker's own: the state directory, the directory of sockets.
+    pub ours: &'a [PathBuf],
+}
+
+/// A workspace that passed.
+#[derive(Debug)]
+pub struct Workspace {
+    path: PathBuf,
+    directory: Directory,
+    found: Found,
+    dot_cursor: DotCursor,
+    git: GitLayout,
+}
+
+/// What the repository has at `.cursor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DotCursor {
+    Missing,
+    Directory,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkspaceError {
+    #[error("the workspace `{}` is not an absolute path", .0.display())]
+    NotAbsolute(PathBuf),
+    #[error("the workspace path contains a NUL byte")]
+    NulByte,
+    #[error("the workspace `{}` is not UTF-8, and node cannot work in such a directory", .0.display())]
+    NotUtf8(PathBuf),
+    #[error("the workspace `{}` does not exist", .0.display())]
+    Missing(PathBuf),
+    #[error("the workspace `{}` is a symlink; name the directory itself", .0.display())]
+    Symlink(PathBuf),
+    #[error("the workspace `{}` is not a directory", .0.display())]
+    NotADirectory(PathBuf),
+    #[error("the workspace `{}` is physically `{}`", .path.display(), .physical.display())]
+    NotPhysical { path: PathBuf, physical: PathBuf },
+    #[error("the workspace cannot be `/`")]
+    Root,
+    #[error("the workspace cannot be the home directory")]
+    Home,
+    #[error("the workspace `{}` contains `{}`, which must stay out of a sandbox", .path.display(), .inner.display())]
+    Contains { path: PathBuf, inner: PathBuf },
+    #[error("the workspace `{}` is inside `{}`, which is Caretaker's own", .path.display(), .outer.display())]
+    InsideOurs { path: PathBuf, outer: PathBuf },
+    #[error("the workspace `{}` belongs to the system", .0.display())]
+    System(PathBuf),
+    #[error("the workspace `{}` belongs to user {owner}, not to you (user {uid})", .path.display())]
+    NotOurs { path: PathBuf, owner: u32, uid: u32 },
+    #[error("the workspace `{}` cannot be entered and changed by its owner (mode {mode:04o})", .path.display())]
+    Unusable { path: PathBuf, mode: u32 },
+    #[error("`.cursor` of the workspace is {0}, where only a directory can be replaced by ours")]
+    DotCursor(FileKind),
+    #[error("`.cursor/mcp.json` of the workspace is {0}, not a file")]
+    McpJson(FileKind),
+    #[error("`.git` of the workspace is {0}, neither a directory nor a file")]
+    Git(FileKind),
+    #[error("`{}` is a symlink, so it cannot be kept from being replaced", .0.display())]
+    ProtectedSymlink(PathBuf),
+    #[error("`{}` cannot be looked at", .path.display())]
+    Look { path: PathBuf, source: io::Error },
+}
+
+impl Workspace {
+    /// Checks a workspace. Reads, and changes nothing.
+    ///
+    /// Symlinks on the way to it are resolved: [`Self::path`] is the physical path.
+    pub fn inspect(path: &Path, surroundings: Surroundings<'_>) -> Result<Self, WorkspaceError> {
+        if host_path::has_nul(path.as_os_str()) {
+            return Err(WorkspaceError::NulByte);
+        }
+        if !path.is_absolute() {
+            return Err(WorkspaceError::NotAbsolute(path.to_owned()));
+        }
+        let path = physical(path)?;
+        if path.to_str().is_none() {
+            return Err(WorkspaceError::NotUtf8(path));
+        }
+        check_place(&path, surroundings)?;
+
+        let look_error = |source| WorkspaceError::Look { path: path.clone(), source };
+        let directory = Directory::open(&path).map_err(look_error)?;
+        let found = directory.found().map_err(look_error)?;
+        if found.uid != surroundings.uid {
+            let (owner, uid) = (found.uid, surroundings.uid);
+            return Err(WorkspaceError::NotOurs { path, owner, uid });
+        }
+        if found.mode & 0o700 != 0o700 {
+            return Err(WorkspaceError::Unusable { path, mode: found.mode });
+        }
+        let dot_cursor = inspect_dot_cursor(&path, &directory)?;
+        let git = GitLayout::inspect(&path, &directory, surroundings)?;
+        Ok(Self { path, directory, found, dot_cursor, git })
+    }
+
+    /// The physical path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The device and inode that the workspace's lock is named after.
+    pub fn identity(&self) -> FileIdentity {
+        self.found.identity
+    }
+
+    pub(crate) fn dot_cursor(&self) -> DotCursor {
+        self.dot_cursor
+    }
+
+    pub(crate) fn git(&self) -> &GitLayout {
+        &self.git
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Looks at something in the workspace, through no symlink.
+    pub(crate) fn look(&self, relative: &Path) -> Result<Option<Found>, WorkspaceError> {
+        look_below(&self.path, &self.directory, relative)
+    }
+}
+
+/// Looks at something below a directory that others may have filled.
+pub(crate) fn look_below(
+    path: &Path,
+    directory: &Directory,
+    relative: &Path,
+) -> Result<Option<Found>, WorkspaceError> {
+    directory.look(relative).map_err(|source| {
+        let path = path.join(relative);
+        match Errno::from_io_error(&source) {
+            Some(Errno::LOOP) => WorkspaceError::ProtectedSymlink(path),
+            _ => WorkspaceError::Look { path, source },
+        }
+    })
+}
+
+/// Returns where a directory really is, by what the kernel says of it when it is open.
+fn physical(path: &Path) -> Result<PathBuf, WorkspaceError> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // A trailing slash would make the kernel follow a symlink.
+    let plain: PathBuf = path.components().collect();
+    let look_error = |source: io::Error| WorkspaceError::Look { path: plain.clone(), source };
+    let fd = match rustix::fs::open(&plain, flags, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::NOENT) => return Err(WorkspaceError::Missing(plain)),
+        Err(Errno::NOTDIR) => return Err(WorkspaceError::NotADirectory(plain)),
+        Err(err) => return Err(look_error(err.into())),
+    };
+    match Found::of(&fd).map_err(look_error)?.kind {
+        FileKind::Directory => {}
+        FileKind::Symlink => return Err(WorkspaceError::Symlink(plain)),
+        _ => return Err(WorkspaceError::NotADirectory(plain)),
+    }
+    let by_number = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
+    std::fs::read_link(by_number).map_err(look_error)
+}
+
+fn check_place(path: &Path, surroundings: Surroundings<'_>) -> Result<(), WorkspaceError> {
+    if path == Path::new("/") {
+        return Err(WorkspaceError::Root);
+    }
+    let home = host_path::physical(surroundings.home);
+    if path == home {
+        return Err(WorkspaceError::Home);
+    }
+    let is_system = SYSTEM_TREES.iter().any(|tree| path.starts_with(tree))
+        || SHARED_DIRECTORIES.iter().any(|directory| path == Path::new(directory));
+    if is_system {
+        return Err(WorkspaceError::System(path.to_owned()));
+    }
+    let ours: Vec<PathBuf> =
+        surroundings.ours.iter().map(|ours| host_path::physical(ours)).collect();
+    let dot_cursor = host_path::physical(&home.join(".cursor"));
+    for inner in ours.iter().chain([&home, &dot_cursor]) {
+        if inner.starts_with(path) {
+            return Err(WorkspaceError::Contains { path: path.to_owned(), inner: inner.clone() });
+        }
+    }
+    // Below `~/.cursor` there are worktrees that the agent made, so only our own directories are closed.
+    match ours.into_iter().find(|outer| path.starts_with(outer)) {
+        Some(outer) => Err(WorkspaceError::InsideOurs { path: path.to_owned(), outer }),
+        None => Ok(()),
+    }
+}
+
+fn inspect_dot_cursor(path: &Path, directory: &Directory) -> Result<DotCursor, WorkspaceError> {
+    let dot_cursor = Path::new(".cursor");
+    match look_below(path, directory, dot_cursor)?.map(|found| found.kind) {
+        None => return Ok(DotCursor::Missing),
+        Some(FileKind::Directory) => {}
+        Some(other) => return Err(WorkspaceError::DotCursor(other)),
+    }
+    match look_below(path, directory, &dot_cursor.join("mcp.json"))?.map(|found| found.kind) {
+        None | Some(FileKind::File) => Ok(DotCursor::Directory),
+        Some(other) => Err(WorkspaceError::McpJson(other)),
+    }
+}
+
+#[cfg(test)]
+#[path = "workspace_tests.rs"]
+mod tests;

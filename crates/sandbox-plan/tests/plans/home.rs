@@ -1,0 +1,183 @@
+//! What of the host is there, and what is not.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use pretty_assertions::assert_eq;
+use sandbox_plan::{EnvVariable, Network, Secrecy, VariableSource};
+
+use crate::launch::sandboxes_work;
+use crate::scene::{Scene, mode_of, run_variable};
+
+#[test]
+fn the_home_is_private_and_has_only_what_the_run_put_there() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("src/project");
+    scene.write(&scene.home().join(".bashrc"), "secret");
+    scene.write(&scene.home().join("src/other/file"), "secret");
+    scene.write(&scene.home().join(".cursor/mcp.json"), "secret");
+    scene.write(&scene.home().join(".cargo/bin/tool"), "");
+    scene.write(&scene.home().join(".cargo/credentials.toml"), "secret");
+    scene.private_file(".cursor/cli-config.json", "{}", 0o600);
+    let seen = scene.run(
+        "cd; find . -mindepth 1 ! -path './.cursor/projects/*' | sort; stat -c %a .cursor/cli-config.json
+         echo new > .cursor/cli-config.json.tmp && mv .cursor/cli-config.json.tmp .cursor/cli-config.json
+         touch .cargo/bin/new 2>/dev/null || echo read-only; touch scratch && echo scratch",
+    );
+    let expected = "./.cargo\n./.cargo/bin\n./.cargo/bin/tool\n./.cursor\n./.cursor/chats\n\
+        ./.cursor/chats/bucket\n./.cursor/cli-config.json\n./.cursor/projects\n./src\n./src/project\n\
+        ./src/project/.cursor\n./src/project/.cursor/mcp.json\n600\nread-only\nscratch\n";
+    assert_eq!(seen, expected);
+    assert!(!scene.home().join("scratch").exists());
+}
+
+#[test]
+fn the_host_is_not_visible_and_not_writable() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    let elsewhere = scene.host.path().join("elsewhere");
+    scene.write(&elsewhere.join("file"), "secret");
+    std::os::unix::fs::symlink("/etc/shadow", scene.in_workspace("link")).unwrap();
+    let seen = scene.run(&format!(
+        "for p in {} /etc/shadow /var /sys /boot /root/.bashrc /proc/1/root/etc/shadow link; do
+             cat $p 2>/dev/null; ls -d $p 2>/dev/null | grep -v link; done
+         for d in / /usr /etc /dev /etc/ssl /run/caretaker; do touch $d/x 2>/dev/null && echo wrote $d; done
+         ls /; cat /etc/passwd | cut -d: -f1,3,6",
+        elsewhere.display()
+    ));
+    let (user, home) = (scene.request.user.uid, scene.home().display());
+    let root = scene.home().components().nth(1).unwrap().as_os_str().to_string_lossy().into_owned();
+    let listed = format!("bin\ndev\netc\nlib\nlib64\nproc\nrun\nsbin\n{root}\nusr\n");
+    let others = if user == 0 { "" } else { "root:0:/root\n" };
+    let accounts = format!("{others}ada:{user}:{home}\nnobody:65534:/nonexistent\n");
+    let seen: String = seen
+        .lines()
+        .filter(|l| *l != "lib32" && *l != "libx32")
+        .map(|l| format!("{l}\n"))
+        .collect();
+    assert_eq!(seen, listed + &accounts);
+}
+
+#[test]
+fn chats_data_and_workspace_are_kept_on_the_host() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    scene.run("echo 1 > new; echo 2 > ~/.cursor/chats/bucket/new; echo 3 > ~/.cursor/projects/new");
+    let read = |path: PathBuf| fs::read_to_string(path).unwrap();
+    assert_eq!(read(scene.in_workspace("new")), "1\n");
+    assert_eq!(read(scene.request.chats.host_bucket.join("new")), "2\n");
+    assert_eq!(read(scene.request.data_root.join("new")), "3\n");
+}
+
+#[test]
+fn only_listed_variables_enter_and_the_supervisors_own_are_nowhere() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    let secrecy = Secrecy::Public;
+    for name in ["LANG", "LC_ALL", "LD_PRELOAD", "MY_TOKEN"] {
+        let (name, value, source) = (name.into(), "host".into(), VariableSource::Host);
+        scene.request.env.push(EnvVariable { name, value, source, secrecy });
+    }
+    scene.request.env.push(run_variable("LANG", "run"));
+    let seen = scene.run(
+        "env | grep -v -e ^PWD= -e ^_= -e ^OLDPWD= -e ^SHLVL= | sort; tr '\\0' '\\n' < /proc/1/environ; tr '\\0' ' ' < /proc/1/cmdline | head -c 14",
+    );
+    let home = scene.home().display();
+    let expected = format!(
+        "HOME={home}\nLANG=run\nLC_ALL=host\nPATH=/usr/local/bin:/usr/bin:/bin\nTMPDIR=/tmp\n/usr/bin/bwrap"
+    );
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn memory_file_systems_have_their_sizes_and_the_workspace_can_be_anywhere() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    // `/dev/shm` is on the host's own memory, and `/var/tmp` is in none of the private directories.
+    let outside = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    scene.request.workspace = fs::canonicalize(outside.path()).unwrap();
+    let sizes = scene
+        .run("df -m --output=size,target /tmp /run /dev/shm ~ | tail -n +2 | awk '{print $1}'");
+    assert_eq!(sizes, "1024\n1\n64\n1024\n");
+    assert_eq!(scene.run("pwd; touch here"), format!("{}\n", scene.workspace().display()));
+    assert!(scene.in_workspace("here").exists());
+}
+
+#[test]
+fn a_sandbox_without_network_has_a_loopback_and_nothing_else() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    scene.request.network = Some(Network::None);
+    let seen = scene.run("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; cat /etc/hosts | head -1; ls /etc/resolv.conf 2>&1 | wc -l");
+    assert_eq!(seen, "lo\n127.0.0.1 localhost\n1\n");
+    scene.request.network = Some(Network::Host);
+    assert_eq!(
+        scene.run("test -e /etc/resolv.conf && echo yes").trim(),
+        match Path::new("/etc/resolv.conf").exists() {
+            true => "yes",
+            false => "",
+        }
+    );
+}
+
+#[test]
+fn names_may_hold_spaces_newlines_quotes_and_bytes_that_are_no_text() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("with space 'and' \"quotes\"\nand line");
+    let odd = |name: &[u8]| OsString::from_vec(name.to_vec());
+    let tools = scene.host.path().join(odd(b"tools \xff\n\\040'"));
+    fs::create_dir(&tools).unwrap();
+    fs::write(tools.join("tool"), "#!/bin/sh\necho found\n").unwrap();
+    fs::set_permissions(tools.join("tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let moved = scene.request.dot_cursor.with_file_name(odd(b"dot \xfe\ncursor"));
+    fs::rename(&scene.request.dot_cursor, &moved).unwrap();
+    scene.request.dot_cursor = moved;
+    let tools = fs::canonicalize(tools).unwrap();
+    scene.request.expose.push(tools.clone());
+    let file = sandbox_plan::PrivateFile {
+        path: odd(b".odd \xfd\n").into(),
+        contents: b"x".to_vec(),
+        mode: 0o600,
+    };
+    scene.request.private_home_files.push(file);
+    scene.request.env.push(run_variable("TOOLS", tools));
+    assert_eq!(
+        scene.run("\"$TOOLS/tool\"; cat .cursor/mcp.json; ls -a ~ | grep -c odd; touch made"),
+        "found\nours\n1\n"
+    );
+    assert!(scene.in_workspace("made").exists());
+}
+
+#[test]
+fn tools_behind_links_are_found_where_they_were_named() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    let elsewhere = scene.host.path().join("data/cargo");
+    scene.write(&elsewhere.join("bin/tool"), "tool\n");
+    std::os::unix::fs::symlink(&elsewhere, scene.home().join(".cargo")).unwrap();
+    assert_eq!(
+        scene.run("cat ~/.cargo/bin/tool; touch ~/.cargo/registry && echo writable"),
+        "tool\nwritable\n"
+    );
+    assert!(!elsewhere.join("registry").exists());
+    assert_eq!(mode_of(&scene.request.data_root) & 0o700, 0o700);
+}

@@ -1,0 +1,22 @@
+//! Plans: what they say, what they refuse, and what the inside can see, change and do when the real bubblewrap carries
+//! them out, as whoever runs the tests.
+//!
+//! Where bubblewrap cannot make namespaces the tests say so and pass, unless `REQUIRE_SANDBOX=1`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed, and one that had nothing to test says so"
+)]
+
+mod arguments;
+mod configuration;
+mod home;
+mod launch;
+mod privileges;
+mod probe;
+mod refusals;
+mod release;
+mod repository;
+mod scene;

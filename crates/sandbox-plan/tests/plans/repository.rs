@@ -1,0 +1,127 @@
+//! Git works inside, and what git on the host would execute stays as it is.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use pretty_assertions::assert_eq;
+
+use crate::launch::sandboxes_work;
+use crate::scene::Scene;
+
+const GIT_CONFIG: &str = "[user]\n\tname = Ada\n\temail = ada@example.org\n";
+
+/// Ways to get something executed by git on the host; prints what succeeded.
+const ATTACKS: &str = r#"
+try() { name=$1; shift; if "$@" 2>/dev/null; then echo "succeeded: $name"; fi; }
+hook() { echo 'touch /tmp/pwned' > "$git/hooks/pre-commit"; }
+config() { echo '[core]' >> "$git/config"; }
+attributes() { echo '* filter=evil' > "$git/info/attributes"; }
+try hook hook
+try config config
+try attributes attributes
+try git-config git config core.fsmonitor evil
+try rename-hooks mv "$git/hooks" "$git/old-hooks"
+try rename-info mv "$git/info" "$git/old-info"
+try rename-git mv "$git" "$git.old"
+try rename-dot-git mv .git .old
+"#;
+
+fn git(directory: &Path, home: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(directory).args(arguments).env("HOME", home).env_remove("GIT_DIR");
+    let output = command.output().expect("git is installed where these tests run");
+    assert!(output.status.success(), "{arguments:?} {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn repository(workspace: &str) -> Scene {
+    let mut scene = Scene::new(workspace);
+    scene.write(&scene.home().join(".gitconfig"), GIT_CONFIG);
+    scene.private_file(".gitconfig", GIT_CONFIG, 0o644);
+    let (workspace, home) = (scene.workspace(), scene.home());
+    git(workspace, home, &["init", "--quiet", "--initial-branch=main", "."]);
+    scene.write(&workspace.join("file"), "one\n");
+    scene.write(&workspace.join(".git/info/attributes"), "");
+    // A template may have none, and a directory that is not there is not protected.
+    fs::create_dir_all(workspace.join(".git/hooks")).unwrap();
+    git(workspace, home, &["add", "file"]);
+    git(workspace, home, &["commit", "--quiet", "--message=first"]);
+    scene
+}
+
+#[test]
+fn commits_work_while_hooks_and_configuration_cannot_be_changed() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = repository("project");
+    let config = fs::read(scene.in_workspace(".git/config")).unwrap();
+    let script = format!(
+        "set -e; echo two >> file; git commit --quiet --all --message=second; git status --short
+         git checkout --quiet -b other; git gc --quiet; git stash list; set +e; git=.git; {ATTACKS}"
+    );
+    assert_eq!(scene.run(&script), "?? .cursor/\n");
+    assert_eq!(fs::read(scene.in_workspace(".git/config")).unwrap(), config);
+    let log = git(scene.workspace(), scene.home(), &["log", "--format=%an %s", "other"]);
+    assert_eq!(log, "Ada second\nAda first\n");
+}
+
+#[test]
+fn a_linked_worktree_works_and_its_repository_is_protected() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = repository("main");
+    let main = scene.workspace().to_owned();
+    let worktree = scene.home().join("trees/feature");
+    let path = worktree.to_str().unwrap();
+    git(&main, scene.home(), &["worktree", "add", "--quiet", "-b", "feature", path]);
+    scene.request.workspace = worktree.clone();
+    let script = format!(
+        r#"set -e; echo two >> file; git commit --quiet --all --message=second; git status --short; set +e
+        git=$(git rev-parse --git-common-dir); {ATTACKS}
+        own=$(git rev-parse --git-dir)
+        pointer() {{ echo 'gitdir: /elsewhere' > .git; }}
+        common() {{ echo /elsewhere > "$own/commondir"; }}
+        try pointer pointer; try common common
+        try rename-own mv "$own" "$own.old"; try rename-worktrees mv "$git/worktrees" "$git/old"
+        ls "$(dirname "$git")"; "#
+    );
+    // Of the main working tree only its `.git` is there.
+    assert_eq!(scene.run(&script), "?? .cursor/\n");
+    let log = git(&worktree, scene.home(), &["log", "--format=%s", "feature"]);
+    assert_eq!(log, "second\nfirst\n");
+}
+
+#[test]
+fn a_git_file_that_names_somebody_elses_repository_shows_nothing_of_it() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = repository("victim");
+    let victim = scene.workspace().to_owned();
+    scene.request.workspace = scene.home().join("hostile");
+    let git_file = format!("gitdir: {}\n", victim.join(".git").display());
+    scene.write(&scene.in_workspace(".git"), &git_file);
+    let shown = scene.run(&format!("ls {}; git status 2>&1 | head -c 5; true", victim.display()));
+    assert_eq!(shown, "fatal");
+}
+
+#[test]
+fn configuration_that_others_obey_is_read_only_where_it_exists() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    for file in [".vscode/tasks.json", ".envrc", ".claude/settings.json", "src/main.rs"] {
+        scene.write(&scene.in_workspace(file), "before\n");
+    }
+    let seen = scene.run(
+        "for f in .vscode/tasks.json .envrc .claude/settings.json src/main.rs; do
+             echo after 2>/dev/null > $f && echo wrote $f; mv $f $f.old 2>/dev/null && echo moved $f
+         done 2>/dev/null; mv .vscode .v 2>/dev/null || echo pinned",
+    );
+    assert_eq!(seen, "wrote src/main.rs\nmoved src/main.rs\npinned\n");
+    assert_eq!(fs::read_to_string(scene.in_workspace(".envrc")).unwrap(), "before\n");
+}
