@@ -41,7 +41,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "simulated-agent",
         ],
     ),
-    ("xtask", &["agent-stream"]),
+    // The last two for the bench alone.
+    ("xtask", &["agent-stream", "run-journal", "run-shim"]),
     // Tests only: nothing of it ships.
     ("suite", &[]),
 ];

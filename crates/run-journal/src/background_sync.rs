@@ -178,3 +178,7 @@ impl SyncState {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "background_sync_tests.rs"]
+mod tests;

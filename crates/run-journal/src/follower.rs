@@ -75,7 +75,7 @@ impl Follower {
     /// Waits; a timeout of `None` is for ever. What is written after the caller last read to the end wakes the next wait,
     /// so nothing is missed between two calls. May say `Grown` when nothing has.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Woken> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let presence = self.directory.writer()?;
             if let WriterPresence::Gone(_) = presence {

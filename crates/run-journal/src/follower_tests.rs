@@ -203,3 +203,20 @@ fn a_run_that_has_not_begun_is_waited_for_and_one_that_never_did_is_not() {
     let mut follower = Follower::new(&old, Path::new("/nonexistent/control.sock"));
     assert_eq!(follower.wait(LONG).unwrap(), Woken::WriterGone);
 }
+
+#[test]
+fn where_nothing_can_tell_of_growth_the_journal_is_looked_at_now_and_then() {
+    let test = TestState::new();
+    let directory = test.create();
+    let journal = std::fs::read(directory.journal_path()).unwrap();
+    // What does not exist cannot be watched.
+    std::fs::remove_file(directory.journal_path()).unwrap();
+    let mut follower = Follower::new(&directory, Path::new("/nonexistent/control.sock"));
+    settle(&mut follower);
+    assert!(matches!(follower.source, Source::Slow));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| follower.wait(Some(Duration::MAX)).unwrap());
+        std::fs::write(directory.journal_path(), journal).unwrap();
+        assert_eq!(waiter.join().unwrap(), Woken::Grown);
+    });
+}

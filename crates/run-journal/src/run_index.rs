@@ -159,4 +159,4 @@ fn stamp(directory: &RunDirectory) -> RunStamp {
 
 #[cfg(test)]
 #[path = "run_index_tests.rs"]
-mod tests;
+pub(crate) mod tests;

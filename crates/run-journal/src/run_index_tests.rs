@@ -192,3 +192,32 @@ fn many_may_refresh_at_once_while_runs_come_and_go() {
     assert_eq!(overviews.len(), 10);
     assert!(overviews.iter().all(|overview| matches!(overview.state, RunState::Ended { .. })));
 }
+
+/// The child lists what there is, again and again.
+pub(crate) fn refresh_again_and_again(state: &StateRoot) {
+    for _ in 0..100 {
+        assert_eq!(all(state).len(), 5);
+    }
+}
+
+#[test]
+fn many_processes_may_refresh_at_once_while_the_index_is_deleted_under_them() {
+    let test = TestState::new();
+    for _ in 0..5 {
+        end(&test.create());
+    }
+    let role = "refresh again and again";
+    let mut children: Vec<_> = (0..3)
+        .map(|_| {
+            let mut command = crate::test_child::command(role, test.state.path(), None, &[]);
+            command.stdout(std::process::Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    while children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {
+        fs::remove_file(test.state.index_db()).ok();
+        std::thread::yield_now();
+    }
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+}

@@ -46,6 +46,7 @@ fn play() {
         "write a little and wait" => crate::crash_tests::write_a_little_and_wait(&run()),
         "exceed a limit" => crate::disk_full_tests::exceed_a_limit(&run()),
         "fill a disk" => crate::disk_full_tests::fill_a_disk(&state),
+        "refresh again and again" => crate::run_index::tests::refresh_again_and_again(&state),
         other => panic!("no such role: {other}"),
     }
 }

@@ -38,6 +38,7 @@ mod stderr_keeper;
 pub use gate::gate_main;
 pub use launch_guard::launch_guard_main;
 pub use preparation::{PrepareError, check_run, plan_run};
+pub use sandbox_plan::PlanFds;
 pub use shim::shim_main;
 pub use sockets::SocketPaths;
 pub use start::{ShimEnvironment, StartShimError, Started, start_shim};

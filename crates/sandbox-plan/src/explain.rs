@@ -6,7 +6,7 @@ use std::fmt::{self, Display};
 use crate::origin::Origin;
 use crate::profile::Access;
 use crate::request::Secrecy;
-use crate::step::{PlannedStep, Step};
+use crate::step::{Author, PlannedStep, Step};
 
 /// A part of the plan in words, for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +77,12 @@ impl PlannedStep {
             }
             Step::Proc => (PlanPart::Mount, "/proc of its own".to_owned()),
             Step::Dev => (PlanPart::Mount, "/dev with the few devices that are safe".to_owned()),
-            Step::File { dest, .. } => {
-                (PlanPart::File, format!("{} written by us", shown(dest.as_os_str())))
+            Step::File { dest, author, .. } => {
+                let author = match author {
+                    Author::Us => "written by us",
+                    Author::Host => "copied from the host",
+                };
+                (PlanPart::File, format!("{} {author}", shown(dest.as_os_str())))
             }
             Step::RemountReadOnly(dest) => {
                 let dest = shown(dest.as_os_str());

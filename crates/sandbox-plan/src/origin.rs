@@ -16,9 +16,10 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Profile { profile, line } => write!(formatter, "{profile}.toml:{line}"),
-            Self::Run => formatter.write_str("this run"),
-            Self::Always => formatter.write_str("always"),
+            // `pad`, so that a table can align it.
+            Self::Profile { profile, line } => formatter.pad(&format!("{profile}.toml:{line}")),
+            Self::Run => formatter.pad("this run"),
+            Self::Always => formatter.pad("always"),
         }
     }
 }

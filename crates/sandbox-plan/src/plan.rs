@@ -62,6 +62,8 @@ pub enum PlanError {
     NotPlain(PathBuf),
     #[error("`{}` is not the absolute path of a program", .0.display())]
     Program(OsString),
+    #[error("the program `{}` is not visible inside", .0.display())]
+    ProgramNotShown(PathBuf),
     #[error("`{}` cannot be a home directory inside a sandbox", .0.display())]
     HomeUnusable(PathBuf),
     #[error("the home directory `{}` is physically `{}`", .home.display(), .physical.display())]

@@ -51,11 +51,12 @@ pub(crate) enum Step {
     },
     Proc,
     Dev,
-    /// A file with contents of ours, the `index`th data file.
+    /// A file whose contents are the `index`th data file.
     File {
         dest: PathBuf,
         mode: u32,
         index: usize,
+        author: Author,
     },
     RemountReadOnly(PathBuf),
     ChangeDirectory(PathBuf),
@@ -64,6 +65,13 @@ pub(crate) enum Step {
         name: &'static str,
         index: usize,
     },
+}
+
+/// Whose contents a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Author {
+    Us,
+    Host,
 }
 
 /// The numbers, in the sandbox's process, of the descriptors that the arguments speak of.
@@ -105,7 +113,7 @@ impl Step {
             }
             Self::Proc => args.add(["--proc", "/proc"]),
             Self::Dev => args.add(["--dev", "/dev"]),
-            Self::File { dest, mode, index } => {
+            Self::File { dest, mode, index, .. } => {
                 args.add([
                     "--perms",
                     &format!("{mode:04o}"),
@@ -124,7 +132,17 @@ impl Step {
         }
     }
 
-    /// Returns what of the step is mounted, if anything is.
+    /// Returns where the step puts something that others must not be put over.
+    pub(crate) fn shown_at(&self) -> Option<&Path> {
+        match self {
+            Self::Bind { dest, .. } | Self::Symlink { dest, .. } | Self::File { dest, .. } => {
+                Some(dest)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns where the step mounts something, if it does.
     pub(crate) fn mounted_at(&self) -> Option<&Path> {
         match self {
             Self::Bind { dest, .. } | Self::Tmpfs { dest, .. } => Some(dest),

@@ -105,12 +105,16 @@ impl SandboxPlan {
             }
             n_compared += 1;
         }
-        self.check_others(&mounts)?;
+        self.check_others(&mounts, identity)?;
         Ok(n_compared)
     }
 
     /// Mounts of the host that came along inside a read-only one must be read-only too.
-    fn check_others(&self, mounts: &[Mount]) -> Result<(), Mismatch> {
+    fn check_others(
+        &self,
+        mounts: &[Mount],
+        identity: &dyn Fn(&Path) -> io::Result<FileIdentity>,
+    ) -> Result<(), Mismatch> {
         let planned: Vec<(&Path, Access)> = self
             .steps
             .iter()
@@ -129,7 +133,13 @@ impl SandboxPlan {
                 .max_by_key(|(path, _)| path.components().count());
             let is_other = around.is_some_and(|(path, _)| mount.point != *path);
             let must_be_read_only = around.is_some_and(|(_, access)| *access == Access::ReadOnly);
-            if is_other && must_be_read_only && mount.access != Access::ReadOnly {
+            // Bubblewrap leaves alone what this user cannot reach, and then the agent cannot either.
+            let is_reached = || match identity(&mount.point) {
+                Err(err) => err.kind() != io::ErrorKind::PermissionDenied,
+                Ok(_) => true,
+            };
+            let is_writable = mount.access != Access::ReadOnly;
+            if is_other && must_be_read_only && is_writable && is_reached() {
                 return Err(Mismatch::Writable(mount.point.clone()));
             }
         }

@@ -114,6 +114,16 @@ fn mounts_that_came_along_are_as_closed_as_what_they_are_in() {
 }
 
 #[test]
+fn a_mount_that_nobody_can_reach_harms_nobody() {
+    let hidden = format!("{MOUNTS}6 5 0:9 / /w\\040s/.cursor/x rw - fuse other rw\n");
+    let identity = |path: &Path| match path.ends_with("x") {
+        true => Err(io::ErrorKind::PermissionDenied.into()),
+        false => identity(path),
+    };
+    assert_eq!(plan().verify(hidden.as_bytes(), &identity).unwrap(), 5);
+}
+
+#[test]
 fn what_was_not_looked_at_cannot_be_verified() {
     let plan = plan_of(vec![bind("/w s", Access::ReadWrite, None)]);
     let mismatch = plan.verify(MOUNTS.as_bytes(), &identity).unwrap_err();

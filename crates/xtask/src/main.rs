@@ -5,6 +5,7 @@
 mod bench;
 mod commands;
 mod demo;
+mod payload;
 mod system_packages;
 mod test;
 
@@ -29,6 +30,10 @@ enum Chore {
 }
 
 fn main() -> anyhow::Result<()> {
+    // As an agent of the bench we are called with an agent's flags.
+    if let Some(outcome) = payload::play_if_called_as_agent() {
+        return outcome;
+    }
     match Xtask::parse().chore {
         Chore::Demo => demo::run(),
         Chore::Test => test::run(),

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) mode: Option<Mode>,
     /// The sandbox profile.
-    #[arg(long, short)]
+    #[arg(long)]
     pub(crate) profile: Option<String>,
     /// Continue this session instead of beginning one.
     #[arg(long, value_name = "UUID")]
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long = "label", short, value_name = "NAME=VALUE")]
     pub(crate) labels: Vec<Label>,
     /// A variable for the agent, no secret; may be given several times.
-    #[arg(long = "env", short, value_name = "NAME=VALUE")]
+    #[arg(long = "env", value_name = "NAME=VALUE")]
     pub(crate) variables: Vec<Variable>,
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]

@@ -39,7 +39,7 @@ enum SandboxCommand {
 #[derive(Debug, clap::Args)]
 struct ExplainArgs {
     /// The profile.
-    #[arg(long, short)]
+    #[arg(long)]
     profile: Option<String>,
     /// The directory that the agent would work in. Default: where you are.
     #[arg(long, short = 'C', value_name = "DIR")]

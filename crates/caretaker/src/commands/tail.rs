@@ -10,7 +10,7 @@ use crate::journal_printer::{Form, JournalPrinter};
 use crate::talk::note;
 use crate::view::words;
 
-/// Print the events of a run, from its beginning or from anywhere, and go on as they come.
+/// Print the events of a run, and go on as they come.
 ///
 /// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]

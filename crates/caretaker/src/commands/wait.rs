@@ -10,9 +10,9 @@ use crate::host::{Host, overview};
 use crate::human_duration::HumanDuration;
 use crate::talk::note;
 
-/// Wait until runs are over. The exit code is the first of their outcomes, in the order given, that is no success.
+/// Wait until runs are over.
 ///
-/// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
+/// The exit code is the first of their outcomes, in the order given, that is no success. RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The runs.

@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use super::{Planner, SOCKETS_INSIDE, resolve};
 use crate::host_path::{self, Found};
 use crate::origin::Origin;
-use crate::plan::{PlanError, PlanWarning};
+use crate::plan::{DataFile, PlanError, PlanWarning};
 use crate::profile::{Access, Size};
-use crate::step::Step;
+use crate::step::{Author, Step};
 use crate::workspace::Workspace;
 
 /// What a sandbox has of its own at these paths. Nothing of the host may be shown there, or in their place.
@@ -78,7 +78,8 @@ impl Planner<'_> {
                 return Err(PlanError::PrivateFile(file.path.clone()));
             }
             self.check_reachable(&dest)?;
-            self.push_file(dest, file.mode & 0o777, file.contents.clone(), Origin::Run);
+            let data = DataFile { inside: dest, contents: file.contents.clone() };
+            self.push_file(data, file.mode & 0o777, Author::Us, &Origin::Run);
         }
 
         if !request.chats.inside.starts_with(&request.home) {
@@ -224,12 +225,10 @@ impl Planner<'_> {
         if dest.starts_with(workspace) {
             return Err(PlanError::Covered { dest, by: workspace.clone() });
         }
-        let by = self.steps.iter().find_map(|planned| match &planned.step {
-            Step::Bind { dest: cover, .. } | Step::Symlink { dest: cover, .. } => {
-                (dest.starts_with(cover) || cover.starts_with(&dest)).then(|| cover.clone())
-            }
-            _ => None,
-        });
-        by.map_or(Ok(()), |by| Err(PlanError::Covered { dest, by }))
+        let mut shown = self.steps.iter().filter_map(|planned| planned.step.shown_at());
+        match shown.find(|shown| dest.starts_with(shown) || shown.starts_with(&dest)) {
+            Some(by) => Err(PlanError::Covered { by: by.to_owned(), dest }),
+            None => Ok(()),
+        }
     }
 }

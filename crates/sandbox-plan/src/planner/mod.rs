@@ -17,7 +17,7 @@ use crate::plan::{DataFile, PlanError, PlanWarning, SandboxPlan};
 use crate::profile::{Access, Namespace, Network, Rules};
 use crate::request::{RunDirectories, SandboxRequest};
 use crate::seccomp::{self, Architecture, FilterName};
-use crate::step::{Arguments, PlanFds, PlannedStep, Step};
+use crate::step::{Arguments, Author, PlanFds, PlannedStep, Step};
 use crate::workspace::{Surroundings, Workspace, WorkspaceError};
 
 /// Bubblewrap takes no more.
@@ -65,6 +65,7 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
     if request.user.uid == 0 {
         planner.warnings.push(PlanWarning::Root);
     }
+    planner.check_program()?;
     planner.check_count()?;
 
     Ok(SandboxPlan {
@@ -118,10 +119,10 @@ impl Planner<'_> {
         self.steps.push(bind(path, found, access, origin));
     }
 
-    fn push_file(&mut self, dest: PathBuf, mode: u32, contents: Vec<u8>, origin: Origin) {
-        let step = Step::File { dest: dest.clone(), mode, index: self.data.len() };
-        self.data.push(DataFile { inside: dest, contents });
-        self.push(step, origin);
+    fn push_file(&mut self, file: DataFile, mode: u32, author: Author, origin: &Origin) {
+        let (dest, index) = (file.inside.clone(), self.data.len());
+        self.data.push(file);
+        self.push(Step::File { dest, mode, index, author }, origin.clone());
     }
 
     fn namespaces(&mut self) {
@@ -180,6 +181,16 @@ impl Planner<'_> {
         }
         let names = filters.iter().map(|filter| filter.value);
         Ok(seccomp::programs(names, Architecture::of_this_machine()?)?)
+    }
+
+    /// What bubblewrap cannot find it reports only when everything else is done.
+    fn check_program(&self) -> Result<(), PlanError> {
+        let program = self.request.program.first().map(Path::new).unwrap_or(Path::new("/"));
+        let mut shown = self.steps.iter().filter_map(|planned| planned.step.shown_at());
+        match shown.any(|shown| program.starts_with(shown)) {
+            true => Ok(()),
+            false => Err(PlanError::ProgramNotShown(program.to_owned())),
+        }
     }
 
     fn check_count(&self) -> Result<(), PlanError> {

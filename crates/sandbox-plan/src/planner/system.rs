@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use super::{Planner, look_error, resolve};
-use crate::host_path::{self, FileKind};
+use crate::host_path::{self, Directory, FileKind, Found};
 use crate::origin::{Origin, Sourced};
-use crate::plan::PlanError;
+use crate::plan::{DataFile, PlanError};
 use crate::profile::{Access, HostPattern, Network};
-use crate::step::Step;
+use crate::step::{Author, Step};
+
+/// A larger file is mounted: copies live in memory, once for each run.
+const MOST_COPIED: u64 = 256 * 1024;
 
 impl Planner<'_> {
     pub(super) fn system(&mut self) -> Result<(), PlanError> {
@@ -30,20 +33,19 @@ impl Planner<'_> {
             Network::Host => self.rules.network_files.as_slice(),
             Network::None => &[],
         };
-        let mut shown = Vec::new();
         for Sourced { value, origin } in network_files {
             for path in self.paths(value) {
-                if self.show(&path, origin)? == Shown::Yes {
-                    shown.push(path);
-                }
+                self.show(&path, origin)?;
             }
         }
         for Sourced { value, origin } in &self.rules.generated {
-            let dest = PathBuf::from(value.path());
-            if !shown.contains(&dest) {
+            let inside = PathBuf::from(value.path());
+            let is_there =
+                self.steps.iter().any(|planned| planned.step.shown_at() == Some(&inside));
+            if !is_there {
                 let hostname = &self.rules.hostname.value.0;
                 let contents = value.contents(&self.request.user, &self.request.home, hostname);
-                self.push_file(dest, 0o444, contents, origin.clone());
+                self.push_file(DataFile { inside, contents }, 0o444, Author::Us, origin);
             }
         }
         Ok(())
@@ -67,22 +69,25 @@ impl Planner<'_> {
         pattern.paths(&self.request.home)
     }
 
-    /// Shows what a path leads to at that path, read-only.
-    fn show(&mut self, path: &Path, origin: &Origin) -> Result<Shown, PlanError> {
-        let Some((physical, found)) = resolve(path)? else { return Ok(Shown::No) };
+    /// Shows what a path leads to at that path, read-only: as a link, a copy or a mount, the cheapest that serves.
+    // For every mount bubblewrap reads the list of all mounts: each costs a start about half a millisecond.
+    fn show(&mut self, path: &Path, origin: &Origin) -> Result<(), PlanError> {
+        let Some((physical, found)) = resolve(path)? else { return Ok(()) };
         // What lies in a directory that is shown is there already, as itself or as a link.
         let dest = if self.is_shown(path) { physical.clone() } else { path.to_owned() };
-        let step = match self.is_shown(&physical) {
-            true if physical == dest => return Ok(Shown::Yes),
-            // A link costs less than a mount, and says the same.
-            true => Step::Symlink { target: physical, dest },
-            false => {
-                let (access, identity) = (Access::ReadOnly, Some(found.identity));
-                Step::Bind { source: physical, dest, access, identity }
+        if self.is_shown(&physical) {
+            if physical != dest {
+                self.push(Step::Symlink { target: physical, dest }, origin.clone());
             }
-        };
-        self.push(step, origin.clone());
-        Ok(Shown::Yes)
+        } else if let Some(contents) = contents_to_copy(&physical, found) {
+            let file = DataFile { inside: dest, contents };
+            self.push_file(file, 0o444, Author::Host, origin);
+        } else {
+            let (access, identity) = (Access::ReadOnly, Some(found.identity));
+            let step = Step::Bind { source: physical, dest, access, identity };
+            self.push(step, origin.clone());
+        }
+        Ok(())
     }
 
     fn link_or_show(&mut self, path: &Path, origin: &Origin) -> Result<(), PlanError> {
@@ -92,18 +97,18 @@ impl Planner<'_> {
                 let target = std::fs::read_link(path).map_err(|source| look_error(path, source))?;
                 self.push(Step::Symlink { target, dest: path.to_owned() }, origin.clone());
             }
-            Some(FileKind::Directory) => {
-                self.show(path, origin)?;
-            }
+            Some(FileKind::Directory) => self.show(path, origin)?,
             _ => {}
         }
         Ok(())
     }
 }
 
-/// Whether there was something to show.
-#[derive(PartialEq, Eq)]
-enum Shown {
-    Yes,
-    No,
+/// Returns what a small file holds.
+fn contents_to_copy(physical: &Path, found: Found) -> Option<Vec<u8>> {
+    if found.kind != FileKind::File {
+        return None;
+    }
+    let directory = Directory::open(physical.parent()?).ok()?;
+    directory.read_small(Path::new(physical.file_name()?), MOST_COPIED).ok()
 }

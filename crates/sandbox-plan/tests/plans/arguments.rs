@@ -64,7 +64,7 @@ fn operations(plan: &SandboxPlan, scene: &Scene) -> String {
     // How many files come before depends on the host.
     let fd = |number: usize| format!("--file {}", 100 + number);
     let plain =
-        |line: &String| (0..10).fold(line.clone(), |line, n| line.replace(&fd(n), "--file FD"));
+        |line: &String| (0..100).fold(line.clone(), |line, n| line.replace(&fd(n), "--file FD"));
     lines.iter().map(plain).collect::<Vec<_>>().join("\n")
 }
 

@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
-use sandbox_plan::{EnvVariable, Network, Secrecy, VariableSource};
+use sandbox_plan::{EnvVariable, Network, Secrecy, VariableSource, builtin_profiles};
 
 use crate::launch::sandboxes_work;
-use crate::scene::{Scene, mode_of, run_variable};
+use crate::scene::{OURS, Scene, run_variable};
 
 #[test]
 fn the_home_is_private_and_has_only_what_the_run_put_there() {
@@ -166,6 +166,35 @@ fn names_may_hold_spaces_newlines_quotes_and_bytes_that_are_no_text() {
 }
 
 #[test]
+fn a_home_whose_name_is_no_text_works() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    let root = fs::canonicalize(scene.host.path()).unwrap();
+    let home = root.join(OsString::from_vec(b"h\xf6me of\n'ada'".to_vec()));
+    scene.write(&home.join("secret"), "secret");
+    scene.write(&home.join(".cargo/bin/tool"), "tool\n");
+    scene.request.chats.inside = home.join(".cursor/chats/bucket");
+    scene.request.env.push(run_variable("HOME", &home));
+    scene.request.home = home;
+    assert_eq!(scene.run("cat ~/.cargo/bin/tool; ls -A ~; touch ~/x"), "tool\n.cargo\n.cursor\n");
+}
+
+#[test]
+fn the_workspace_may_be_read_only() {
+    if !sandboxes_work() {
+        return;
+    }
+    let profile = format!("{}\n", builtin_profiles()[0].1)
+        .replace("access = \"read-write\"", "access = \"read-only\"");
+    let mut scene = Scene::with_profile("project", &profile);
+    scene.write(&scene.in_workspace(".git/config"), "");
+    let seen = scene.run("for f in x .git/x .cursor/x; do touch $f 2>/dev/null && echo wrote $f; done; cat .cursor/mcp.json");
+    assert_eq!(seen, OURS);
+}
+
+#[test]
 fn tools_behind_links_are_found_where_they_were_named() {
     if !sandboxes_work() {
         return;
@@ -179,5 +208,4 @@ fn tools_behind_links_are_found_where_they_were_named() {
         "tool\nwritable\n"
     );
     assert!(!elsewhere.join("registry").exists());
-    assert_eq!(mode_of(&scene.request.data_root) & 0o700, 0o700);
 }

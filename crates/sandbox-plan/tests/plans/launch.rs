@@ -112,7 +112,11 @@ impl Blocked {
 
     fn compare(&self, plan: &SandboxPlan) -> Result<u32, Mismatch> {
         let mountinfo = std::fs::read(format!("/proc/{}/mountinfo", self.first_pid));
-        let identity = |path: &Path| SandboxRoot::of(self.first_pid)?.identity(path);
+        let root = SandboxRoot::of(self.first_pid);
+        let identity = |path: &Path| match &root {
+            Ok(root) => root.identity(path),
+            Err(err) => Err(err.kind().into()),
+        };
         plan.verify(&mountinfo.unwrap_or_default(), &identity)
     }
 

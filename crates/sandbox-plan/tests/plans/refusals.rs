@@ -64,6 +64,7 @@ fn paths_must_be_absolute_and_plain() {
     refused!(|s| s.program(&["/bin/true", "a\0b"]), PlanError::NulByte(_));
     refused!(|s| s.program(&["true"]), PlanError::Program(_));
     refused!(|s| s.program(&[]), PlanError::Program(_));
+    refused!(|s| s.program(&["/opt/agent"]), PlanError::ProgramNotShown(_));
 }
 
 #[test]

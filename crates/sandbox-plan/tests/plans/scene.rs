@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -143,8 +142,4 @@ impl Scene {
 pub(crate) fn run_variable(name: &str, value: impl Into<OsString>) -> EnvVariable {
     let (name, value) = (name.into(), value.into());
     EnvVariable { name, value, source: VariableSource::Run, secrecy: Secrecy::Public }
-}
-
-pub(crate) fn mode_of(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }

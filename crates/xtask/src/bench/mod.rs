@@ -3,55 +3,125 @@
 mod corpus;
 mod parsing;
 mod report;
+#[cfg(feature = "runs")]
+mod runs;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+#[cfg(not(feature = "runs"))]
+use anyhow::bail;
+use clap::ValueEnum;
 
 use crate::commands;
-use crate::system_packages::{self, JQ};
+use crate::system_packages::{self, BUBBLEWRAP, C_COMPILER, JQ};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print the figures as one JSON object on stdout; the table goes to stderr.
+    /// Print the figures as one JSON object on stdout; the tables go to stderr.
     #[arg(long)]
     json: bool,
-    /// Size of the generated stream, in MiB.
+    /// Measure only this part.
+    #[arg(long)]
+    only: Option<Part>,
+    /// Size of the stream that is parsed, in MiB.
     #[arg(long, default_value_t = 64)]
     corpus_mib: usize,
     /// How often each way of reading it is run; the best counts.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Set by the bench itself: this process is the optimised build that measures.
+    /// How many runs are launched for the median.
+    #[arg(long, default_value_t = 50)]
+    launches: usize,
+    /// How much goes through a whole run, in MiB.
+    #[arg(long, default_value_t = 1024)]
+    flood_mib: usize,
+    /// How many runs are supervised at once, at the most.
+    #[arg(long, default_value_t = 200)]
+    concurrent: usize,
+    /// Set by the bench itself: this process is an optimised build, measures one part and writes its figures here.
     #[arg(long, hide = true)]
-    measure: bool,
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Parsing,
+    Runs,
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Parsing => "parsing",
+            Self::Runs => "runs",
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    if !args.measure {
-        return measure_in_release(args);
+    match (&args.out, args.only) {
+        (Some(out), Some(part)) => measure(args, part, out),
+        _ => orchestrate(args),
     }
-    let scratch = Scratch::new()?;
-    let corpus = corpus::write(&scratch.0.join("stream.ndjson"), args.corpus_mib << 20)?;
-    let parsing = parsing::measure(&corpus, args.rounds, &release_binary("caretaker"))?;
-    report::print(&report::Figures { parsing }, args.json)
 }
 
-/// Builds what is measured with optimisation, and goes on there. xtask is built by itself: built together with the other
-/// crates its serde_json would get their features, and the peer that uses it would be slowed down.
-fn measure_in_release(args: &Args) -> anyhow::Result<()> {
-    system_packages::ensure(&[JQ])?;
+/// Builds what is measured with optimisation and has each part measured by a process of its own. Parsing is measured by
+/// a build without the crates that the runs need: with them its serde_json would get their features, and the peer that
+/// uses it would be slowed down.
+fn orchestrate(args: &Args) -> anyhow::Result<()> {
+    system_packages::ensure(&[BUBBLEWRAP, C_COMPILER, JQ])?;
     let cargo = commands::cargo();
     commands::run(&cargo, &["build", "--locked", "--release", "-p", "caretaker", "--bins"])?;
-    commands::run(&cargo, &["build", "--locked", "--release", "-p", "xtask"])?;
-    let mut words = vec![
-        "bench".to_owned(),
-        "--measure".to_owned(),
-        format!("--corpus-mib={}", args.corpus_mib),
-        format!("--rounds={}", args.rounds),
-    ];
-    words.extend(args.json.then(|| "--json".to_owned()));
-    commands::run(&release_binary("xtask").to_string_lossy(), &words)
+    let scratch = Scratch::new()?;
+    let mut figures = serde_json::Map::new();
+    for part in [Part::Parsing, Part::Runs] {
+        if args.only.is_some_and(|only| only != part) {
+            continue;
+        }
+        let features: &[&str] = if part == Part::Runs { &["--features", "runs"] } else { &[] };
+        let build = [&["build", "--locked", "--release", "-p", "xtask"], features].concat();
+        commands::run(&cargo, &build)?;
+        let out = scratch.0.join(part.name());
+        let words = [
+            "bench".to_owned(),
+            format!("--only={}", part.name()),
+            format!("--out={}", out.display()),
+            format!("--corpus-mib={}", args.corpus_mib),
+            format!("--rounds={}", args.rounds),
+            format!("--launches={}", args.launches),
+            format!("--flood-mib={}", args.flood_mib),
+            format!("--concurrent={}", args.concurrent),
+        ];
+        commands::run(&release_binary("xtask").to_string_lossy(), &words)?;
+        let measured = serde_json::from_slice(&std::fs::read(&out)?)?;
+        figures.insert(part.name().to_owned(), measured);
+    }
+    report::print(&serde_json::Value::from(figures), args.json)
+}
+
+fn measure(args: &Args, part: Part, out: &Path) -> anyhow::Result<()> {
+    let scratch = Scratch::new()?;
+    let caretaker = release_binary("caretaker");
+    let figures = match part {
+        Part::Parsing => {
+            let corpus = corpus::write(&scratch.0.join("stream.ndjson"), args.corpus_mib << 20)?;
+            serde_json::to_vec(&parsing::measure(&corpus, args.rounds, &caretaker)?)?
+        }
+        #[cfg(feature = "runs")]
+        Part::Runs => serde_json::to_vec(&runs::measure(
+            &scratch.0,
+            &caretaker,
+            &runs::Sizes {
+                launches: args.launches,
+                flood_bytes: (args.flood_mib as u64) << 20,
+                concurrent: args.concurrent,
+            },
+        )?)?,
+        #[cfg(not(feature = "runs"))]
+        Part::Runs => bail!("this build does not measure runs"),
+    };
+    Ok(std::fs::write(out, figures)?)
 }
 
 fn release_binary(name: &str) -> PathBuf {

@@ -1,0 +1,318 @@
+//! Whole runs: launch, flood, latency and memory, each against the nearest thing without a supervisor.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, ensure};
+use command_fds::{CommandFdExt, FdMapping};
+use run_journal::{RunDirectory, StateRoot};
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::Serialize;
+use serde_json::Value;
+
+/// How much of everything.
+pub(crate) struct Sizes {
+    pub(crate) launches: usize,
+    pub(crate) flood_bytes: u64,
+    pub(crate) concurrent: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Runs {
+    launch: Launch,
+    flood: Flood,
+    tail: Tail,
+    memory: Vec<Memory>,
+}
+
+#[derive(Debug, Serialize)]
+struct Launch {
+    n_launches: usize,
+    caretaker_ms: f64,
+    plain_ms: f64,
+    ratio: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Flood {
+    bytes: u64,
+    caretaker_s: f64,
+    cat_s: f64,
+    ratio: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Tail {
+    n_events: usize,
+    p50_ms: f64,
+    p99_ms: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Memory {
+    n_runs: usize,
+    mean_pss_kib: f64,
+    all_succeeded: bool,
+}
+
+pub(crate) fn measure(scratch: &Path, caretaker: &Path, sizes: &Sizes) -> anyhow::Result<Runs> {
+    let stage = Stage::new(scratch, caretaker)?;
+    Ok(Runs {
+        launch: stage.launch(sizes.launches)?,
+        flood: stage.flood(sizes.flood_bytes)?,
+        tail: stage.tail(400)?,
+        memory: [1, 50, 200]
+            .into_iter()
+            .filter(|n_runs| *n_runs <= sizes.concurrent)
+            .map(|n_runs| stage.memory(n_runs))
+            .collect::<anyhow::Result<_>>()?,
+    })
+}
+
+/// A home and a state of its own.
+struct Stage {
+    root: PathBuf,
+    caretaker: PathBuf,
+    /// We ourselves, as an agent.
+    agent: PathBuf,
+}
+
+impl Stage {
+    fn new(scratch: &Path, caretaker: &Path) -> anyhow::Result<Self> {
+        // Sockets need short paths, which the build directory does not always have.
+        let root = std::env::temp_dir().join(format!("caretaker-bench-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("home"))?;
+        std::fs::create_dir_all(scratch)?;
+        let agent = std::env::current_exe()?;
+        Ok(Self { root, caretaker: caretaker.to_owned(), agent })
+    }
+
+    fn workspace(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let workspace = self.root.join("home").join(name);
+        std::fs::create_dir_all(&workspace)?;
+        Ok(workspace)
+    }
+
+    fn command(&self, workspace: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.caretaker);
+        command
+            .args(args)
+            .current_dir(workspace)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.root.join("home"))
+            .env("CARETAKER_HOME", self.root.join("state"))
+            .env("XDG_RUNTIME_DIR", self.root.join("r"))
+            .env("CURSOR_API_KEY", "bench")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a run of the payload in the background and returns its id.
+    fn start(&self, workspace: &Path, agent: &str, prompt: &str) -> anyhow::Result<String> {
+        let output =
+            self.command(workspace, &["run", "--detach", "--agent", agent, prompt]).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+
+    fn wait(&self, workspace: &Path, run: &str) -> anyhow::Result<bool> {
+        Ok(self.command(workspace, &["wait", run]).stdout(Stdio::null()).status()?.success())
+    }
+
+    fn agent(&self) -> &str {
+        self.agent.to_str().unwrap_or_default()
+    }
+
+    fn launch(&self, n_launches: usize) -> anyhow::Result<Launch> {
+        let workspace = self.workspace("launch")?;
+        let (mut supervised, mut plain) = (Vec::new(), Vec::new());
+        for _ in 0..n_launches {
+            let start = nanoseconds();
+            let run = self.start(&workspace, self.agent(), "go")?;
+            self.wait(&workspace, &run)?;
+            let journal = std::fs::read_to_string(self.journal(&run))?;
+            supervised.push(elapsed_ms(start, began_ns(&journal)?));
+            plain.push(self.plain_launch(&workspace, &run)?);
+        }
+        let (caretaker_ms, plain_ms) = (median(supervised), median(plain));
+        Ok(Launch { n_launches, caretaker_ms, plain_ms, ratio: caretaker_ms / plain_ms })
+    }
+
+    fn journal(&self, run: &str) -> PathBuf {
+        self.root.join("state/runs").join(run).join("events.jsonl")
+    }
+
+    /// The very same bwrap line as that run had, started directly: no gate, no verification, no supervisor.
+    fn plain_launch(&self, workspace: &Path, run: &str) -> anyhow::Result<f64> {
+        let state = StateRoot::new(self.root.join("state"));
+        let spec = RunDirectory::open(&state, run.parse()?)?.spec()?;
+        // What the run made for itself and took away again.
+        let sockets = run_shim::SocketPaths::new(&spec.socket_dir.0, spec.run);
+        std::fs::create_dir_all(sockets.inside())?;
+        std::fs::create_dir_all(workspace.join(".cursor"))?;
+        let plan = run_shim::plan_run(&state, &spec)?;
+
+        let contents = plan.data_files().iter().map(|file| file.contents.as_slice());
+        let programs = plan.seccomp_programs().iter().map(|program| program.bytes.as_slice());
+        let data: Vec<OwnedFd> =
+            contents.chain(programs).map(memory_file).collect::<anyhow::Result<_>>()?;
+        let numbers: Vec<i32> = (5..).take(data.len()).collect();
+        let (of_data, of_seccomp) = numbers.split_at(plan.data_files().len());
+        let (status, status_writer) = rustix::pipe::pipe()?;
+        let args = memory_file(&plan.bwrap_args(&run_shim::PlanFds {
+            data: of_data.to_vec(),
+            seccomp: of_seccomp.to_vec(),
+            json_status: 4,
+            block: None,
+        }))?;
+        let line = plan.command_line(3);
+        let gate = line.iter().position(|word| word == "gate").context("no gate")?;
+        let mut words = line[..gate - 1].to_vec();
+        words.extend_from_slice(&line[gate + 1..]);
+        let mut command = Command::new(&spec.bwrap.0);
+        let mut mappings = vec![
+            FdMapping { parent_fd: args, child_fd: 3 },
+            FdMapping { parent_fd: status_writer, child_fd: 4 },
+        ];
+        let data = data.into_iter().zip(numbers);
+        mappings.extend(data.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd }));
+        command.args(words).env_clear().stdin(Stdio::null()).fd_mappings(mappings)?;
+        let start = nanoseconds();
+        let output = command.output()?;
+        drop(status);
+        std::fs::remove_dir(workspace.join(".cursor"))?;
+        let printed = String::from_utf8(output.stdout)?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(elapsed_ms(start, began_ns(&printed)?))
+    }
+
+    fn flood(&self, bytes: u64) -> anyhow::Result<Flood> {
+        let workspace = self.workspace("flood")?;
+        let prompt = format!("```agent\nmisbehave huge-output {bytes}\nsay done\n```\n");
+        let (mut caretaker_s, mut cat_s) = (f64::MAX, f64::MAX);
+        for _ in 0..3 {
+            let start = Instant::now();
+            let run = self.start(&workspace, "simulated", &prompt)?;
+            ensure!(self.wait(&workspace, &run)?, "the flood did not succeed");
+            caretaker_s = caretaker_s.min(start.elapsed().as_secs_f64());
+            std::fs::remove_dir_all(self.root.join("state/runs").join(&run))?;
+
+            let start = Instant::now();
+            let file = File::create(self.root.join("flood.out"))?;
+            let mut agent = self
+                .command(
+                    &workspace,
+                    &[
+                        "simulated-agent",
+                        "--print",
+                        "--output-format",
+                        "stream-json",
+                        "--trust",
+                        "--force",
+                    ],
+                )
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()?;
+            agent.stdin.take().context("no stdin")?.write_all(prompt.as_bytes())?;
+            let output = agent.stdout.take().context("no stdout")?;
+            let cat = Command::new("cat").stdin(output).stdout(file).status()?;
+            ensure!(cat.success() && agent.wait()?.success());
+            cat_s = cat_s.min(start.elapsed().as_secs_f64());
+            std::fs::remove_file(self.root.join("flood.out"))?;
+        }
+        Ok(Flood { bytes, caretaker_s, cat_s, ratio: caretaker_s / cat_s })
+    }
+
+    fn tail(&self, n_events: usize) -> anyhow::Result<Tail> {
+        let workspace = self.workspace("tail")?;
+        let run = self.start(&workspace, self.agent(), &format!("events {n_events}"))?;
+        let mut tail = self
+            .command(&workspace, &["tail", &run, "--follow", "--raw"])
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut latencies = Vec::new();
+        for line in BufReader::new(tail.stdout.take().context("no stdout")?).lines() {
+            let now = nanoseconds();
+            let line: Value = serde_json::from_str(&line?)?;
+            if let Some(sent) = line["sent_ns"].as_u64() {
+                latencies.push(elapsed_ms(u128::from(sent), now));
+            }
+        }
+        tail.wait()?;
+        // The first ones were there before the reader was.
+        latencies.drain(..latencies.len() / 4);
+        latencies.sort_by(f64::total_cmp);
+        let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
+        Ok(Tail { n_events: latencies.len(), p50_ms: at(0.5), p99_ms: at(0.99) })
+    }
+
+    fn memory(&self, n_runs: usize) -> anyhow::Result<Memory> {
+        let runs: Vec<(PathBuf, String)> = (0..n_runs)
+            .map(|number| {
+                let workspace = self.workspace(&format!("memory-{number}"))?;
+                let run = self.start(&workspace, self.agent(), "live")?;
+                Ok((workspace, run))
+            })
+            .collect::<anyhow::Result<_>>()?;
+        let mut total = 0;
+        for (_, run) in &runs {
+            let lock = std::fs::read_to_string(self.journal(run).with_file_name("run.lock"))?;
+            let holder: Value = serde_json::from_str(&lock)?;
+            total += pss_kib(holder["pid"].as_u64().context("no pid")?)?;
+        }
+        for (workspace, run) in &runs {
+            self.command(workspace, &["kill", "--now", run]).stdout(Stdio::null()).status()?;
+        }
+        Ok(Memory {
+            n_runs,
+            mean_pss_kib: total as f64 / n_runs as f64,
+            all_succeeded: runs.len() == n_runs,
+        })
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // A scratch directory in the place for such.
+        std::fs::remove_dir_all(&self.root).ok();
+    }
+}
+
+fn pss_kib(pid: u64) -> anyhow::Result<u64> {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).context("no Pss")?;
+    Ok(line.trim().trim_end_matches(" kB").trim().parse()?)
+}
+
+fn memory_file(content: &[u8]) -> anyhow::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("bench", MemfdFlags::CLOEXEC)?);
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+fn nanoseconds() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+}
+
+fn elapsed_ms(start: u128, end: u128) -> f64 {
+    end.saturating_sub(start) as f64 / 1e6
+}
+
+/// When the payload says that it began.
+fn began_ns(output: &str) -> anyhow::Result<u128> {
+    let (_, rest) = output.split_once("\"began_ns\":").context("the payload did not begin")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Ok(digits.parse()?)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
