@@ -359,6 +359,32 @@ fn a_hostile_dot_cursor_is_refused_before_anything_is_created() {
 }
 
 #[test]
+fn the_agent_can_commit_and_neither_hooks_nor_our_own_files_are_touched() {
+    let stage = Stage::new();
+    let git = |args: &[&str]| {
+        let output =
+            Command::new("git").args(args).current_dir(stage.workspace()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(&["init", "--quiet"]);
+    std::fs::write(stage.workspace().join("a.txt"), "a").unwrap();
+    let script = "\
+shell git add -A && git commit -qm 'from inside'
+shell echo evil > .git/hooks/pre-commit; echo '[core] fsmonitor=evil' >> .git/config; mv .git .git2; true
+say done";
+    let output = stage.play(script, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(git(&["log", "--format=%s"]), "from inside\n");
+    assert_eq!(git(&["ls-files"]), "a.txt\n");
+    assert_eq!(git(&["status", "--porcelain"]), "");
+    assert!(!stage.workspace().join(".git/hooks/pre-commit").exists());
+    assert!(
+        !std::fs::read_to_string(stage.workspace().join(".git/config")).unwrap().contains("evil")
+    );
+}
+
+#[test]
 fn a_prompt_of_ten_megabytes_arrives_whole() {
     let stage = Stage::new();
     stage.configure("min_free = \"0\"\n");

@@ -349,3 +349,7 @@ pub(crate) fn unprepared(error: PrepareError) -> CommandError {
         None => command_error,
     }
 }
+
+#[cfg(test)]
+#[path = "admission_tests.rs"]
+mod tests;

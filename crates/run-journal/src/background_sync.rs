@@ -75,6 +75,15 @@ impl BackgroundSync {
         }
     }
 
+    /// Has what was written made durable from this moment on, and does not wait for it.
+    pub(crate) fn hurry(&self) {
+        let mut state = self.shared.lock();
+        if state.n_synced < state.n_written && state.urgency == Urgency::Gather {
+            state.urgency = Urgency::Now;
+            self.shared.changed.notify_all();
+        }
+    }
+
     /// Fails if something that was written turned out not to be durable.
     pub(crate) fn check(&self) -> io::Result<()> {
         self.shared.lock().check()

@@ -207,6 +207,12 @@ impl JournalWriter {
         self.sync.wrote();
     }
 
+    /// Has everything that was flushed made durable now, without waiting for it.
+    pub fn begin_sync(&self) {
+        self.sync.wrote();
+        self.sync.hurry();
+    }
+
     /// Waits until everything that was flushed is durable. Once this has failed it fails for good: the kernel reports a
     /// failed write-back once and then forgets it.
     pub fn sync_now(&mut self) -> Result<(), JournalError> {

@@ -26,7 +26,9 @@
 //!
 //! **Invariant:** a number is never given twice: after a writer died, the next one begins a new epoch.
 //!
-//! **Invariant:** readers need no lock, hold at most one line in memory, and never show a torn line.
+//! **Invariant:** nothing comes after `ended`: a journal that has it is not opened for writing again.
+//!
+//! **Invariant:** readers need no lock, hold no more than a chunk or one line in memory, and never show a torn line.
 //!
 //! **Invariant:** nothing here starts or signals a process, or reads the environment.
 

@@ -70,7 +70,7 @@ pub(crate) fn parse_line(line: &[u8]) -> Line<'_> {
 }
 
 impl EventLine<'_> {
-    /// Hands on what the payload says; `false` if it is not what its name promises.
+    /// Hands on what the payload says, unless it is not what its name promises.
     pub(crate) fn hand_on(&self, on_entry: &mut dyn FnMut(JournalEntry<'_>)) -> Readable {
         self.try_hand_on(on_entry).map_or(Readable::No, |()| Readable::Yes)
     }

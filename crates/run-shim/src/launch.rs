@@ -205,7 +205,11 @@ async fn complaint(stderr: &mut pipe::Receiver) -> String {
 fn look_at_mounts(plan: &SandboxPlan, init: Pid) -> Result<u32, Mismatch> {
     let pid = pid_number(init);
     let mountinfo = std::fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
-    plan.verify(&mountinfo, &|inside| SandboxRoot::of(pid)?.identity(inside))
+    let root = SandboxRoot::of(pid);
+    plan.verify(&mountinfo, &|inside| match &root {
+        Ok(root) => root.identity(inside),
+        Err(error) => Err(error.kind().into()),
+    })
 }
 
 fn pid_number(pid: Pid) -> u32 {

@@ -143,6 +143,7 @@ impl Prepared {
         let roots = outline.mcp.request().build()?;
         let store_db = roots.chats_on_host.join(spec.session.to_string()).join("store.db");
         let plan = outline.plan(spec, roots, secrets, RunDirectories::MustExist)?;
+        plan.dot_cursor_mounts().create()?;
         let mount_points = run.path().join(MOUNT_POINTS_FILE);
         plan.mount_points_to_create().create(&mount_points)?;
         Ok(Self {
@@ -234,7 +235,7 @@ impl Outline {
     ) -> Result<SandboxPlan, PrepareError> {
         let home = &self.mcp.home;
         let mut expose: Vec<PathBuf> =
-            spec.agent.expose.iter().map(|path| path.0.clone()).collect();
+            spec.agent.expose.iter().chain(&spec.expose).map(|path| path.0.clone()).collect();
         expose.push(self.mcp.relay.clone());
         let gate = [self.mcp.relay.clone().into_os_string(), "gate".into()];
         let agent = spec.agent.program.0.clone().into_os_string();
@@ -302,8 +303,9 @@ fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec
         source: VariableSource::Run,
         secrecy: Secrecy::Public,
     });
-    let of_host = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
-        let (source, secrecy) = (VariableSource::Host, Secrecy::Public);
+    // What of the host may enter was decided by the profile when the run was accepted.
+    let asked_for = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
+        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
         EnvVariable { name: name.into(), value: value.into(), source, secrecy }
     });
     let secret = secrets.iter().map(|(name, value)| EnvVariable {
@@ -312,7 +314,7 @@ fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec
         source: VariableSource::Run,
         secrecy: Secrecy::Secret,
     });
-    ours.chain(of_host).chain(secret).collect()
+    ours.chain(asked_for).chain(secret).collect()
 }
 
 fn sandbox_user() -> SandboxUser {

@@ -20,9 +20,6 @@ pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
 pub(crate) const SOCKET_VARIABLE: &str = "CARETAKER_SOCKET";
 /// Our server's name in `mcp.json`: short, because names of server and tool together are limited.
 const SERVER: &str = "caretaker";
-/// What a repository may bring along in `.cursor` and is shown read-only in ours.
-pub(crate) const SHOWN_FROM_REPOSITORY: [&str; 4] = ["rules", "commands", "skills", "agents"];
-
 /// A file of the private home: where, what, and for whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HomeFile {
@@ -82,9 +79,7 @@ impl RootsRequest<'_> {
 
     pub(crate) fn build(&self) -> Result<PrivateRoots, PrivateRootsError> {
         let roots = self.expected();
-        for shown in SHOWN_FROM_REPOSITORY {
-            make_dir(&roots.dot_cursor.join(shown))?;
-        }
+        make_dir(&roots.dot_cursor)?;
         self.write_mcp_json()?;
         let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
         make_dir(project.path())?;
@@ -119,6 +114,8 @@ impl RootsRequest<'_> {
             file(".cursor/cli-config.json", config.to_json()),
             file(".cursor/agent-cli-state.json", agent_cli_state_json()),
             file(".gitconfig", git_config(self.home).into_bytes()),
+            // Where git looks by itself: `git add -A` must not commit what is ours.
+            file(".config/git/ignore", b"/.cursor/mcp.json\n".to_vec()),
         ]
     }
 }

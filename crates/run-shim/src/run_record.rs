@@ -51,6 +51,13 @@ impl RunRecord {
         Ok(())
     }
 
+    /// Begins to make everything durable.
+    pub(crate) fn begin_sync(&mut self) -> Result<(), JournalError> {
+        self.flush()?;
+        self.writer.begin_sync();
+        Ok(())
+    }
+
     /// Waits until everything is durable.
     pub(crate) fn sync(&mut self) -> Result<(), JournalError> {
         self.flush()?;

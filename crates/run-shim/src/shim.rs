@@ -278,9 +278,8 @@ async fn launch_guarded(
     prepared: &Prepared,
 ) -> Result<HeldSandbox, LaunchError> {
     let mut held = HeldSandbox::start(&prepared.plan, &prepared.bwrap).await?;
-    // While bwrap is busy with its mounts: what is written so far becomes durable before the agent runs. A disk that
-    // fails here fails again, loudly, with the first batch.
-    record.sync().ok();
+    // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
+    record.begin_sync().ok();
     let mounts = held.verify(&prepared.plan).await?;
     record.event(&RunEvent::SandboxReady {
         profile: prepared.profile.clone(),

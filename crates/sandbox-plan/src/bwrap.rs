@@ -138,7 +138,9 @@ pub fn bwrap_trial() -> Vec<OsString> {
         "--dev",
         "/dev",
         "--",
-        "/bin/true",
+        "/bin/sh",
+        "-c",
+        ":",
     ];
     words.into_iter().map(OsString::from).collect()
 }

@@ -47,8 +47,12 @@ impl GitLayout {
             return Ok(Self::Hidden { reason: "its `.git` file names no directory".to_owned() });
         };
         if git_dir.starts_with(workspace) {
-            return Ok(match git_dir == workspace {
-                true => Self::Hidden { reason: "its `.git` file names itself".to_owned() },
+            // Neither can be pinned: the one is the workspace, the other is replaced by ours.
+            let is_odd = git_dir == workspace || git_dir.starts_with(workspace.join(".cursor"));
+            return Ok(match is_odd {
+                true => {
+                    Self::Hidden { reason: format!("`{}` is no place for it", git_dir.display()) }
+                }
                 false => Self::InWorkspace { git_dir },
             });
         }

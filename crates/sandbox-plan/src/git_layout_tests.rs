@@ -113,7 +113,15 @@ fn symlinks_strangers_and_nonsense_are_not_shown() {
     let through = host.root.join("link/.git/worktrees/tree");
     host.write("tree/.git", &format!("gitdir: {}\n", through.display()));
     assert!(host.hidden_because("tree").contains("without following symlinks"));
-    for nonsense in ["", "gitdir:", "gitdir: \n", "gitdir: a\0b", "nothing\n", "gitdir: ."] {
+    for nonsense in [
+        "",
+        "gitdir:",
+        "gitdir: \n",
+        "gitdir: a\0b",
+        "nothing\n",
+        "gitdir: .",
+        "gitdir: .cursor/git",
+    ] {
         host.write("tree/.git", nonsense);
         host.hidden_because("tree");
     }

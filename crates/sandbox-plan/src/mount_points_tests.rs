@@ -99,7 +99,7 @@ fn a_crash_between_intent_and_deed_is_cleared_up() {
 #[test]
 fn what_appeared_in_the_meantime_is_refused_and_left_alone() {
     let (host, points) = host();
-    symlink("/oldroot/tmp/victim", &host.dot_cursor).unwrap();
+    symlink("/oldroot/tmp/caretaker-victim", &host.dot_cursor).unwrap();
     let err = points.create(&host.record).unwrap_err();
     assert!(matches!(err, MountPointError::Appeared(path) if path == host.dot_cursor));
     assert!(!host.record.exists());

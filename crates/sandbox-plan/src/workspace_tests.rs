@@ -127,13 +127,15 @@ fn a_directory_of_somebody_else_or_without_rights_is_refused() {
 fn a_hostile_dot_cursor_is_refused_and_nothing_is_created() {
     type Make = fn(&Path);
     let cases: [(&str, Make); 7] = [
-        ("symlink to a host directory", |dot| symlink("/oldroot/tmp/victim", dot).unwrap()),
+        ("symlink to a host directory", |dot| {
+            symlink("/oldroot/tmp/caretaker-victim", dot).unwrap()
+        }),
         ("symlink within the workspace", |dot| symlink("other", dot).unwrap()),
         ("file", |dot| fs::write(dot, "").unwrap()),
         ("FIFO", fifo),
         ("symlinked mcp.json", |dot| {
             fs::create_dir(dot).unwrap();
-            symlink("/oldroot/tmp/victim", dot.join("mcp.json")).unwrap();
+            symlink("/oldroot/tmp/caretaker-victim", dot.join("mcp.json")).unwrap();
         }),
         ("directory as mcp.json", |dot| fs::create_dir_all(dot.join("mcp.json")).unwrap()),
         ("FIFO as mcp.json", |dot| {
@@ -153,7 +155,7 @@ fn a_hostile_dot_cursor_is_refused_and_nothing_is_created() {
             other => panic!("{name}: {other}"),
         }
         assert_eq!(fs::read_dir(&host.project).unwrap().count(), 2, "{name}");
-        assert!(!Path::new("/tmp/victim").exists(), "{name}");
+        assert!(!Path::new("/tmp/caretaker-victim").exists(), "{name}");
     }
 }
 

@@ -235,7 +235,7 @@ impl Planner<'_> {
     /// Tells whether a path of the host is already inside, at the same place and read-only.
     fn is_shown(&self, path: &Path) -> bool {
         self.steps.iter().any(|planned| {
-            matches!(&planned.step, Step::Bind { source, dest, .. }
+            matches!(&planned.step, Step::Bind { source, dest, access: Access::ReadOnly, .. }
                 if source == dest && path.starts_with(dest))
         })
     }

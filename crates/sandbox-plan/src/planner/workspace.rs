@@ -134,7 +134,9 @@ impl Planner<'_> {
     ) -> Result<(), PlanError> {
         for Sourced { value, origin } in names {
             let relative = value.as_path();
-            if look_below(root, directory, relative)?.is_none() {
+            // Ours is mounted there, read-only, and what was below is out of reach.
+            let is_replaced = relative.starts_with(".cursor");
+            if is_replaced || look_below(root, directory, relative)?.is_none() {
                 continue;
             }
             // What is protected must not be moved aside together with the directory that it is in.

@@ -11,7 +11,9 @@ use layers::{Layer, Layers};
 use crate::origin::{Origin, Sourced};
 use crate::seccomp::FilterName;
 pub use values::{Access, Confinement, Network};
-pub(crate) use values::{HostName, HostPattern, Namespace, RelativeName, Size, VariablePattern};
+pub(crate) use values::{
+    HostName, HostPattern, Namespace, RelativeName, ShownName, Size, VariablePattern,
+};
 
 /// The profiles that are part of the program.
 const BUILTIN: [(&str, &str); 2] = [
@@ -75,7 +77,7 @@ pub(crate) struct Rules {
     pub(crate) chats: Sourced<Access>,
     pub(crate) data: Sourced<Access>,
     pub(crate) workspace: Sourced<Access>,
-    pub(crate) show: Vec<Sourced<RelativeName>>,
+    pub(crate) show: Vec<Sourced<ShownName>>,
     pub(crate) protect: Vec<Sourced<RelativeName>>,
     pub(crate) git: Sourced<Access>,
     pub(crate) git_protect: Vec<Sourced<RelativeName>>,

@@ -68,6 +68,7 @@ fn wrong_values_are_named_with_their_line() {
         ("[namespaces]\nhostname = \"a b\"", "mine.toml:3: `a b` is not a host name"),
         ("[environment]\npass = [\"LD_PRELOAD\"]", "mine.toml:3: `LD_PRELOAD` is never taken"),
         ("[workspace]\nprotect = [\"../x\"]", "mine.toml:3: `../x` is not a plain path"),
+        ("[workspace]\nshow = [\"mcp.json\"]", "mine.toml:3: `mcp.json` is always ours"),
         ("[system]\ngenerated = [\"/etc/shadow\"]", "mine.toml:3: `/etc/shadow` is not a file"),
         ("[environment.set]\n\"A-B\" = \"x\"", "mine.toml:3: `A-B` cannot name a variable"),
         ("oops", "mine.toml:2: "),

@@ -84,6 +84,10 @@ enum PatternBase {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RelativeName(PathBuf);
 
+/// Something of the repository's own `.cursor`, by its path in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShownName(RelativeName);
+
 /// The name of a variable, or the beginning of one and a `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VariablePattern(String);
@@ -166,6 +170,18 @@ impl FromStr for RelativeName {
     }
 }
 
+impl FromStr for ShownName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let name: RelativeName = text.parse()?;
+        match name.as_path().starts_with("mcp.json") {
+            true => Err("`mcp.json` is always ours".to_owned()),
+            false => Ok(Self(name)),
+        }
+    }
+}
+
 impl FromStr for VariablePattern {
     type Err = String;
 
@@ -213,6 +229,12 @@ impl HostPattern {
 impl RelativeName {
     pub(crate) fn as_path(&self) -> &Path {
         &self.0
+    }
+}
+
+impl ShownName {
+    pub(crate) fn as_path(&self) -> &Path {
+        self.0.as_path()
     }
 }
 

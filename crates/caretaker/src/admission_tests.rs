@@ -1,0 +1,163 @@
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Parser;
+use pretty_assertions::assert_eq;
+use run_journal::StateRoot;
+use tempfile::TempDir;
+
+use super::*;
+use crate::cli::{Cli, Command};
+use crate::environment::tests::environment_of;
+use crate::places::Places;
+
+const SESSION: &str = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
+
+/// A host with a workspace, and variables beside the necessary ones.
+struct Stage {
+    root: TempDir,
+    host: Host,
+}
+
+impl Stage {
+    fn new(variables: &[(&str, &str)]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let physical = fs::canonicalize(root.path()).unwrap();
+        fs::create_dir_all(physical.join("home/work")).unwrap();
+        let (home, state) = (physical.join("home"), physical.join("state"));
+        let mut all: Vec<(&str, &Path)> =
+            vec![("HOME", &home), ("CARETAKER_HOME", &state), ("PATH", Path::new("/usr/bin:/bin"))];
+        all.extend(variables.iter().map(|(name, value)| (*name, Path::new(*value))));
+        let environment = environment_of(&all);
+        let places = Places::of(&environment);
+        let state = StateRoot::new(places.state.clone());
+        Self { root, host: Host { environment, places, state } }
+    }
+
+    fn workspace(&self) -> PathBuf {
+        fs::canonicalize(self.root.path()).unwrap().join("home/work")
+    }
+
+    /// Admits `run` with these arguments, as far as that goes without starting anything.
+    fn with<T>(&self, config: &str, args: &[&str], then: impl FnOnce(&Admission<'_>) -> T) -> T {
+        let workspace = self.workspace();
+        let fixed = ["caretaker", "run", "x", "--workspace", workspace.to_str().unwrap()];
+        let cli = Cli::try_parse_from(fixed.iter().chain(args)).unwrap();
+        let Command::Run(args) = cli.command else { panic!("not a run") };
+        let config = Config::parse(config).unwrap();
+        let program = Path::new("/usr/bin/caretaker");
+        then(&Admission { host: &self.host, config: &config, args: &args, program })
+    }
+
+    fn spec(&self, config: &str, args: &[&str]) -> RunSpec {
+        let args = [args, &["--agent", "simulated"]].concat();
+        self.with(config, &args, |admission| admission.hypothetical().unwrap())
+    }
+}
+
+fn agent(kind: AgentKind) -> AgentProgram {
+    let (program, leading_arguments) = ("/x".into(), vec![]);
+    AgentProgram { kind, program, leading_arguments, expose: vec![], version: None }
+}
+
+#[test]
+fn flags_win_over_the_configuration() {
+    let stage = Stage::new(&[]);
+    let config = "model = 'auto'\nlabels = { team = 'core', env = 'ci' }\n\
+                  [limits]\nidle = '5m'\nwall = '1h'\ntool = '3h'\n";
+    let spec = stage.spec(
+        config,
+        &["--model", "gpt-5", "--label", "team=web", "--timeout", "10m", "--no-force", "--stream"],
+    );
+    assert_eq!(spec.model.as_deref(), Some("gpt-5"));
+    assert_eq!(
+        spec.labels.into_iter().collect::<Vec<_>>(),
+        [("env".to_owned(), "ci".to_owned()), ("team".to_owned(), "web".to_owned())]
+    );
+    let limits = &spec.limits;
+    assert_eq!((limits.wall_ms, limits.idle_ms, limits.tool_ms), (600_000, 300_000, 10_800_000));
+    assert_eq!((spec.tool_approval, spec.partial_output), (ToolApproval::AllowList, true));
+}
+
+#[test]
+fn without_flags_a_run_is_what_the_configuration_says() {
+    let stage = Stage::new(&[]);
+    let spec = stage.spec("model = 'auto'\n", &[]);
+    assert_eq!((spec.model.as_deref(), spec.profile.as_str()), (Some("auto"), "default"));
+    assert_eq!(spec.limits, RunLimits::default());
+    assert_eq!((spec.tool_approval, spec.session_start), (ToolApproval::Force, SessionStart::New));
+    assert_eq!(Path::new(&spec.workspace), stage.workspace());
+    assert!(spec.profile_text.contains("[workspace]"));
+}
+
+#[test]
+fn of_the_environment_only_what_the_profile_lets_in_is_written_down() {
+    let stage = Stage::new(&[
+        ("TZ", "Europe/London"),
+        ("LC_ALL", "en_GB.UTF-8"),
+        ("CURSOR_API_KEY", "key-abcdef"),
+        ("AWS_SECRET_ACCESS_KEY", "aws-abcdef"),
+        ("LD_PRELOAD", "/x.so"),
+        ("SIMULATED_AGENT_MISBEHAVE", "no-result"),
+    ]);
+    let spec = stage.spec("", &["--env", "RUST_LOG=debug"]);
+    let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
+    assert_eq!(names, ["LC_ALL", "PATH", "RUST_LOG", "SIMULATED_AGENT_MISBEHAVE", "TZ"]);
+    let written = serde_json::to_string(&spec).unwrap();
+    assert!(!written.contains("abcdef"), "{written}");
+}
+
+#[test]
+fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
+    let secrets = |stage: &Stage, kind: AgentKind| {
+        let roots = stage.host.environment.cursor_roots().unwrap();
+        let admitted =
+            stage.with("", &[], |admission| admission.shim_environment(&agent(kind), &roots));
+        admitted.map(|environment| environment.secrets).map_err(|error| error.exit_code())
+    };
+    let key = |value: &str| Ok(vec![("CURSOR_API_KEY".to_owned(), value.to_owned())]);
+    let with_key = Stage::new(&[("CURSOR_API_KEY", "k1")]);
+    assert_eq!(secrets(&with_key, AgentKind::Cursor), key("k1"));
+    assert_eq!(secrets(&with_key, AgentKind::Simulated), key("k1"));
+
+    let without = Stage::new(&[]);
+    assert_eq!(secrets(&without, AgentKind::Simulated), key("simulated"));
+    assert_eq!(secrets(&without, AgentKind::Cursor), Err(ExitCode::AuthenticationMissing));
+    let login = without.host.environment.home.join(".config/cursor/auth.json");
+    fs::create_dir_all(login.parent().unwrap()).unwrap();
+    fs::write(login, "{}").unwrap();
+    assert_eq!(secrets(&without, AgentKind::Cursor), Ok(vec![]));
+}
+
+#[test]
+fn a_session_is_continued_where_it_exists_and_never_begun_in_its_place() {
+    let stage = Stage::new(&[]);
+    let roots = stage.host.environment.cursor_roots().unwrap();
+    let workspace = WorkspacePath::new(&stage.workspace()).unwrap();
+    let session = || {
+        stage
+            .with("", &["--session", SESSION], |admission| admission.session(&roots, &workspace))
+            .map_err(|error| error.exit_code())
+    };
+    assert_eq!(session(), Err(ExitCode::NotFound));
+    let id: Uuid = SESSION.parse().unwrap();
+    let store = roots.session_dir(&workspace, id).store_db();
+    fs::create_dir_all(store.parent().unwrap()).unwrap();
+    fs::write(&store, "").unwrap();
+    assert_eq!(session(), Ok((id, SessionStart::Resume)));
+    // One of ours that has no store yet is left to its lease.
+    fs::remove_file(&store).unwrap();
+    fs::create_dir_all(stage.host.state.session_dir(&id)).unwrap();
+    assert_eq!(session(), Ok((id, SessionStart::Resume)));
+}
+
+#[test]
+fn what_is_to_be_shown_must_exist_unless_it_is_only_usual() {
+    let stage = Stage::new(&[]);
+    let config = "expose = ['/usr/share', '/no/such/thing']\n";
+    let spec = stage.spec(config, &["--expose", "/usr/lib"]);
+    assert_eq!(spec.expose, ["/usr/lib", "/usr/share"].map(BytesPath::from));
+    let missing = stage
+        .with("", &["--expose", "/no/such/thing"], |admission| admission.expose().unwrap_err());
+    assert_eq!(missing.exit_code(), ExitCode::NotFound);
+}
