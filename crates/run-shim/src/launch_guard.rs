@@ -13,7 +13,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
 use nix::sys::signal::{Signal, killpg};
@@ -29,11 +28,11 @@ pub(crate) struct LaunchGuard {
 
 impl LaunchGuard {
     /// Posts a guard; `None` in it where our process group is not ours alone, as when a person started us by hand.
-    pub(crate) fn post(program: &Path) -> io::Result<Self> {
+    pub(crate) fn post() -> io::Result<Self> {
         if getpgrp() != getpid() {
             return Ok(Self { process: None });
         }
-        let process = Command::new(program)
+        let process = Command::new(std::env::current_exe()?)
             .arg("launch-guard")
             .arg(getpid().to_string())
             .env_clear()

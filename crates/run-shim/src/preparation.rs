@@ -10,9 +10,9 @@ use cursor_home::{
 use run_journal::{RunDirectory, StateRoot};
 use run_protocol::{ExitCode, RunSpec};
 use sandbox_plan::{
-    ChatsBind, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile, Profile,
-    ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
-    VariableSource,
+    ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile,
+    Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
+    Surroundings, VariableSource, Workspace,
 };
 
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
@@ -84,8 +84,6 @@ pub(crate) struct Prepared {
     pub(crate) plan: SandboxPlan,
     pub(crate) bwrap: PathBuf,
     pub(crate) profile: String,
-    /// What is started for the guard.
-    pub(crate) own_program: PathBuf,
     /// Where Cursor keeps the session on the host.
     pub(crate) store_db: PathBuf,
     /// The record of the mount points that we made in the workspace.
@@ -118,11 +116,30 @@ impl McpRewriting {
     }
 }
 
-/// Checks everything about a run that can be checked without creating anything.
+/// Checks, before anything is created, what a stranger or a typing error could have made wrong: the profile, the flags,
+/// the workspace and what is in it, what is to be shown. The shim makes the whole plan, and a run that it refuses for
+/// another reason leaves nothing behind either; making the plan twice would double what a launch costs us.
 pub fn check_run(state: &StateRoot, spec: &RunSpec) -> Result<(), PrepareError> {
     let outline = Outline::new(state, spec)?;
-    let expected = outline.expected_roots();
-    outline.plan(spec, expected, &[], RunDirectories::MayBeMissing).map(drop)
+    if outline.profile.confinement() == Confinement::None {
+        return Err(PlanError::NoSandbox.into());
+    }
+    let surroundings = Surroundings {
+        uid: nix::unistd::geteuid().as_raw(),
+        home: &spec.home.0,
+        ours: &outline.ours,
+    };
+    let workspace =
+        Workspace::inspect(outline.workspace.as_path(), surroundings).map_err(PlanError::from)?;
+    for shown in spec.agent.expose.iter().chain(&spec.expose) {
+        if shown.0.starts_with(workspace.path()) {
+            return Err(PlanError::ExposedInWorkspace(shown.0.clone()).into());
+        }
+        if !shown.0.exists() {
+            return Err(PlanError::ExposedMissing(shown.0.clone()).into());
+        }
+    }
+    Ok(())
 }
 
 /// Plans the sandbox of a run without creating anything, to be explained.
@@ -150,7 +167,6 @@ impl Prepared {
             plan,
             bwrap: spec.bwrap.0.clone(),
             profile: spec.profile.clone(),
-            own_program: outline.mcp.relay.clone(),
             store_db,
             mount_points,
             mcp: outline.mcp,

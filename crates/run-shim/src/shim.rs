@@ -134,7 +134,25 @@ fn start_log() {
 }
 
 async fn supervise(run_dir: &Path, secrets: &[(String, String)]) -> Result<(), ShimError> {
+    // Posted at once and elsewhere: it takes its place while we prepare.
+    let mut guard = Some(tokio::task::spawn_blocking(LaunchGuard::post));
+    let outcome = supervise_guarded(run_dir, secrets, &mut guard).await;
+    // A run that was not launched must not be ended by its own guard either.
+    if let Some(unused) = guard
+        && let Ok(Ok(guard)) = unused.await
+    {
+        guard.dismiss().await;
+    }
+    outcome
+}
+
+async fn supervise_guarded(
+    run_dir: &Path,
+    secrets: &[(String, String)],
+    guard: &mut Option<PostedGuard>,
+) -> Result<(), ShimError> {
     let began = Instant::now();
+    tracing::debug!("begins");
     let (run, state_root) = open(run_dir)?;
     let unusable = |error: &dyn std::error::Error| ShimError::Directory(with_causes(error));
     let spec = run.spec().map_err(|error| unusable(&error))?;
@@ -152,6 +170,7 @@ async fn supervise(run_dir: &Path, secrets: &[(String, String)]) -> Result<(), S
     let redactor = Redactor::new(secrets.iter().map(|(_, value)| value.as_str()));
     let mut record = RunRecord::new(writer, redactor, written);
 
+    tracing::debug!("the journal is open, the sockets listen");
     let mut locks = RunLocks::new(&state_root, &spec);
     let mut has_reported = false;
     if let Err(refusal) = locks.try_take() {
@@ -173,6 +192,7 @@ async fn supervise(run_dir: &Path, secrets: &[(String, String)]) -> Result<(), S
             return Ok(());
         }
     }
+    tracing::debug!("the locks are taken");
     locks.clean_up_after_the_dead(&state_root);
 
     let prepared = match Prepared::new(&run, &state_root, &spec, secrets) {
@@ -188,12 +208,13 @@ async fn supervise(run_dir: &Path, secrets: &[(String, String)]) -> Result<(), S
         report(&ShimReport::Ready).ok();
     }
 
+    tracing::debug!("everything is prepared");
     let (tool_sender, tool_events) = mpsc::channel(EVENT_QUEUE);
     let mcp = sockets
         .mcp
         .take()
         .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
-    let launched = launch(&mut record, &prepared).await;
+    let launched = launch(&mut record, &prepared, guard.take()).await;
     let driven = match launched {
         Ok(sandbox) => {
             let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
@@ -265,8 +286,20 @@ async fn wait_for_locks(locks: &mut RunLocks, orders: &mut mpsc::Receiver<Order>
     }
 }
 
-async fn launch(record: &mut RunRecord, prepared: &Prepared) -> Result<Sandbox, LaunchError> {
-    let guard = LaunchGuard::post(&prepared.own_program).map_err(LaunchError::Guard)?;
+/// A guard on its way to its post.
+type PostedGuard = tokio::task::JoinHandle<io::Result<LaunchGuard>>;
+
+async fn launch(
+    record: &mut RunRecord,
+    prepared: &Prepared,
+    guard: Option<PostedGuard>,
+) -> Result<Sandbox, LaunchError> {
+    let never_posted = || io::Error::other("it was never sent");
+    let guard = match guard {
+        Some(posted) => posted.await.map_err(io::Error::other).flatten(),
+        None => Err(never_posted()),
+    };
+    let guard = guard.map_err(LaunchError::Guard)?;
     let launched = launch_guarded(record, prepared).await;
     // Whatever came of it: what was started is bound to our life, or gone.
     guard.dismiss().await;
@@ -277,10 +310,13 @@ async fn launch_guarded(
     record: &mut RunRecord,
     prepared: &Prepared,
 ) -> Result<HeldSandbox, LaunchError> {
+    tracing::debug!("the guard is posted");
     let mut held = HeldSandbox::start(&prepared.plan, &prepared.bwrap).await?;
+    tracing::debug!("bubblewrap has a child");
     // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
     record.begin_sync().ok();
     let mounts = held.verify(&prepared.plan).await?;
+    tracing::debug!("the agent is at the gate, the mounts are verified");
     record.event(&RunEvent::SandboxReady {
         profile: prepared.profile.clone(),
         sandbox_pid: held.pid(),

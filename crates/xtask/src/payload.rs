@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the payload of the memory bench lives if nobody ends it.
+/// How long the payload of the memory bench lives if nobody lets it end.
 const LONGEST_LIFE: Duration = Duration::from_secs(300);
+/// Between two looks whether it may end.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 /// Between two events of the latency bench: long enough that each is a batch of its own.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(5);
 
@@ -52,7 +54,12 @@ fn play(began: u128, session: &str) -> anyhow::Result<()> {
                 out.flush()?;
             }
         }
-        _ if prompt.trim() == "live" => std::thread::sleep(LONGEST_LIFE),
+        _ if prompt.trim() == "live" => {
+            let began = std::time::Instant::now();
+            while !std::path::Path::new("go").exists() && began.elapsed() < LONGEST_LIFE {
+                std::thread::sleep(BETWEEN_LOOKS);
+            }
+        }
         _ => {}
     }
     writeln!(

@@ -56,7 +56,7 @@ struct Tail {
 struct Memory {
     n_runs: usize,
     mean_pss_kib: f64,
-    all_succeeded: bool,
+    n_succeeded: usize,
 }
 
 pub(crate) fn measure(scratch: &Path, caretaker: &Path, sizes: &Sizes) -> anyhow::Result<Runs> {
@@ -87,7 +87,11 @@ impl Stage {
         let root = std::env::temp_dir().join(format!("caretaker-bench-{}", std::process::id()));
         std::fs::create_dir_all(root.join("home"))?;
         std::fs::create_dir_all(scratch)?;
-        let agent = std::env::current_exe()?;
+        // Installed as the real one is, so that its version is known by its path.
+        let agent =
+            root.join("home/.local/share/cursor-agent/versions/2026.10.01-bench00/cursor-agent");
+        std::fs::create_dir_all(agent.parent().context("no parent")?)?;
+        std::fs::copy(std::env::current_exe()?, &agent)?;
         Ok(Self { root, caretaker: caretaker.to_owned(), agent })
     }
 
@@ -121,7 +125,8 @@ impl Stage {
     }
 
     fn wait(&self, workspace: &Path, run: &str) -> anyhow::Result<bool> {
-        Ok(self.command(workspace, &["wait", run]).stdout(Stdio::null()).status()?.success())
+        let mut wait = self.command(workspace, &["wait", run]);
+        Ok(wait.stdout(Stdio::null()).stderr(Stdio::null()).status()?.success())
     }
 
     fn agent(&self) -> &str {
@@ -266,14 +271,14 @@ impl Stage {
             let holder: Value = serde_json::from_str(&lock)?;
             total += pss_kib(holder["pid"].as_u64().context("no pid")?)?;
         }
+        let mut n_succeeded = 0;
         for (workspace, run) in &runs {
-            self.command(workspace, &["kill", "--now", run]).stdout(Stdio::null()).status()?;
+            File::create(workspace.join("go"))?;
+            n_succeeded += usize::from(self.wait(workspace, run)?);
+            std::fs::remove_file(workspace.join("go"))?;
         }
-        Ok(Memory {
-            n_runs,
-            mean_pss_kib: total as f64 / n_runs as f64,
-            all_succeeded: runs.len() == n_runs,
-        })
+        ensure!(n_succeeded == n_runs, "{n_succeeded} of {n_runs} runs succeeded");
+        Ok(Memory { n_runs, mean_pss_kib: total as f64 / n_runs as f64, n_succeeded })
     }
 }
 
