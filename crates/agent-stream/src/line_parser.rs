@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -121,33 +122,39 @@ struct Envelope<'a> {
 
 /// Fills an envelope where it lies. Deriving `Deserialize` would build it by value and move it several times, which
 /// costs more than reading a short line does.
-struct Fill<'e, 'a> {
+struct Fill<'e, 'a, C> {
     envelope: &'e mut Envelope<'a>,
-    care: Care,
+    care: PhantomData<C>,
 }
 
-/// How values are read: in passing, or each by itself, so that one which no type can hold (a number of a thousand
-/// digits, a thousand arrays in one another) costs that value and not the line.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Care {
-    InPassing,
-    EachByItself,
+/// How values are read. A type and not a value, so that the usual way has no branch in it.
+trait Care {
+    fn value<'de, A: MapAccess<'de>, T: Shape<'de>>(map: &mut A) -> Result<T, A::Error>;
 }
 
-impl Care {
-    fn value<'de, A: MapAccess<'de>, T: Shape<'de>>(self, map: &mut A) -> Result<T, A::Error> {
-        match self {
-            Self::InPassing => next_value(map),
-            Self::EachByItself => {
-                let raw = map.next_value::<&'de RawValue>()?;
-                let value = serde_json::from_str::<Lenient<T>>(raw.get());
-                Ok(value.map(|Lenient(value)| value).unwrap_or_default())
-            }
-        }
+/// One after the other, in a single pass.
+struct InPassing;
+
+impl Care for InPassing {
+    #[inline]
+    fn value<'de, A: MapAccess<'de>, T: Shape<'de>>(map: &mut A) -> Result<T, A::Error> {
+        next_value(map)
     }
 }
 
-impl<'de> Visitor<'de> for Fill<'_, 'de> {
+/// Each by itself, so that one which no type can hold (a number of a thousand digits, a thousand arrays in one another)
+/// costs that value and not the line.
+struct EachByItself;
+
+impl Care for EachByItself {
+    fn value<'de, A: MapAccess<'de>, T: Shape<'de>>(map: &mut A) -> Result<T, A::Error> {
+        let raw = map.next_value::<&'de RawValue>()?;
+        let value = serde_json::from_str::<Lenient<T>>(raw.get());
+        Ok(value.map(|Lenient(value)| value).unwrap_or_default())
+    }
+}
+
+impl<'de, C: Care> Visitor<'de> for Fill<'_, 'de, C> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
@@ -155,38 +162,38 @@ impl<'de> Visitor<'de> for Fill<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { envelope, care } = self;
+        let Self { envelope, .. } = self;
         while let Some(key) = next_key(&mut map)? {
             // Tried from the top: the keys of the most frequent lines come first.
             match key.as_ref() {
-                "type" => envelope.kind = care.value(&mut map)?,
-                "subtype" => envelope.subtype = care.value(&mut map)?,
-                "session_id" => envelope.session_id = care.value(&mut map)?,
-                "timestamp_ms" => envelope.timestamp_ms = care.value(&mut map)?,
-                "text" => envelope.text = care.value(&mut map)?,
-                "message" => envelope.message = care.value(&mut map)?,
-                "model_call_id" => envelope.model_call_id = care.value(&mut map)?,
-                "apiKeySource" => envelope.api_key_source = care.value(&mut map)?,
-                "cwd" => envelope.cwd = care.value(&mut map)?,
-                "model" => envelope.model = care.value(&mut map)?,
-                "permissionMode" => envelope.permission_mode = care.value(&mut map)?,
-                "error" => envelope.error = care.value(&mut map)?,
-                "call_id" => envelope.call_id = care.value(&mut map)?,
-                "tool_call" => envelope.tool_call = care.value(&mut map)?,
-                "query_type" => envelope.query_type = care.value(&mut map)?,
+                "type" => envelope.kind = C::value(&mut map)?,
+                "subtype" => envelope.subtype = C::value(&mut map)?,
+                "session_id" => envelope.session_id = C::value(&mut map)?,
+                "timestamp_ms" => envelope.timestamp_ms = C::value(&mut map)?,
+                "text" => envelope.text = C::value(&mut map)?,
+                "message" => envelope.message = C::value(&mut map)?,
+                "model_call_id" => envelope.model_call_id = C::value(&mut map)?,
+                "apiKeySource" => envelope.api_key_source = C::value(&mut map)?,
+                "cwd" => envelope.cwd = C::value(&mut map)?,
+                "model" => envelope.model = C::value(&mut map)?,
+                "permissionMode" => envelope.permission_mode = C::value(&mut map)?,
+                "error" => envelope.error = C::value(&mut map)?,
+                "call_id" => envelope.call_id = C::value(&mut map)?,
+                "tool_call" => envelope.tool_call = C::value(&mut map)?,
+                "query_type" => envelope.query_type = C::value(&mut map)?,
                 "query" => envelope.query = Some(map.next_value()?),
                 "response" => envelope.response = Some(map.next_value()?),
-                "attempt" => envelope.attempt = care.value(&mut map)?,
-                "endpoint_url" => envelope.endpoint_url = care.value(&mut map)?,
-                "is_resume" => envelope.is_resume = care.value(&mut map)?,
-                "aborted_count" => envelope.aborted_count = care.value(&mut map)?,
-                "timeout_ms" => envelope.timeout_ms = care.value(&mut map)?,
-                "is_error" => envelope.is_error = care.value(&mut map)?,
-                "result" => envelope.result = care.value(&mut map)?,
-                "duration_ms" => envelope.duration_ms = care.value(&mut map)?,
-                "duration_api_ms" => envelope.duration_api_ms = care.value(&mut map)?,
-                "request_id" => envelope.request_id = care.value(&mut map)?,
-                "usage" => envelope.usage = care.value(&mut map)?,
+                "attempt" => envelope.attempt = C::value(&mut map)?,
+                "endpoint_url" => envelope.endpoint_url = C::value(&mut map)?,
+                "is_resume" => envelope.is_resume = C::value(&mut map)?,
+                "aborted_count" => envelope.aborted_count = C::value(&mut map)?,
+                "timeout_ms" => envelope.timeout_ms = C::value(&mut map)?,
+                "is_error" => envelope.is_error = C::value(&mut map)?,
+                "result" => envelope.result = C::value(&mut map)?,
+                "duration_ms" => envelope.duration_ms = C::value(&mut map)?,
+                "duration_api_ms" => envelope.duration_api_ms = C::value(&mut map)?,
+                "request_id" => envelope.request_id = C::value(&mut map)?,
+                "usage" => envelope.usage = C::value(&mut map)?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -230,21 +237,17 @@ impl<'de> Shape<'de> for Message<'de> {
     }
 }
 
-fn fill<'a>(
-    envelope: &mut Envelope<'a>,
-    line: &'a str,
-    care: Care,
-) -> Result<(), serde_json::Error> {
+fn fill<'a, C: Care>(envelope: &mut Envelope<'a>, line: &'a str) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(line);
-    deserializer.deserialize_map(Fill { envelope, care })?;
+    deserializer.deserialize_map(Fill::<C> { envelope, care: PhantomData })?;
     deserializer.end()
 }
 
 fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json::Error> {
     let mut envelope = Envelope::default();
-    if fill(&mut envelope, line, Care::InPassing).is_err() {
+    if fill::<InPassing>(&mut envelope, line).is_err() {
         envelope = Envelope::default();
-        fill(&mut envelope, line, Care::EachByItself)?;
+        fill::<EachByItself>(&mut envelope, line)?;
     }
     let raw = || serde_json::from_str::<&'a RawValue>(line);
     let kind = match (envelope.kind.as_deref(), envelope.subtype.as_deref()) {

@@ -238,9 +238,12 @@ fn common_prefix(one: &str, other: &str) -> u64 {
 }
 
 fn bounded_entry<'m, V: Default>(table: &'m mut BTreeMap<String, V>, name: &str) -> &'m mut V {
-    let name: String = name.chars().take(PREVIEW_CHARS).collect();
-    let has_room = table.len() < MOST_NAMES || table.contains_key(&name);
-    table.entry(if has_room { name } else { OTHER_NAMES.to_owned() }).or_default()
+    let name = match name.char_indices().nth(PREVIEW_CHARS) {
+        Some((end, _)) => &name[..end],
+        None => name,
+    };
+    let has_room = table.len() < MOST_NAMES || table.contains_key(name);
+    table.entry(if has_room { name } else { OTHER_NAMES }.to_owned()).or_default()
 }
 
 #[cfg(test)]

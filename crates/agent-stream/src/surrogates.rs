@@ -5,14 +5,9 @@
 
 /// Replaces every lone surrogate escape by `\ufffd`; `None` where there is none.
 ///
-/// Called on every line, so the many without any such escape must cost next to nothing.
+/// Called on every line: one without a backslash costs a single quick pass.
 pub(crate) fn mend(json: &str) -> Option<String> {
     let bytes = json.as_bytes();
-    if memchr::memmem::find(bytes, b"\\ud").is_none()
-        && memchr::memmem::find(bytes, b"\\uD").is_none()
-    {
-        return None;
-    }
     let mut mended = String::new();
     let mut copied_to = 0;
     let mut at = 0;
@@ -42,6 +37,10 @@ pub(crate) fn mend(json: &str) -> Option<String> {
 
 /// The UTF-16 unit that `\uXXXX` at this place stands for.
 fn unit_at(bytes: &[u8], at: usize) -> Option<u16> {
+    // Nearly all escapes are line feeds and quotes.
+    if bytes.get(at + 1) != Some(&b'u') {
+        return None;
+    }
     let escape = bytes.get(at..at + 6)?;
     let digits =
         escape.strip_prefix(b"\\u").filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
