@@ -103,6 +103,42 @@ fn an_installed_agent_behind_a_link_is_pinned_and_every_byte_it_prints_is_kept()
     assert_eq!(kept.len(), printed.len());
 }
 
+#[test]
+fn an_agent_that_never_stops_printing_is_stopped_by_the_clock_and_by_kill() {
+    let stage = Stage::new();
+    let agent = stage.home().join("printer");
+    std::fs::write(&agent, "#!/bin/sh\ntrap '' INT TERM\necho '{\"type\":\"system\",\"subtype\":\"init\"}'\nexec yes '{\"type\":\"thinking\",\"subtype\":\"delta\",\"text\":\"x\"}'\n").unwrap();
+    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let agent = agent.to_str().unwrap();
+    let start = |flags: &[&str]| {
+        let args = [&["run", "--agent", agent, "go"], flags].concat();
+        stage.caretaker(&args).env("CURSOR_API_KEY", "any").output().unwrap()
+    };
+    // `wait` looks at the end of the journal only, which is large.
+    let outcome = || stage.output(&["wait", "-"]).status.code();
+    let run = String::from_utf8(start(&["--detach", "--timeout", "1s"]).stdout).unwrap();
+    assert!(!run.is_empty());
+    assert_eq!(outcome(), Some(124));
+
+    let run = String::from_utf8(start(&["--detach"]).stdout).unwrap().trim().to_owned();
+    stage.wait_until(&run, |line| line["kind"] == "agent.thinking_delta");
+    assert!(stage.output(&["kill", "--now", &run]).status.success());
+    assert_eq!(outcome(), Some(130));
+    stage.assert_no_survivors("the printer");
+}
+
+#[test]
+fn a_session_of_another_workspace_is_not_begun_anew_here() {
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    let other = stage.home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let flags = ["--session", &session, "--workspace", other.to_str().unwrap()];
+    let output = stage.play("recall", &flags);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert_eq!(stage.run_ids().len(), 1);
+}
+
 /// What a misbehaving agent comes to: script, the outcome's fields, the exit code.
 fn misbehaviours() -> Vec<(&'static str, Value, i32)> {
     let failed = |class: &str| json!({"outcome":"failed","class":class});
@@ -280,6 +316,8 @@ fn a_second_run_on_a_session_or_workspace_is_refused_by_name_or_waits() {
     }
     let known = [first, vec![holder.clone()]].concat();
     assert_eq!(stage.run_ids(), known, "a refused run leaves nothing");
+    let sessions = std::fs::read_dir(stage.root().join("state/sessions")).unwrap().count();
+    assert_eq!(sessions, 1, "not even of its session");
 
     let waiting = stage.start_play("say my turn", &["--wait"]);
     let queued = loop {
@@ -418,7 +456,8 @@ fn a_known_secret_is_replaced_and_flagged_wherever_the_agent_prints_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let prompt = "```agent\nshell echo my key is $CURSOR_API_KEY\nsay done\n```\n";
+    // Split in the prompt, which is the user's own and is kept as it is.
+    let prompt = "```agent\nshell echo my key is $CURSOR_API_KEY\nshell echo \"{\\\"text\\\":\\\"$CURSOR_API_KEY\\\"}\"\nsay done\n```\n";
     child.stdin.take().unwrap().write_all(prompt.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -147,8 +147,14 @@ impl Stage {
         last["run"].clone()
     }
 
-    /// Waits until the journal of a run holds an event that `is_it` knows, and returns all up to it.
+    /// Waits until the journal of a run holds an event that `is_it` knows, and returns all that is there then.
     pub(crate) fn wait_for(&self, run: &str, is_it: impl Fn(&Value) -> bool) -> Vec<Entry> {
+        self.wait_until(run, is_it);
+        self.journal(run)
+    }
+
+    /// Waits until the journal of a run holds an event that `is_it` knows.
+    pub(crate) fn wait_until(&self, run: &str, is_it: impl Fn(&Value) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut tail = self
             .caretaker(&["tail", run, "--follow", "--json"])
@@ -163,7 +169,6 @@ impl Stage {
         tail.kill().ok();
         tail.wait().unwrap();
         assert!(found, "the run ended without the event");
-        self.journal(run)
     }
 
     /// A session of the workspace with one turn in it.

@@ -26,6 +26,9 @@ use crate::run_marks;
 use crate::view::units;
 use crate::workspace;
 
+/// What the simulated agent takes for a login. Long and odd, so that it is no part of any text and redacting it harms none.
+pub(crate) const SIMULATED_KEY: &str = "simulated-key-that-opens-nothing";
+
 /// Variables of the host that tell the simulated agent what to play.
 const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
 /// Keys of the agent's. They reach it through the shim's environment and are never written down.
@@ -165,8 +168,11 @@ impl Admission<'_> {
             return Ok((Uuid::new_v4(), SessionStart::New));
         };
         let store = roots.session_dir(workspace, session).store_db();
-        // One that a run of ours has just begun may have no store yet.
-        let is_known = store.exists() || self.host.state.session_dir(&session).exists();
+        // One that a run of ours has just begun in this workspace may have no store yet. Elsewhere the same id would
+        // silently begin an empty conversation.
+        let ours =
+            self.host.state.session_dir(&session).join("data/projects").join(workspace.slug());
+        let is_known = store.exists() || ours.exists();
         if is_known {
             return Ok((session, SessionStart::Resume));
         }
@@ -195,7 +201,7 @@ impl Admission<'_> {
         if secrets.is_empty() {
             match agent.kind {
                 AgentKind::Simulated => {
-                    secrets.push(("CURSOR_API_KEY".to_owned(), "simulated".to_owned()));
+                    secrets.push(("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned()));
                 }
                 AgentKind::Cursor if roots.auth_files().iter().any(|file| file.exists()) => {}
                 AgentKind::Cursor => {

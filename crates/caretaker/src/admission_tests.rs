@@ -121,7 +121,7 @@ fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
     assert_eq!(secrets(&with_key, AgentKind::Simulated), key("k1"));
 
     let without = Stage::new(&[]);
-    assert_eq!(secrets(&without, AgentKind::Simulated), key("simulated"));
+    assert_eq!(secrets(&without, AgentKind::Simulated), key(SIMULATED_KEY));
     assert_eq!(secrets(&without, AgentKind::Cursor), Err(ExitCode::AuthenticationMissing));
     let login = without.host.environment.home.join(".config/cursor/auth.json");
     fs::create_dir_all(login.parent().unwrap()).unwrap();

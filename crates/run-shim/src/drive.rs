@@ -43,6 +43,9 @@ pub(crate) struct Drive {
     pub(crate) own_events: mpsc::Receiver<RunEvent>,
     /// Writes `mcp.json` anew.
     pub(crate) regenerate_mcp: Box<dyn Fn()>,
+    /// Whether the journal could not be written. From then on the agent's lines are read and let go, so that the room
+    /// that was kept is there for the end.
+    pub(crate) journal_is_broken: bool,
 }
 
 /// How the run came to its end.
@@ -76,15 +79,15 @@ impl Drive {
         let mut ending = None;
 
         while ending.is_none() {
-            // Phase one: wait for exactly one thing. Output comes first, so that what was printed is read before the
-            // end of the process is acted upon.
+            // Phase one: wait for exactly one thing. Orders come first, or an agent that never stops printing could not
+            // be stopped; output comes before the end of the process, so that what was printed is read.
             let deadline =
                 self.state.next_deadline().map(|at| self.began + Duration::from_millis(at));
             let happened = tokio::select! {
                 biased;
+                Some(order) = self.orders.recv() => Happened::Order(order),
                 read = self.sandbox.stdout.read(&mut chunk), if stdout_open => Happened::Stdout(read.unwrap_or(0)),
                 read = self.sandbox.stderr.read(&mut stderr_chunk), if stderr_open => Happened::Stderr(read.unwrap_or(0)),
-                Some(order) = self.orders.recv() => Happened::Order(order),
                 Some(event) = self.own_events.recv() => Happened::Own(event),
                 Some(event) = self.tool_events.recv() => Happened::Tool(event),
                 _ = self.sandbox.process.wait(), if alive => Happened::Exited,
@@ -141,6 +144,10 @@ impl Drive {
             self.flush(&mut ending);
             for input in inputs {
                 self.step(input, &mut ending);
+            }
+            // For the same reason: with output always there, the wait above never comes to its deadline.
+            if self.state.next_deadline().is_some_and(|at| at <= self.now()) {
+                self.step(Input::Tick, &mut ending);
             }
             self.flush(&mut ending);
         }
@@ -204,6 +211,10 @@ impl Drive {
     }
 
     fn journal_failed(&mut self, ending: &mut Option<Ending>) {
+        if std::mem::replace(&mut self.journal_is_broken, true) {
+            // It is known; what did not fit is let go.
+            return self.record.discard();
+        }
         self.record.fall_back_to_reserve();
         self.record.event(&RunEvent::DiskFull);
         self.step(Input::JournalFailed, ending);
@@ -217,7 +228,9 @@ impl Drive {
         drift: &mut BTreeSet<String>,
         inputs: &mut Vec<Input>,
     ) {
-        self.record.agent_line(line);
+        if !self.journal_is_broken {
+            self.record.agent_line(line);
+        }
         if let EventKind::Unknown { kind, subtype, .. } = &line.event.kind {
             let kind = kind.as_deref().unwrap_or("(no type)");
             let event = match subtype {

@@ -141,14 +141,16 @@ impl WorkspaceLocks<'_> {
         loop {
             // Taken for a moment only, so that two nested workspaces cannot both be found free.
             let registry = self.registry()?;
-            if let Some((path, nested)) = self.live_relative(workspace, &own)? {
+            if let Some(Relative { lock, path, holder: nested }) =
+                self.live_relative(workspace, &own)?
+            {
                 match patience {
                     Patience::FailAtOnce => {
                         return Err(WorkspaceLockError::Nested { path, holder: nested });
                     }
                     Patience::Wait => {
                         drop(registry);
-                        self.wait_for_relative(&path)?;
+                        wait_until_free(&lock).map_err(WorkspaceLockError::Io)?;
                         continue;
                     }
                 }
@@ -177,7 +179,7 @@ impl WorkspaceLocks<'_> {
         &self,
         workspace: &Path,
         own: &Path,
-    ) -> Result<Option<(PathBuf, Holder)>, WorkspaceLockError> {
+    ) -> Result<Option<Relative>, WorkspaceLockError> {
         for entry in fs::read_dir(self.directory).map_err(WorkspaceLockError::Io)? {
             let lock = entry.map_err(WorkspaceLockError::Io)?.path();
             if lock == own || lock.extension().is_none_or(|extension| extension != "lock") {
@@ -186,17 +188,18 @@ impl WorkspaceLocks<'_> {
             let Ok(Some(holder)) = HeldLock::holder_of(&lock) else { continue };
             let Some(path) = holder.path.clone() else { continue };
             if path.0.starts_with(workspace) || workspace.starts_with(&path.0) {
-                return Ok(Some((path.0, holder)));
+                return Ok(Some(Relative { lock, path: path.0, holder }));
             }
         }
         Ok(None)
     }
+}
 
-    fn wait_for_relative(&self, path: &Path) -> Result<(), WorkspaceLockError> {
-        let metadata = fs::metadata(path).map_err(WorkspaceLockError::Io)?;
-        let lock = self.directory.join(format!("{}-{}.lock", metadata.dev(), metadata.ino()));
-        wait_until_free(&lock).map_err(WorkspaceLockError::Io)
-    }
+/// A live workspace inside or around another.
+struct Relative {
+    lock: PathBuf,
+    path: PathBuf,
+    holder: Holder,
 }
 
 /// Blocks until nobody holds the lock.

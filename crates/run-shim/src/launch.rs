@@ -107,13 +107,16 @@ impl HeldSandbox {
         let mut status = BufReader::new(pipes.status).lines();
         let mut stderr = pipes.stderr;
         let said = tokio::time::timeout(SETUP_LIMIT, next_status(&mut status)).await;
-        let init = match said.map_err(|_| LaunchError::TooSlow)? {
-            Some(Status { child_pid: Some(pid), .. }) => Pid::from_raw(pid),
+        let init = match &said {
+            Ok(Some(Status { child_pid: Some(pid), .. })) => Pid::from_raw(*pid),
             _ => None,
         };
         let Some(init) = init else {
-            child.start_kill().ok();
-            return Err(LaunchError::Setup { complaint: complaint(&mut stderr).await });
+            child.kill().await.ok();
+            return Err(match said {
+                Err(_) => LaunchError::TooSlow,
+                Ok(_) => LaunchError::Setup { complaint: complaint(&mut stderr).await },
+            });
         };
         let init_fd = pidfd_open(init, PidfdFlags::empty())
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;

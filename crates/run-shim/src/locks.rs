@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use crate::held_lock::{HeldLock, Holder, LockError, Patience, WorkspaceLockError, WorkspaceLocks};
 use crate::preparation;
 use crate::run_record::now_ms;
+use crate::sockets::SocketPaths;
 
 /// What is to be locked, and what is.
 #[derive(Debug)]
@@ -118,39 +119,29 @@ impl RunLocks {
         tokio::task::spawn_blocking(move || wanted.take(Patience::Wait))
     }
 
-    /// Keeps what the wait brought; `false` if it brought nothing.
-    pub(crate) fn put(&mut self, taken: Result<Taken, LockRefusal>) -> bool {
-        self.held = taken.ok();
-        self.held.is_some()
+    /// Keeps what the wait brought.
+    pub(crate) fn put(&mut self, taken: Taken) {
+        self.held = Some(taken);
     }
 
     /// Removes what the run that had this workspace before us left in it, if it died.
-    pub(crate) fn clean_up_after_the_dead(&self, state: &StateRoot) {
+    pub(crate) fn clean_up_after_the_dead(&self, state: &StateRoot, socket_root: &Path) {
         let previous = self.held.as_ref().and_then(|held| held.workspace.previous.as_ref());
         if let Some(previous) = previous {
             preparation::clean_up_after(&state.run_dir(&previous.run));
+            SocketPaths::new(socket_root, previous.run).remove();
         }
     }
 }
 
 impl Wanted {
+    /// The workspace first: a run that is refused for it has left nothing of its session behind.
     fn take(&self, patience: Patience) -> Result<Taken, LockRefusal> {
-        let io_failed =
-            |error: &dyn std::error::Error| LockRefusal::Io(crate::shim::with_causes(error));
-        for directory in
-            [self.lease.parent(), Some(self.workspaces.as_path())].into_iter().flatten()
-        {
-            make_dir(directory).map_err(|error| io_failed(&error))?;
-        }
-        let lease =
-            HeldLock::acquire(&self.lease, &self.holder, patience).map_err(
-                |error| match error {
-                    LockError::Held(holder) => {
-                        LockRefusal::Session { session: self.session.clone(), holder }
-                    }
-                    LockError::Io { .. } => io_failed(&error),
-                },
-            )?;
+        let failed = |path: &Path, error: &dyn std::error::Error| {
+            let why = crate::shim::with_causes(error);
+            LockRefusal::Io(format!("the lock `{}` cannot be used: {why}", path.display()))
+        };
+        make_dir(&self.workspaces).map_err(|error| failed(&self.workspaces, &error))?;
         let locks = WorkspaceLocks { directory: &self.workspaces };
         let workspace = locks.acquire(&self.workspace, &self.holder, patience).map_err(
             |error| match error {
@@ -158,9 +149,21 @@ impl Wanted {
                     LockRefusal::Workspace { workspace: self.workspace.clone(), holder }
                 }
                 WorkspaceLockError::Nested { path, holder } => LockRefusal::Nested { path, holder },
-                WorkspaceLockError::Io(_) => io_failed(&error),
+                WorkspaceLockError::Io(_) => failed(&self.workspaces, &error),
             },
         )?;
+        if let Some(directory) = self.lease.parent() {
+            make_dir(directory).map_err(|error| failed(&self.lease, &error))?;
+        }
+        let lease =
+            HeldLock::acquire(&self.lease, &self.holder, patience).map_err(
+                |error| match error {
+                    LockError::Held(holder) => {
+                        LockRefusal::Session { session: self.session.clone(), holder }
+                    }
+                    LockError::Io { .. } => failed(&self.lease, &error),
+                },
+            )?;
         Ok(Taken { _lease: lease, workspace })
     }
 }

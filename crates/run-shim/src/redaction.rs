@@ -7,7 +7,7 @@ use memchr::memmem;
 /// What stands where a secret stood. Fits into a JSON string as it is.
 const STAND_IN: &[u8] = b"[redacted]";
 /// Shorter values are words that occur by chance; no real key is as short.
-const SHORTEST: usize = 16;
+const SHORTEST: usize = 8;
 
 /// Replaces known values.
 #[derive(Debug, Default)]
@@ -21,7 +21,9 @@ impl Redactor {
             .into_iter()
             .map(str::trim)
             .filter(|secret| secret.len() >= SHORTEST)
-            .map(|secret| memmem::Finder::new(secret).into_owned())
+            .flat_map(|secret| [Some(secret.to_owned()), as_in_json(secret)])
+            .flatten()
+            .map(|secret| memmem::Finder::new(secret.as_bytes()).into_owned())
             .collect();
         Self { secrets }
     }
@@ -36,6 +38,13 @@ impl Redactor {
         }
         cleaned
     }
+}
+
+/// How the secret stands in a JSON string, if that is not as it is.
+fn as_in_json(secret: &str) -> Option<String> {
+    let json = serde_json::to_string(secret).ok()?;
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    (inner != secret).then(|| inner.to_owned())
 }
 
 fn replace(bytes: &[u8], secret: &memmem::Finder<'_>, first: usize) -> Vec<u8> {
@@ -63,6 +72,14 @@ mod tests {
         let cleaned = redactor.clean(line);
         assert_eq!(cleaned.as_ref(), br#"{"a":"[redacted]","b":"x [redacted][redacted] short"}"#);
         assert!(serde_json::from_slice::<serde_json::Value>(&cleaned).is_ok());
+    }
+
+    #[test]
+    fn a_secret_with_characters_that_json_escapes_is_found_in_both_forms() {
+        let redactor = Redactor::new([r#"pass"word\0123"#]);
+        let line = serde_json::json!({"a": r#"pass"word\0123"#}).to_string();
+        assert_eq!(redactor.clean(line.as_bytes()).as_ref(), br#"{"a":"[redacted]"}"#);
+        assert_eq!(redactor.clean(br#"pass"word\0123"#).as_ref(), b"[redacted]");
     }
 
     #[test]

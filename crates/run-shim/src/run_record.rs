@@ -40,7 +40,25 @@ impl RunRecord {
     }
 
     pub(crate) fn event(&mut self, event: &RunEvent) {
-        self.writer.event(now_ms(), event);
+        // An agent may put into our words what it knows, by its tools or by the names it gives.
+        match self.cleaned(event) {
+            Some(cleaned) => self.writer.event(now_ms(), &cleaned),
+            None => self.writer.event(now_ms(), event),
+        };
+    }
+
+    /// The event without secrets; `None` where there are none.
+    fn cleaned(&self, event: &RunEvent) -> Option<RunEvent> {
+        let json = serde_json::to_vec(event).ok()?;
+        match self.redactor.clean(&json) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(cleaned) => serde_json::from_slice(&cleaned).ok(),
+        }
+    }
+
+    /// Lets go of what could not be written.
+    pub(crate) fn discard(&mut self) {
+        self.writer.discard_pending();
     }
 
     /// Hands the batch to the kernel, then tells the watchers.

@@ -173,7 +173,7 @@ impl RunState {
                 let own = self.running_deadlines(activity).map(|(at, _)| at).min();
                 [own, wall].into_iter().flatten().min()
             }
-            Phase::Finishing { until } => *until,
+            Phase::Finishing { until } => [*until, wall].into_iter().flatten().min(),
             Phase::Stopping { at, .. } => Some(*at),
             Phase::Draining { until, .. } => Some(*until),
             Phase::Killed | Phase::Ended => None,
@@ -376,7 +376,9 @@ impl RunState {
                     self.running_deadline_passed(due, now, effects);
                 }
             }
-            Phase::Finishing { until: Some(until) } if *until <= now => {
+            Phase::Finishing { until }
+                if [*until, self.wall_deadline()].into_iter().flatten().any(|at| at <= now) =>
+            {
                 effects.push(Effect::Record(RunEvent::Lingered { ms: self.limits.linger_ms }));
                 self.climb_from_term(StopReason::Lingering, now, effects);
             }

@@ -222,6 +222,16 @@ fn the_wall_clock_ends_also_a_run_that_never_got_released() {
 }
 
 #[test]
+fn the_wall_clock_ends_a_process_that_may_linger_for_ever_and_leaves_the_outcome() {
+    let limits = RunLimits { linger_ms: 0, wall_ms: 500, ..limits() };
+    let (state, _) = RunState::new(limits, 0).step(Input::Released, 0);
+    let (state, _) = state.step(Input::Agent(AgentSign::Result { is_error: false }), 10);
+    let (state, happened) = wait(state, 10_000);
+    assert_eq!(signals(&happened), [(500, "term"), (530, "sandbox")]);
+    check_end(state, Some(137), Ending::Decided(RunOutcome::Succeeded));
+}
+
+#[test]
 fn a_long_silence_is_said_once_and_again_after_a_sign_of_life() {
     let patient = RunLimits { idle_ms: 0, startup_ms: 0, settle_ms: 0, ..limits() };
     let (state, _) = RunState::new(patient, 0).step(Input::Released, 0);

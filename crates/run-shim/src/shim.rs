@@ -90,6 +90,7 @@ struct ShimRefusal {
 impl ShimError {
     fn refusal(&self) -> ShimRefusal {
         let (exit_code, hint) = match self {
+            Self::Locked(LockRefusal::Io(_)) => (ExitCode::SupervisorFailed, None),
             Self::Locked(refusal) => (ExitCode::Conflict, Some(refusal.hint())),
             Self::Prepare(error) => (error.exit_code(), error.hint()),
             Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
@@ -128,6 +129,8 @@ fn start_log() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
+        // A log that cannot be written, on a full disk for instance, must not take the run along.
+        .log_internal_errors(false)
         .with_writer(io::stderr)
         .try_init()
         .ok();
@@ -174,7 +177,7 @@ async fn supervise_guarded(
     let mut locks = RunLocks::new(&state_root, &spec);
     let mut has_reported = false;
     if let Err(refusal) = locks.try_take() {
-        if !spec.wait_for_locks {
+        if !spec.wait_for_locks || matches!(refusal, LockRefusal::Io(_)) {
             return Err(ShimError::Locked(refusal));
         }
         let reason = refusal.to_string();
@@ -182,18 +185,13 @@ async fn supervise_guarded(
         record.flush().map_err(|error| unusable(&error))?;
         report(&ShimReport::Waiting { reason }).ok();
         has_reported = true;
-        if !wait_for_locks(&mut locks, &mut orders).await {
-            end_unrun(
-                record,
-                &spec,
-                RunOutcome::Cancelled,
-                "it was stopped while it waited".to_owned(),
-            );
+        if let Err((outcome, why)) = wait_for_locks(&mut locks, &mut orders).await {
+            end_unrun(record, &spec, outcome, why);
             return Ok(());
         }
     }
     tracing::debug!("the locks are taken");
-    locks.clean_up_after_the_dead(&state_root);
+    locks.clean_up_after_the_dead(&state_root, &spec.socket_dir.0);
 
     let prepared = match Prepared::new(&run, &state_root, &spec, secrets) {
         Ok(prepared) => prepared,
@@ -238,6 +236,7 @@ async fn supervise_guarded(
                 tool_events,
                 own_events,
                 regenerate_mcp: prepared.mcp_writer(),
+                journal_is_broken: false,
             };
             drive.run().await
         }
@@ -272,15 +271,21 @@ fn open(run_dir: &Path) -> Result<(RunDirectory, StateRoot), ShimError> {
 }
 
 /// Waits in a thread of its own; an order to stop ends the wait.
-async fn wait_for_locks(locks: &mut RunLocks, orders: &mut mpsc::Receiver<Order>) -> bool {
+async fn wait_for_locks(
+    locks: &mut RunLocks,
+    orders: &mut mpsc::Receiver<Order>,
+) -> Result<(), (RunOutcome, String)> {
+    let failed = |why: String| (RunOutcome::SupervisorFailed, why);
     let mut waiting = locks.wait_elsewhere();
     loop {
         tokio::select! {
             taken = &mut waiting => {
-                return taken.is_ok_and(|taken| locks.put(taken));
+                let taken = taken.map_err(|error| failed(error.to_string()))?;
+                locks.put(taken.map_err(|refusal| failed(refusal.to_string()))?);
+                return Ok(());
             }
             Some(order) = orders.recv() => if matches!(order, Order::Stop(_)) {
-                return false;
+                return Err((RunOutcome::Cancelled, "it was stopped while it waited".to_owned()));
             },
         }
     }

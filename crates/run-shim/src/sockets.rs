@@ -35,6 +35,11 @@ impl SocketPaths {
         self.directory.join("inside")
     }
 
+    /// Removes the sockets of a run that is over. One that stays is a stale name and no more.
+    pub(crate) fn remove(&self) {
+        fs::remove_dir_all(&self.directory).ok();
+    }
+
     /// Whether the kernel can take these paths.
     pub fn fit(&self) -> bool {
         use std::os::unix::ffi::OsStrExt;
@@ -66,8 +71,7 @@ impl Sockets {
 
 impl Drop for Sockets {
     fn drop(&mut self) {
-        // Sockets of a run that is over lead nowhere; one that stays is a stale name and no more.
-        fs::remove_dir_all(&self.paths.directory).ok();
+        self.paths.remove();
     }
 }
 
