@@ -145,9 +145,13 @@ fn a_session_is_continued_where_it_exists_and_never_begun_in_its_place() {
     fs::create_dir_all(store.parent().unwrap()).unwrap();
     fs::write(&store, "").unwrap();
     assert_eq!(session(), Ok((id, SessionStart::Resume)));
-    // One of ours that has no store yet is left to its lease.
+    // One that a run of ours began in another workspace is not known here; one of this workspace that has no store yet
+    // is left to its lease.
     fs::remove_file(&store).unwrap();
-    fs::create_dir_all(stage.host.state.session_dir(&id)).unwrap();
+    let projects = stage.host.state.session_dir(&id).join("data/projects");
+    fs::create_dir_all(projects.join("elsewhere")).unwrap();
+    assert_eq!(session(), Err(ExitCode::NotFound));
+    fs::create_dir_all(projects.join(workspace.slug())).unwrap();
     assert_eq!(session(), Ok((id, SessionStart::Resume)));
 }
 
