@@ -80,23 +80,31 @@ fn bare(kind: EventKind<'_>) -> AgentEvent<'_> {
     AgentEvent { kind, session_id: None, timestamp_ms: None, repaired: None }
 }
 
-/// Every top-level field of every kind, in one struct on purpose: a tagged enum would buffer the line and could not
-/// hold a `RawValue`.
+/// The top-level fields, in one struct on purpose: a tagged enum would buffer the line and could not hold a `RawValue`.
 #[derive(Default)]
 struct Envelope<'a> {
     kind: Option<Cow<'a, str>>,
     subtype: Option<Cow<'a, str>>,
     session_id: Option<Cow<'a, str>>,
     timestamp_ms: Option<u64>,
+    // user, assistant, thinking, error
+    message: Message<'a>,
+    model_call_id: Option<Cow<'a, str>>,
+    text: Option<Cow<'a, str>>,
+    /// Made only for the few lines that have one of them: most lines are thinking deltas, and clearing what they do not
+    /// have would cost as much as reading what they do.
+    rare: Option<Box<Rare<'a>>>,
+}
+
+/// The fields of the less frequent kinds.
+#[derive(Default)]
+struct Rare<'a> {
     // init
     api_key_source: Option<Cow<'a, str>>,
     cwd: Option<Cow<'a, str>>,
     model: Option<Cow<'a, str>>,
     permission_mode: Option<Cow<'a, str>>,
-    // user, assistant, thinking, error
-    message: Message<'a>,
-    model_call_id: Option<Cow<'a, str>>,
-    text: Option<Cow<'a, str>>,
+    // error
     error: Option<Cow<'a, str>>,
     // tool_call
     call_id: Option<Cow<'a, str>>,
@@ -118,6 +126,12 @@ struct Envelope<'a> {
     duration_api_ms: Option<u64>,
     request_id: Option<Cow<'a, str>>,
     usage: Option<Usage>,
+}
+
+impl<'a> Envelope<'a> {
+    fn rare(&mut self) -> &mut Rare<'a> {
+        self.rare.get_or_insert_default()
+    }
 }
 
 /// Fills an envelope where it lies. Deriving `Deserialize` would build it by value and move it several times, which
@@ -173,27 +187,27 @@ impl<'de, C: Care> Visitor<'de> for Fill<'_, 'de, C> {
                 "text" => envelope.text = C::value(&mut map)?,
                 "message" => envelope.message = C::value(&mut map)?,
                 "model_call_id" => envelope.model_call_id = C::value(&mut map)?,
-                "apiKeySource" => envelope.api_key_source = C::value(&mut map)?,
-                "cwd" => envelope.cwd = C::value(&mut map)?,
-                "model" => envelope.model = C::value(&mut map)?,
-                "permissionMode" => envelope.permission_mode = C::value(&mut map)?,
-                "error" => envelope.error = C::value(&mut map)?,
-                "call_id" => envelope.call_id = C::value(&mut map)?,
-                "tool_call" => envelope.tool_call = C::value(&mut map)?,
-                "query_type" => envelope.query_type = C::value(&mut map)?,
-                "query" => envelope.query = Some(map.next_value()?),
-                "response" => envelope.response = Some(map.next_value()?),
-                "attempt" => envelope.attempt = C::value(&mut map)?,
-                "endpoint_url" => envelope.endpoint_url = C::value(&mut map)?,
-                "is_resume" => envelope.is_resume = C::value(&mut map)?,
-                "aborted_count" => envelope.aborted_count = C::value(&mut map)?,
-                "timeout_ms" => envelope.timeout_ms = C::value(&mut map)?,
-                "is_error" => envelope.is_error = C::value(&mut map)?,
-                "result" => envelope.result = C::value(&mut map)?,
-                "duration_ms" => envelope.duration_ms = C::value(&mut map)?,
-                "duration_api_ms" => envelope.duration_api_ms = C::value(&mut map)?,
-                "request_id" => envelope.request_id = C::value(&mut map)?,
-                "usage" => envelope.usage = C::value(&mut map)?,
+                "apiKeySource" => envelope.rare().api_key_source = C::value(&mut map)?,
+                "cwd" => envelope.rare().cwd = C::value(&mut map)?,
+                "model" => envelope.rare().model = C::value(&mut map)?,
+                "permissionMode" => envelope.rare().permission_mode = C::value(&mut map)?,
+                "error" => envelope.rare().error = C::value(&mut map)?,
+                "call_id" => envelope.rare().call_id = C::value(&mut map)?,
+                "tool_call" => envelope.rare().tool_call = C::value(&mut map)?,
+                "query_type" => envelope.rare().query_type = C::value(&mut map)?,
+                "query" => envelope.rare().query = Some(map.next_value()?),
+                "response" => envelope.rare().response = Some(map.next_value()?),
+                "attempt" => envelope.rare().attempt = C::value(&mut map)?,
+                "endpoint_url" => envelope.rare().endpoint_url = C::value(&mut map)?,
+                "is_resume" => envelope.rare().is_resume = C::value(&mut map)?,
+                "aborted_count" => envelope.rare().aborted_count = C::value(&mut map)?,
+                "timeout_ms" => envelope.rare().timeout_ms = C::value(&mut map)?,
+                "is_error" => envelope.rare().is_error = C::value(&mut map)?,
+                "result" => envelope.rare().result = C::value(&mut map)?,
+                "duration_ms" => envelope.rare().duration_ms = C::value(&mut map)?,
+                "duration_api_ms" => envelope.rare().duration_api_ms = C::value(&mut map)?,
+                "request_id" => envelope.rare().request_id = C::value(&mut map)?,
+                "usage" => envelope.rare().usage = C::value(&mut map)?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -249,7 +263,6 @@ fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json::Error> {
         envelope = Envelope::default();
         fill::<EachByItself>(&mut envelope, line)?;
     }
-    let raw = || serde_json::from_str::<&'a RawValue>(line);
     let kind = match (envelope.kind.as_deref(), envelope.subtype.as_deref()) {
         (Some("assistant"), _) => EventKind::Assistant {
             form: match (&envelope.model_call_id, envelope.timestamp_ms) {
@@ -264,58 +277,8 @@ fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json::Error> {
             EventKind::ThinkingDelta { text: envelope.text.unwrap_or_default() }
         }
         (Some("thinking"), Some("completed")) => EventKind::ThinkingCompleted,
-        (Some("tool_call"), Some(phase @ ("started" | "completed"))) => {
-            let call = ToolCall {
-                call_id: envelope.call_id.or(envelope.tool_call.call_id),
-                model_call_id: envelope.model_call_id,
-                ..envelope.tool_call
-            };
-            match phase {
-                "started" => EventKind::ToolStarted(call),
-                _ => EventKind::ToolCompleted(call),
-            }
-        }
         (Some("user"), _) => EventKind::User { text: envelope.message.0.unwrap_or_default() },
-        (Some("system"), Some("init")) => EventKind::Init {
-            api_key_source: envelope.api_key_source,
-            cwd: envelope.cwd,
-            model: envelope.model,
-            permission_mode: envelope.permission_mode,
-        },
-        (Some("system"), Some("task_notification")) => EventKind::TaskNotification { raw: raw()? },
-        (Some("system"), Some("background_shell_timeout")) => EventKind::BackgroundShellTimeout {
-            aborted_count: envelope.aborted_count,
-            timeout_ms: envelope.timeout_ms,
-        },
-        (Some("interaction_query"), Some("request")) => {
-            EventKind::QueryRequest(Interaction::request(envelope.query_type, envelope.query))
-        }
-        (Some("interaction_query"), Some("response")) => {
-            EventKind::QueryResponse(Interaction::response(envelope.query_type, envelope.response))
-        }
-        (Some("connection"), Some("reconnecting")) => EventKind::Reconnecting {
-            attempt: envelope.attempt,
-            endpoint_url: envelope.endpoint_url,
-        },
-        (Some("connection"), Some("reconnected")) => EventKind::Reconnected,
-        (Some("retry"), Some(phase @ ("starting" | "resuming"))) => EventKind::Retry {
-            phase: if phase == "starting" { RetryPhase::Starting } else { RetryPhase::Resuming },
-            attempt: envelope.attempt,
-            is_resume: envelope.is_resume,
-        },
-        (Some("result"), _) => EventKind::Result(ResultEvent {
-            subtype: envelope.subtype,
-            is_error: envelope.is_error,
-            text: envelope.result,
-            duration_ms: envelope.duration_ms,
-            duration_api_ms: envelope.duration_api_ms,
-            request_id: envelope.request_id,
-            usage: envelope.usage,
-        }),
-        (Some("error"), _) => {
-            EventKind::Error { message: envelope.message.0.or(envelope.error), raw: raw()? }
-        }
-        _ => EventKind::Unknown { kind: envelope.kind, subtype: envelope.subtype, raw: raw()? },
+        _ => rare_kind(&mut envelope, line)?,
     };
     Ok(AgentEvent {
         kind,
@@ -323,6 +286,72 @@ fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json::Error> {
         timestamp_ms: envelope.timestamp_ms,
         repaired: None,
     })
+}
+
+/// The kinds that have fields of their own.
+fn rare_kind<'a>(
+    envelope: &mut Envelope<'a>,
+    line: &'a str,
+) -> Result<EventKind<'a>, serde_json::Error> {
+    let rare = *envelope.rare.take().unwrap_or_default();
+    let raw = || serde_json::from_str::<&'a RawValue>(line);
+    let kind = match (envelope.kind.as_deref(), envelope.subtype.as_deref()) {
+        (Some("tool_call"), Some(phase @ ("started" | "completed"))) => {
+            let call = ToolCall {
+                call_id: rare.call_id.or(rare.tool_call.call_id),
+                model_call_id: envelope.model_call_id.take(),
+                ..rare.tool_call
+            };
+            match phase {
+                "started" => EventKind::ToolStarted(call),
+                _ => EventKind::ToolCompleted(call),
+            }
+        }
+        (Some("system"), Some("init")) => EventKind::Init {
+            api_key_source: rare.api_key_source,
+            cwd: rare.cwd,
+            model: rare.model,
+            permission_mode: rare.permission_mode,
+        },
+        (Some("system"), Some("task_notification")) => EventKind::TaskNotification { raw: raw()? },
+        (Some("system"), Some("background_shell_timeout")) => EventKind::BackgroundShellTimeout {
+            aborted_count: rare.aborted_count,
+            timeout_ms: rare.timeout_ms,
+        },
+        (Some("interaction_query"), Some("request")) => {
+            EventKind::QueryRequest(Interaction::request(rare.query_type, rare.query))
+        }
+        (Some("interaction_query"), Some("response")) => {
+            EventKind::QueryResponse(Interaction::response(rare.query_type, rare.response))
+        }
+        (Some("connection"), Some("reconnecting")) => {
+            EventKind::Reconnecting { attempt: rare.attempt, endpoint_url: rare.endpoint_url }
+        }
+        (Some("connection"), Some("reconnected")) => EventKind::Reconnected,
+        (Some("retry"), Some(phase @ ("starting" | "resuming"))) => EventKind::Retry {
+            phase: if phase == "starting" { RetryPhase::Starting } else { RetryPhase::Resuming },
+            attempt: rare.attempt,
+            is_resume: rare.is_resume,
+        },
+        (Some("result"), _) => EventKind::Result(ResultEvent {
+            subtype: envelope.subtype.clone(),
+            is_error: rare.is_error,
+            text: rare.result,
+            duration_ms: rare.duration_ms,
+            duration_api_ms: rare.duration_api_ms,
+            request_id: rare.request_id,
+            usage: rare.usage,
+        }),
+        (Some("error"), _) => {
+            EventKind::Error { message: envelope.message.0.take().or(rare.error), raw: raw()? }
+        }
+        _ => EventKind::Unknown {
+            kind: envelope.kind.clone(),
+            subtype: envelope.subtype.clone(),
+            raw: raw()?,
+        },
+    };
+    Ok(kind)
 }
 
 #[cfg(test)]
