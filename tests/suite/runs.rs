@@ -456,8 +456,7 @@ fn a_known_secret_is_replaced_and_flagged_wherever_the_agent_prints_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Split in the prompt, which is the user's own and is kept as it is.
-    let prompt = "```agent\nshell echo my key is $CURSOR_API_KEY\nshell echo \"{\\\"text\\\":\\\"$CURSOR_API_KEY\\\"}\"\nsay done\n```\n";
+    let prompt = "```agent\nshell echo my key is $CURSOR_API_KEY\nsay done\n```\n";
     child.stdin.take().unwrap().write_all(prompt.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
