@@ -122,7 +122,8 @@ fn an_agent_that_never_stops_printing_is_stopped_by_the_clock_and_by_kill() {
 
     let run = String::from_utf8(start(&["--detach"]).stdout).unwrap().trim().to_owned();
     stage.wait_until(&run, |line| line["kind"] == "agent.thinking_delta");
-    assert!(stage.output(&["kill", "--now", &run]).status.success());
+    let killed = stage.output(&["kill", "--now", &run]);
+    assert!(killed.status.success(), "{}", stderr(&killed));
     assert_eq!(outcome(), Some(130));
     stage.assert_no_survivors("the printer");
 }

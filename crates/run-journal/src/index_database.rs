@@ -1,8 +1,9 @@
 //! The one place of this crate that opens a database: `index.db`, or one in memory where that cannot be used.
 //!
-//! With a rollback journal, not a write-ahead log: the log's index is mapped into memory, and whoever deletes the files
-//! under a process that uses them would have it killed by SIGBUS (seen in the tests). Transactions are short, so nobody
-//! waits long.
+//! It has no file beside it, because anybody may delete it under a process that uses it. The index of a write-ahead log
+//! is mapped into memory: deleting it kills its users by SIGBUS. A rollback journal is found by its name: the one of a
+//! deleted index was rolled back into the index that took its place, and emptied it. (Both were seen in the tests.) So the
+//! journal is kept in memory, and a mark in the database tells whether a writer was killed at its work.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -17,7 +18,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 use crate::{KernelLock, RunFilter, RunOverview, Which, plain_file};
 
 /// To be raised with every change of the tables or of [`RunOverview`]: an index of another version is made anew.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
+/// The version while somebody writes. Whoever comes upon it, and not upon the writer's lock, finds what a killed writer
+/// left.
+const BEING_WRITTEN: i32 = -1;
 /// Transactions here are short.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -86,7 +90,7 @@ impl IndexDatabase {
 
     pub(crate) fn in_memory() -> rusqlite::Result<Self> {
         let connection = connect(Path::new(":memory:"), OpenFlags::SQLITE_OPEN_CREATE)?;
-        connection.execute_batch(SCHEMA)?;
+        connection.execute_batch(&schema())?;
         Ok(Self { connection })
     }
 
@@ -95,10 +99,7 @@ impl IndexDatabase {
         // locks that other connections of this process hold on it.
         fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
         let connection = connect(path, OpenFlags::empty()).ok()?;
-        let version: i32 = connection
-            .query_row("SELECT user_version FROM pragma_user_version", [], |row| row.get(0))
-            .ok()?;
-        (version == VERSION).then_some(Self { connection })
+        (version(&connection).ok()? == VERSION).then_some(Self { connection })
     }
 
     fn make_anew(path: &Path) -> Option<Self> {
@@ -110,11 +111,7 @@ impl IndexDatabase {
         remove(path).ok()?;
         plain_file::create_new(path).ok()?;
         let connection = connect(path, OpenFlags::empty()).ok()?;
-        connection
-            .execute_batch(&format!(
-                "BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;"
-            ))
-            .ok()?;
+        connection.execute_batch(&schema()).ok()?;
         Some(Self { connection })
     }
 
@@ -150,8 +147,28 @@ impl IndexDatabase {
         if read.is_empty() && gone.is_empty() {
             return Ok(());
         }
-        let transaction =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Nobody else looks in between: the lock is kept over all three steps.
+        self.connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        let recorded = self.record_marked(read, gone);
+        self.connection.pragma_update(None, "locking_mode", "NORMAL")?;
+        // The lock goes with the next read.
+        version(&self.connection)?;
+        recorded
+    }
+
+    fn record_marked(&mut self, read: &[ReadRun], gone: &[String]) -> rusqlite::Result<()> {
+        let mark = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if version(&mark)? != VERSION {
+            return Err(half_written());
+        }
+        mark.pragma_update(None, "user_version", BEING_WRITTEN)?;
+        mark.commit()?;
+        self.write_rows(read, gone)?;
+        self.connection.pragma_update(None, "user_version", VERSION)
+    }
+
+    fn write_rows(&mut self, read: &[ReadRun], gone: &[String]) -> rusqlite::Result<()> {
+        let transaction = self.connection.transaction()?;
         for ReadRun { known: KnownRun { stamp, finality }, overview } in read {
             // Somebody who was slower must not take a final word back.
             transaction
@@ -204,6 +221,19 @@ impl IndexDatabase {
     }
 }
 
+fn schema() -> String {
+    format!("BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<i32> {
+    connection.query_row("SELECT user_version FROM pragma_user_version", [], |row| row.get(0))
+}
+
+/// What SQLite itself would say of such a file, if it knew.
+fn half_written() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), None)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place of this crate that opens a database, which is our own"
@@ -214,6 +244,7 @@ fn connect(path: &Path, more_flags: OpenFlags) -> rusqlite::Result<Connection> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     // Derived data: after a power failure it may be damaged, and is then made anew.
     connection.pragma_update(None, "synchronous", "OFF")?;
+    connection.pragma_update(None, "journal_mode", "MEMORY")?;
     Ok(connection)
 }
 
@@ -234,15 +265,11 @@ fn is_damage(err: &rusqlite::Error) -> bool {
     )
 }
 
-/// Removes the database and its rollback journal; that one first, because without its database it means nothing.
 fn remove(path: &Path) -> io::Result<()> {
-    for path in [with_suffix(path, "-journal"), path.to_owned()] {
-        match fs::remove_file(path) {
-            Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
-            _ => {}
-        }
+    match fs::remove_file(path) {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -96,11 +96,13 @@ fn an_index_that_is_missing_damaged_or_of_another_version_is_made_anew() {
     let test = TestState::new();
     let run = test.create().run_id();
     let path = test.state.index_db();
-    let damages: [&dyn Fn(); 6] = [
+    let damages: [&dyn Fn(); 7] = [
         &|| fs::remove_file(&path).unwrap(),
         &|| fs::write(&path, "this is no database, but it is long enough to be one").unwrap(),
         &|| fs::write(&path, "").unwrap(),
         &|| sql(&test.state, "PRAGMA user_version = 99"),
+        // Its writer was killed at its work.
+        &|| sql(&test.state, "PRAGMA user_version = -1"),
         &|| sql(&test.state, "DROP TABLE runs"),
         &|| sql(&test.state, "UPDATE runs SET overview = '{}'"),
     ];
@@ -112,7 +114,7 @@ fn an_index_that_is_missing_damaged_or_of_another_version_is_made_anew() {
         assert_eq!(all(&test.state), [run], "damage {n_before}");
         let database = crate::index_database::tests::connection(&path);
         let version: i32 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-        assert_eq!(version, 1, "damage {n_before}");
+        assert_eq!(version, 2, "damage {n_before}");
     }
 }
 

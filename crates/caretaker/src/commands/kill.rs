@@ -61,8 +61,10 @@ fn tell(run: &RunDirectory, socket: &Path, manner: StopManner) -> Result<(), Com
         match control_client::order(socket, run.run_id(), &ControlRequest::Stop { manner }) {
             // Refused is said by a supervisor that is about to end anyway.
             Ok(()) | Err(ControlError::Refused(_)) => return Ok(()),
-            // It comes up, or went down just now: the lock tells which.
-            Err(ControlError::Connect(_)) if Instant::now() < deadline => {
+            // It comes up, or went down just now, perhaps between the order and its answer: the lock tells which.
+            Err(ControlError::Connect(_) | ControlError::Conversation(_))
+                if Instant::now() < deadline =>
+            {
                 std::thread::sleep(LOOK_AGAIN);
             }
             Err(error) => {
