@@ -14,7 +14,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("agent-stream", &[]),
     ("cursor-home", &[]),
     ("sandbox-plan", &[]),
-    ("cursor-stores", &[]),
+    ("cursor-stores", &["run-protocol"]),
     ("run-journal", &["run-protocol"]),
     (
         "run-shim",
@@ -41,6 +41,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "simulated-agent",
         ],
     ),
+    // Tests and the bench only: writes what the readers read.
+    ("store-fixtures", &["cursor-stores"]),
     // The last two for the bench alone.
     ("xtask", &["agent-stream", "run-journal", "run-shim"]),
     // Tests only: nothing of it ships.

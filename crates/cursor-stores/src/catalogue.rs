@@ -1,0 +1,168 @@
+//! All stores of a machine as one.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use crate::merge::{merge_conversations, merge_heads};
+use crate::model::{Conversation, Head, Origin, StoreKind};
+use crate::parallel;
+use crate::places::StorePlaces;
+use crate::search::Matcher;
+use crate::store::{
+    ConversationStore, Discovered, Extent, Hit, Listing, ReadConversationError, SkippedPlace,
+};
+use crate::{chat, ide, ide_old, sdk, transcript};
+
+/// The stores that were found.
+pub struct Catalogue {
+    stores: Vec<Box<dyn ConversationStore>>,
+    skipped: Vec<SkippedPlace>,
+}
+
+/// Every conversation once, and what could not be listed.
+#[derive(Debug, Default)]
+pub struct CatalogueListing {
+    /// In no order. Sub-agents, drafts and empty ones are among them.
+    pub heads: Vec<Head>,
+    pub damage: Vec<StoreDamage>,
+}
+
+/// What could not be read of one store.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct StoreDamage {
+    pub store: StoreKind,
+    pub path: run_protocol::BytesPath,
+    #[serde(flatten)]
+    pub damage: crate::model::Damage,
+}
+
+/// A find, with the store it was made in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogueHit<'a> {
+    pub store: StoreKind,
+    pub path: &'a std::path::Path,
+    pub hit: Hit,
+}
+
+impl Catalogue {
+    /// Looks at all places for stores of these kinds; none means all kinds.
+    #[must_use]
+    pub fn open(places: &StorePlaces, kinds: &[StoreKind]) -> Self {
+        let discovered =
+            [chat::discover, ide::discover, ide_old::discover, sdk::discover, transcript::discover]
+                .into_iter()
+                .flat_map(|discover| discover(places));
+        let mut catalogue = Self { stores: Vec::new(), skipped: Vec::new() };
+        let is_wanted = |kind: StoreKind| kinds.is_empty() || kinds.contains(&kind);
+        for found in discovered {
+            match found {
+                Discovered::Store(store) if is_wanted(store.kind()) => catalogue.stores.push(store),
+                Discovered::Skipped(place) if is_wanted(place.store) => {
+                    catalogue.skipped.push(place)
+                }
+                Discovered::Store(_) | Discovered::Skipped(_) => {}
+            }
+        }
+        catalogue
+    }
+
+    pub fn stores(&self) -> impl Iterator<Item = &dyn ConversationStore> {
+        self.stores.iter().map(AsRef::as_ref)
+    }
+
+    #[must_use]
+    pub fn skipped(&self) -> &[SkippedPlace] {
+        &self.skipped
+    }
+
+    /// Lists all conversations; one that several stores have is one, with several origins.
+    #[must_use]
+    pub fn list(&self) -> CatalogueListing {
+        let listings = parallel::map(&self.stores, |store| store.list());
+        let mut damage = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut heads: Vec<Head> = Vec::new();
+        for (store, Listing { heads: listed, damage: lost }) in self.stores.iter().zip(listings) {
+            damage.extend(lost.into_iter().map(|damage| StoreDamage {
+                store: store.kind(),
+                path: store.path().into(),
+                damage,
+            }));
+            for head in listed {
+                match places.get(&head.id).and_then(|place| heads.get_mut(*place)) {
+                    Some(known) => merge_heads(known, head),
+                    None => {
+                        places.insert(head.id.clone(), heads.len());
+                        heads.push(head);
+                    }
+                }
+            }
+        }
+        CatalogueListing { heads, damage }
+    }
+
+    /// Fills in what a list leaves out because it costs opening files.
+    pub fn complete(&self, heads: &mut [Head]) {
+        let completed = parallel::map(heads, |head| {
+            let mut head = head.clone();
+            for origin in head.origins.clone() {
+                if let Some(store) = self.store_of(&origin) {
+                    store.complete(&mut head);
+                }
+            }
+            head
+        });
+        heads.clone_from_slice(&completed);
+    }
+
+    /// Reads a conversation from all stores that have it, each field from the one that knows it best.
+    pub fn read(&self, head: &Head, extent: Extent) -> Result<Conversation, ReadConversationError> {
+        let mut read: Option<Conversation> = None;
+        let mut failure = None;
+        for origin in &head.origins {
+            let Some(store) = self.store_of(origin) else { continue };
+            match store.read(origin.key(head), extent) {
+                Ok(conversation) => {
+                    read = Some(match read {
+                        None => conversation,
+                        Some(known) => merge_conversations(known, conversation),
+                    });
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        match (read, failure) {
+            (Some(conversation), _) => Ok(conversation),
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(ReadConversationError::Missing(head.id.clone().into())),
+        }
+    }
+
+    /// Calls `found` for everything that matches in any store, from several threads and in no order, until it breaks.
+    pub fn search<'a>(
+        &'a self,
+        matcher: &Matcher,
+        found: &(dyn Fn(CatalogueHit<'a>) -> ControlFlow<()> + Sync),
+    ) -> Vec<StoreDamage> {
+        let mut damage = Vec::new();
+        // One store after the other: each uses all cores by itself.
+        for store in &self.stores {
+            let (kind, path) = (store.kind(), store.path());
+            let lost = store.search(matcher, &|hit| found(CatalogueHit { store: kind, path, hit }));
+            damage.extend(lost.into_iter().map(|damage| StoreDamage {
+                store: kind,
+                path: path.into(),
+                damage,
+            }));
+        }
+        damage
+    }
+
+    /// The store that a conversation's origin names.
+    #[must_use]
+    pub fn store_of(&self, origin: &Origin) -> Option<&dyn ConversationStore> {
+        self.stores().find(|store| {
+            store.kind() == origin.store && origin.path.as_ref().starts_with(store.path())
+        })
+    }
+}

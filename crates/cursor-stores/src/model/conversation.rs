@@ -1,0 +1,101 @@
+//! A conversation, whole.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::damage::Damage;
+use super::head::Head;
+use super::message::Message;
+use super::moment::Moment;
+use super::usage::TokenUsage;
+
+/// The version of the JSON form.
+pub const CONVERSATION_VERSION: u32 = 1;
+
+/// Everything that is known of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Conversation {
+    pub version: u32,
+    pub head: Head,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turn>,
+    pub messages: Vec<Message>,
+    /// The todo list as it stands at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub todos: Vec<Todo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// The files that the store says were changed, as it names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// What the store keeps besides and is only counted here, by the store's own name: `codeBlockDiff`, `checkpointId`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub also_kept: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<Damage>,
+}
+
+/// From one prompt to the next.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Turn {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Moment>,
+    pub state: TurnState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokenUsage>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnState {
+    Running,
+    Finished,
+    Failed,
+    Cancelled,
+    /// The store does not say.
+    #[default]
+    Unknown,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Todo {
+    pub text: String,
+    pub state: TodoState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoState {
+    Pending,
+    InProgress,
+    Completed,
+    Cancelled,
+    Unknown,
+}
+
+impl Conversation {
+    #[must_use]
+    pub fn new(head: Head) -> Self {
+        Self {
+            version: CONVERSATION_VERSION,
+            head,
+            turns: Vec::new(),
+            messages: Vec::new(),
+            todos: Vec::new(),
+            plan: None,
+            files: Vec::new(),
+            also_kept: BTreeMap::new(),
+            damage: Vec::new(),
+        }
+    }
+}

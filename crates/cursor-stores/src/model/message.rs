@@ -1,0 +1,170 @@
+//! What was said.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::moment::Moment;
+use super::tool::{ToolCall, ToolResult};
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// The store's own, where it has one that tells messages apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    pub role: Role,
+    #[serde(default, skip_serializing_if = "MessageKind::is_said")]
+    pub kind: MessageKind,
+    /// The index of its turn in the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Moment>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    System,
+    User,
+    Assistant,
+    /// A result whose call is not in the conversation.
+    Tool,
+    /// A role that this build does not know.
+    Unknown,
+}
+
+/// What a message is besides its role.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageKind {
+    /// Said by the one whose role it has.
+    #[default]
+    Said,
+    /// Nothing but context that Cursor added: folded when shown.
+    Context,
+    /// Takes the place of messages that were summarised; those come before it.
+    Summary,
+    /// Written by Cursor in the user's name, such as the end of a background task.
+    Simulated,
+    /// Not committed yet: its writer is at it, or was killed.
+    Pending,
+    /// On a branch that was abandoned. Only shown on request.
+    Orphan,
+}
+
+impl MessageKind {
+    #[must_use]
+    pub fn is_said(&self) -> bool {
+        *self == Self::Said
+    }
+}
+
+/// A piece of a message, in the order of the message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Part {
+    Text {
+        text: String,
+    },
+    Reasoning {
+        /// Empty where the store keeps only a redacted form.
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_redacted: bool,
+    },
+    /// With its result, where the store has it anywhere.
+    ToolCall(ToolCall),
+    /// A result whose call is not in the conversation.
+    ToolResult {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_name: Option<String>,
+        result: ToolResult,
+    },
+    Image {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        media_type: Option<String>,
+        /// Where the picture lies, if not in the store.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        n_bytes: Option<u64>,
+    },
+    /// Something that was attached: a file, a selection, a rule, a terminal.
+    Attachment {
+        /// `file`, `folder`, `selection`, `rule`, `terminal`, `doc`, `context`, …
+        kind: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    /// Code that the store keeps apart from the text.
+    Code {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        language: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
+        text: String,
+    },
+    /// The todo list as of this message.
+    Todos {
+        todos: Vec<super::Todo>,
+    },
+    Error {
+        text: String,
+    },
+    /// A piece of a kind that this build does not know, as the store has it.
+    Unknown {
+        kind: String,
+        #[serde(default, skip_serializing_if = "Json::is_null")]
+        value: Json,
+    },
+}
+
+impl Message {
+    #[must_use]
+    pub fn new(role: Role, parts: Vec<Part>) -> Self {
+        Self { id: None, role, kind: MessageKind::Said, turn: None, at: None, model: None, parts }
+    }
+
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The text parts, joined.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self
+            .parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text { text } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        texts.join("\n\n")
+    }
+}
+
+impl Part {
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    #[must_use]
+    pub fn reasoning(text: impl Into<String>) -> Self {
+        Self::Reasoning { text: text.into(), duration_ms: None, is_redacted: false }
+    }
+}

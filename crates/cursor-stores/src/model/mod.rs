@@ -1,0 +1,22 @@
+//! One model for what every store keeps: a conversation, its turns and its messages.
+//!
+//! It is also the JSON that `sessions export` writes and reads back, so its field names are a contract.
+
+mod conversation;
+mod damage;
+mod head;
+mod message;
+mod moment;
+mod tool;
+mod usage;
+
+pub use conversation::{CONVERSATION_VERSION, Conversation, Todo, TodoState, Turn, TurnState};
+pub use damage::Damage;
+pub use head::{
+    Activity, Head, Origin, Parent, PendingCall, Shelf, StoreKind, UnknownStoreKind, Workspace,
+    WorkspacePlace,
+};
+pub use message::{Message, MessageKind, Part, Role};
+pub use moment::{Confidence, Moment};
+pub use tool::{ToolCall, ToolResult, ToolState, canonical_tool};
+pub use usage::TokenUsage;

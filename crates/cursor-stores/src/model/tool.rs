@@ -1,0 +1,165 @@
+//! What an agent did with a tool.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::moment::Moment;
+
+/// One call of a tool, with its result where there is one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// As the store has it; empty where it has none.
+    pub name: String,
+    /// One word for the same tool in all stores, see [`canonical_tool`].
+    pub tool: String,
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub input: Json,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<ToolResult>,
+    pub state: ToolState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Moment>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// The conversation that the call started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagent: Option<String>,
+}
+
+/// What a tool gave back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// Text, or whatever the store has.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub output: Json,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The store kept only a part of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_truncated: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolState {
+    /// It runs, or its writer was killed while it ran.
+    Pending,
+    Succeeded,
+    Failed,
+    /// The user, a rule or a policy refused it.
+    Rejected,
+    Cancelled,
+    /// The store does not say.
+    Unknown,
+}
+
+impl ToolCall {
+    #[must_use]
+    pub fn new(name: impl Into<String>, input: Json) -> Self {
+        let name = name.into();
+        Self {
+            tool: canonical_tool(&name),
+            name,
+            input,
+            id: None,
+            result: None,
+            state: ToolState::Unknown,
+            started: None,
+            duration_ms: None,
+            subagent: None,
+        }
+    }
+}
+
+/// The names that mean the same tool, across stores and years.
+const TOOLS: &[(&str, &[&str])] = &[
+    (
+        "shell",
+        &["shell", "shellexecute", "runterminalcmd", "runterminalcommand", "bash", "terminal"],
+    ),
+    ("read", &["read", "readfile", "fileread"]),
+    ("write", &["write", "writefile", "filewrite"]),
+    (
+        "edit",
+        &[
+            "edit",
+            "editfile",
+            "strreplace",
+            "searchreplace",
+            "multiedit",
+            "editnotebook",
+            "reapply",
+            "applypatch",
+            "applyagentdiff",
+            "fileedit",
+        ],
+    ),
+    ("delete", &["delete", "deletefile", "filedelete"]),
+    ("glob", &["glob", "globfilesearch", "filesearch"]),
+    ("grep", &["grep", "rg", "ripgrep", "ripgreprawsearch", "grepsearch"]),
+    ("ls", &["ls", "listdir", "listdirectory"]),
+    ("read_lints", &["readlints", "readlinter", "readlintererrors"]),
+    ("todo", &["updatetodos", "todowrite", "readtodos", "todoread"]),
+    ("mcp", &["mcp", "callmcptool", "mcptool"]),
+    ("semantic_search", &["semsearch", "semanticsearch", "codebasesearch"]),
+    ("plan", &["createplan"]),
+    ("task", &["task", "subagent"]),
+    ("web_search", &["websearch"]),
+    ("web_fetch", &["webfetch", "fetch"]),
+    ("ask", &["askquestion"]),
+    ("image", &["generateimage"]),
+];
+
+/// Returns one word for the same tool in all stores: `run_terminal_command_v2`, `Shell`, `shellToolCall` and
+/// `shell.execute` are all `shell`. A tool that is not known keeps its own name.
+#[must_use]
+pub fn canonical_tool(name: &str) -> String {
+    let trimmed = name.strip_suffix("ToolCall").unwrap_or(name);
+    let mut plain: String = trimmed
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    // A version at the end says nothing about what the tool does.
+    let without_digits = plain.trim_end_matches(|c: char| c.is_ascii_digit());
+    if without_digits.len() < plain.len()
+        && let Some(unversioned) = without_digits.strip_suffix('v')
+    {
+        plain = unversioned.to_owned();
+    }
+    TOOLS
+        .iter()
+        .find(|(_, names)| names.contains(&plain.as_str()))
+        .map_or_else(|| name.to_owned(), |(tool, _)| (*tool).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::canonical_tool;
+
+    #[test]
+    fn one_tool_has_one_name_whatever_the_store_calls_it() {
+        for name in [
+            "Shell",
+            "shell",
+            "shellToolCall",
+            "shell.execute",
+            "run_terminal_cmd",
+            "run_terminal_command_v2",
+        ] {
+            assert_eq!(canonical_tool(name), "shell", "{name}");
+        }
+        for name in ["edit_file_v2", "StrReplace", "MultiEdit", "search_replace", "apply_patch"] {
+            assert_eq!(canonical_tool(name), "edit", "{name}");
+        }
+        assert_eq!(canonical_tool("task_v2"), "task");
+    }
+
+    #[test]
+    fn a_tool_that_is_not_known_keeps_its_name() {
+        assert_eq!(canonical_tool("mcp_github_create_issue"), "mcp_github_create_issue");
+        assert_eq!(canonical_tool(""), "");
+    }
+}

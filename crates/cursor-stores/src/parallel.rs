@@ -1,0 +1,55 @@
+//! Doing many small things on all cores.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Calls `work` for every item, on as many threads as there are cores, and returns the answers in the order of the
+/// items. Items are handed out one by one, so a large one delays nobody.
+pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let n_threads = n_cores().min(items.len());
+    if n_threads <= 1 {
+        return items.iter().map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let mut numbered: Vec<(usize, R)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..n_threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut answers = Vec::new();
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(item) = items.get(number) else { return answers };
+                        answers.push((number, work(item)));
+                    }
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| match thread.join() {
+                Ok(answers) => answers,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    });
+    numbered.sort_unstable_by_key(|(number, _)| *number);
+    numbered.into_iter().map(|(_, answer)| answer).collect()
+}
+
+pub(crate) fn n_cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn answers_come_in_the_order_of_the_items() {
+        let items: Vec<usize> = (0..1000).collect();
+        let expected: Vec<usize> = items.iter().map(|item| item * 2).collect();
+        assert_eq!(super::map(&items, |item| item * 2), expected);
+        assert_eq!(super::map(&[] as &[usize], |item| *item), Vec::<usize>::new());
+    }
+}

@@ -1,0 +1,9 @@
+//! Finding a pattern in what stores keep, without an index and without decoding what cannot match.
+
+mod json_fields;
+mod matcher;
+mod snippet;
+
+pub use json_fields::{FieldMatch, search_bytes, search_json, search_text};
+pub use matcher::{Case, Matcher, Pattern, PatternError};
+pub use snippet::Snippet;

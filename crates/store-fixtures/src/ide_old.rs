@@ -1,0 +1,1 @@
+//! Builds what `cursor_stores` reads as `ide_old`.
