@@ -34,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "agent-stream",
             "cursor-home",
+            "cursor-stores",
             "run-journal",
             "run-protocol",
             "run-shim",

@@ -9,6 +9,7 @@ pub(crate) mod parse;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod sandbox;
+pub(crate) mod sessions;
 pub(crate) mod show;
 pub(crate) mod tail;
 pub(crate) mod wait;

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use comfy_table::{ContentArrangement, Row, Table, presets};
 use run_journal::{RunFilter, RunIndex, RunOverview, RunState, Which};
 use run_protocol::ExitCode;
 use serde::Serialize;
@@ -10,9 +9,8 @@ use serde::Serialize;
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::host::{Host, now_ms, short_id};
-use crate::view::safe_text::on_one_line;
 use crate::view::width::Width;
-use crate::view::{units, words};
+use crate::view::{self, units, words};
 
 /// A run that was lost is news for a day.
 const LOST_IS_NEWS_MS: u64 = 24 * 3600 * 1000;
@@ -81,32 +79,17 @@ fn is_news(run: &RunOverview, now_ms: u64) -> bool {
 }
 
 fn table(runs: &[RunOverview], now_ms: u64, width: Width) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_truncation_indicator("…").force_no_tty();
-    match width {
-        Width::Unlimited => table.set_content_arrangement(ContentArrangement::Disabled),
-        Width::Columns(columns) => table
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(u16::try_from(columns).unwrap_or(u16::MAX)),
-    };
-    table.set_header(["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"]);
-    for run in runs {
-        let cells = [
+    let rows = runs.iter().map(|run| {
+        [
             short_id(run.run),
             run.name.clone().unwrap_or_default(),
             words::state(&run.state),
             units::age(now_ms.saturating_sub(run.created_ms)),
             run.workspace.0.display().to_string(),
             about(run).to_owned(),
-        ];
-        let mut row = Row::from(cells.iter().map(|cell| on_one_line(cell).into_owned()));
-        row.max_height(1);
-        table.add_row(row);
-    }
-    table.column_iter_mut().for_each(|column| {
-        column.set_padding((0, 2));
+        ]
     });
-    table.trim_fmt()
+    view::table::table(["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"], rows, width)
 }
 
 /// What it does, why it stands as it stands, or what it was asked: the first that there is.

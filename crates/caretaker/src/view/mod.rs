@@ -7,6 +7,7 @@ pub(crate) mod show_view;
 pub(crate) mod stream_view;
 pub(crate) mod styled_line;
 pub(crate) mod summary_view;
+pub(crate) mod table;
 mod tool_line;
 pub(crate) mod units;
 pub(crate) mod width;

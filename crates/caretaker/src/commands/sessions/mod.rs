@@ -1,0 +1,33 @@
+//! `caretaker sessions`: every conversation that Cursor keeps on this machine.
+
+mod ls;
+mod selection;
+mod stores;
+
+use clap::Subcommand;
+use run_protocol::ExitCode;
+
+use crate::command_error::CommandError;
+
+/// Read the conversations that Cursor keeps on this machine: of the command line, the IDE, the SDK.
+///
+/// Nothing of Cursor's is ever changed. SESSION is an id, a beginning of one that is unique, or `-` for the one that
+/// changed last.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: SessionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SessionsCommand {
+    Ls(ls::Args),
+    Stores(stores::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    match &args.command {
+        SessionsCommand::Ls(args) => ls::run(args),
+        SessionsCommand::Stores(args) => stores::run(args),
+    }
+}

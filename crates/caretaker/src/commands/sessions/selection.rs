@@ -1,0 +1,165 @@
+//! Which conversations a command is about.
+
+use std::path::{Path, PathBuf};
+
+use cursor_stores::model::{Head, Shelf, StoreKind};
+use cursor_stores::{Catalogue, StoreDamage};
+use run_protocol::ExitCode;
+
+use crate::command_error::CommandError;
+use crate::host::Host;
+use crate::point_in_time::PointInTime;
+use crate::store_places::store_places;
+use crate::talk::note;
+use crate::view::units::counted;
+
+/// Where to look.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Where {
+    /// Only this kind of store: cli, acp, ide, ide-old, sdk or transcript. May be given several times.
+    #[arg(long, value_name = "KIND")]
+    store: Vec<StoreKind>,
+    /// Look into this `Cursor/User` directory too, of another machine or user.
+    #[arg(long, value_name = "DIR")]
+    cursor_user_dir: Vec<PathBuf>,
+    /// Look into this directory too, where an application of the SDK keeps its agents.
+    #[arg(long, value_name = "DIR")]
+    sdk_store: Vec<PathBuf>,
+}
+
+/// Which of them to take.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Selection {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    /// Only those that changed at or after this: a date, a date and time, or how long ago, such as `3d`.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<PointInTime>,
+    /// Only those that began before this.
+    #[arg(long, value_name = "WHEN")]
+    until: Option<PointInTime>,
+    /// Only those about this directory or one below it.
+    #[arg(long, short = 'C', value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// Only those in which a model answered whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    model: Option<String>,
+    /// Sub-agents, archived and empty ones and drafts too.
+    #[arg(long, short)]
+    all: bool,
+}
+
+impl Where {
+    /// Looks for the stores.
+    pub(crate) fn open(&self, host: &Host) -> Result<Catalogue, CommandError> {
+        let mut places = store_places(host)?;
+        for (given, list) in [
+            (&self.cursor_user_dir, &mut places.cursor_user_dirs),
+            (&self.sdk_store, &mut places.sdk_stores),
+        ] {
+            for path in given {
+                let path = host.environment.absolute(path);
+                if !path.is_dir() {
+                    let what = format!("`{}` is not a directory", path.display());
+                    return Err(CommandError::new(ExitCode::Usage, what));
+                }
+                list.push(path);
+            }
+        }
+        Ok(Catalogue::open(&places, &self.store))
+    }
+}
+
+impl Selection {
+    /// The conversations that are meant, newest first. What could not be listed is said on stderr.
+    pub(crate) fn select(&self, host: &Host, catalogue: &Catalogue) -> Vec<Head> {
+        let listing = catalogue.list();
+        report(&listing.damage);
+        let mut heads = listing.heads;
+        let workspace = self.workspace.as_deref().map(|path| canonical(host, path));
+        heads.retain(|head| {
+            (self.all || is_listed(head))
+                && workspace.as_deref().is_none_or(|workspace| is_about(head, workspace))
+                && self.since.is_none_or(|since| changed_ms(head).is_some_and(|at| at >= since.0))
+                && self.until.is_none_or(|until| began_ms(head).is_some_and(|at| at < until.0))
+        });
+        heads.sort_by_key(|head| std::cmp::Reverse(changed_ms(head)));
+        if let Some(model) = &self.model {
+            let model = model.to_lowercase();
+            catalogue.complete(&mut heads);
+            heads.retain(|head| {
+                head.models.iter().any(|known| known.to_lowercase().contains(&model))
+            });
+        }
+        heads
+    }
+}
+
+/// The one conversation that the user means. Sub-agents and hidden ones can be named too.
+pub(crate) fn find(catalogue: &Catalogue, text: &str) -> Result<Head, CommandError> {
+    let mut heads = catalogue.list().heads;
+    if text == "-" {
+        heads.retain(is_listed);
+        return heads.into_iter().max_by_key(changed_ms).ok_or_else(|| {
+            CommandError::new(ExitCode::NotFound, "there is no conversation on this machine")
+                .hint("see where was looked with `caretaker sessions stores`")
+        });
+    }
+    if let Some(exact) = heads.iter().position(|head| head.id == text) {
+        return Ok(heads.swap_remove(exact));
+    }
+    heads.retain(|head| !text.is_empty() && head.id.starts_with(text));
+    match heads.len() {
+        1 => Ok(heads.swap_remove(0)),
+        0 => {
+            Err(CommandError::new(ExitCode::NotFound, format!("there is no conversation `{text}`"))
+                .hint("see them all with `caretaker sessions ls --all`"))
+        }
+        _ => {
+            let mut ids: Vec<&str> = heads.iter().map(|head| head.id.as_str()).take(10).collect();
+            ids.sort_unstable();
+            let what = format!("`{text}` is the beginning of {} conversations", heads.len());
+            Err(CommandError::new(ExitCode::Usage, what)
+                .hint(format!("write more of the one you mean:\n{}", ids.join("\n"))))
+        }
+    }
+}
+
+/// Whether a list shows it without being asked.
+pub(crate) fn is_listed(head: &Head) -> bool {
+    head.shelf == Shelf::Shown && head.parent.is_none()
+}
+
+pub(crate) fn changed_ms(head: &Head) -> Option<i64> {
+    head.updated.or(head.created).map(|moment| moment.at_ms)
+}
+
+fn began_ms(head: &Head) -> Option<i64> {
+    head.created.or(head.updated).map(|moment| moment.at_ms)
+}
+
+fn is_about(head: &Head, workspace: &Path) -> bool {
+    head.workspace.as_ref().is_some_and(|known| Path::new(&known.path).starts_with(workspace))
+}
+
+fn canonical(host: &Host, path: &Path) -> PathBuf {
+    let path = host.environment.absolute(path);
+    std::fs::canonicalize(&path).unwrap_or(path)
+}
+
+/// Says that something is missing, in one line for each store.
+pub(crate) fn report(damage: &[StoreDamage]) {
+    let mut rest = damage;
+    while let Some(first) = rest.first() {
+        let n_same = rest.iter().take_while(|other| other.path == first.path).count();
+        let path = first.path.0.display();
+        let what = &first.damage.what;
+        let place = &first.damage.place;
+        let more = match n_same {
+            1 => String::new(),
+            n => format!(" (and {} more)", counted(n as u64 - 1, "problem", "problems")),
+        };
+        note(&format!("not everything in {path} could be read: {place}: {what}{more}"));
+        rest = &rest[n_same..];
+    }
+}

@@ -1,0 +1,123 @@
+//! `caretaker sessions stores`: where was looked, what was found, and what was not used.
+
+use std::io::Write;
+
+use cursor_stores::model::StoreKind;
+use cursor_stores::{Account, ConversationStore, SkippedPlace, Treatment};
+use run_protocol::{BytesPath, ExitCode};
+use serde::Serialize;
+
+use super::selection::Where;
+use crate::command_error::CommandError;
+use crate::data_out::print_json;
+use crate::host::Host;
+use crate::view::safe_text::on_one_line;
+use crate::view::styled_line::{BOLD, DIM, ODD, PLAIN, write_line};
+use crate::view::units::{counted, grouped};
+use crate::view::width::Width;
+
+/// List the stores that were found, what is in them, and what was passed over and why.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Where,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Stores<'a> {
+    v: u32,
+    stores: &'a [Counted],
+    skipped: &'a [SkippedPlace],
+}
+
+/// One store and what is in it.
+#[derive(Serialize)]
+struct Counted {
+    store: StoreKind,
+    path: BytesPath,
+    #[serde(flatten)]
+    account: Account,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let catalogue = args.place.open(&host)?;
+    let stores: Vec<Counted> = catalogue.stores().map(Counted::of).collect();
+    if args.json {
+        print_json(&Stores { v: 1, stores: &stores, skipped: catalogue.skipped() })?;
+    } else {
+        let mut out = anstream::stdout().lock();
+        write(&mut out, &stores, catalogue.skipped(), Width::of_stdout())
+            .and_then(|()| out.flush())
+            .map_err(CommandError::writing)?;
+    }
+    Ok(ExitCode::Success)
+}
+
+impl Counted {
+    fn of(store: &dyn ConversationStore) -> Self {
+        Self { store: store.kind(), path: store.path().into(), account: store.account() }
+    }
+}
+
+fn write(
+    out: &mut dyn Write,
+    stores: &[Counted],
+    skipped: &[SkippedPlace],
+    width: Width,
+) -> std::io::Result<()> {
+    for Counted { store, path, account } in stores {
+        let path = path.0.display().to_string();
+        let n = counted(account.n_conversations, "conversation", "conversations");
+        let pieces = [
+            (BOLD, format!("{store:<10} ")),
+            (PLAIN, on_one_line(&path).into_owned()),
+            (PLAIN, format!("  {n}")),
+        ];
+        line(out, &pieces, width)?;
+        for (what, n_hidden) in &account.n_hidden {
+            line(out, &[(DIM, format!("    of them {} {what}", grouped(*n_hidden)))], width)?;
+        }
+        for family in &account.families {
+            let treatment = match family.treatment {
+                Treatment::Read => "read",
+                Treatment::Counted => "counted, not read",
+                Treatment::NeverRead => "never read",
+            };
+            let text = format!(
+                "    {:>9}  {}  ({treatment})",
+                grouped(family.n_rows),
+                on_one_line(&family.name)
+            );
+            line(out, &[(DIM, text)], width)?;
+        }
+        for damage in &account.damage {
+            let text = format!("    ! {}: {}", damage.place, damage.what);
+            line(out, &[(ODD, on_one_line(&text).into_owned())], width)?;
+        }
+        if let Some(backup) = &account.backup {
+            let text = format!("    a backup of Cursor's lies beside it: {}", backup.0.display());
+            line(out, &[(DIM, on_one_line(&text).into_owned())], width)?;
+        }
+    }
+    for SkippedPlace { store, path, why } in skipped {
+        let text = format!("{store:<10} {}  skipped: {why}", path.0.display());
+        line(out, &[(ODD, on_one_line(&text).into_owned())], width)?;
+    }
+    if stores.is_empty() && skipped.is_empty() {
+        line(out, &[(PLAIN, "no store was found".to_owned())], width)?;
+    }
+    Ok(())
+}
+
+fn line(
+    out: &mut dyn Write,
+    pieces: &[(anstyle::Style, String)],
+    width: Width,
+) -> std::io::Result<()> {
+    let pieces: Vec<_> = pieces.iter().map(|(style, text)| (*style, text.as_str())).collect();
+    write_line(out, &pieces, width)
+}

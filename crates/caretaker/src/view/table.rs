@@ -1,0 +1,32 @@
+//! A plain table: one row a line, columns side by side, cut to the width of the terminal.
+
+use comfy_table::{ContentArrangement, Row, Table, presets};
+
+use super::safe_text::on_one_line;
+use super::width::Width;
+
+/// Lays out rows under a header. The cells need not have passed `safe_text`.
+pub(crate) fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+    width: Width,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_truncation_indicator("…").force_no_tty();
+    match width {
+        Width::Unlimited => table.set_content_arrangement(ContentArrangement::Disabled),
+        Width::Columns(columns) => table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(u16::try_from(columns).unwrap_or(u16::MAX)),
+    };
+    table.set_header(header);
+    for cells in rows {
+        let mut row = Row::from(cells.iter().map(|cell| on_one_line(cell).into_owned()));
+        row.max_height(1);
+        table.add_row(row);
+    }
+    table.column_iter_mut().for_each(|column| {
+        column.set_padding((0, 2));
+    });
+    table.trim_fmt()
+}
