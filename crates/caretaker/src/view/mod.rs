@@ -1,6 +1,7 @@
 //! Typed values as something to read.
 
 pub(crate) mod agent_lines;
+pub(crate) mod conversation;
 pub(crate) mod run_view;
 pub(crate) mod safe_text;
 pub(crate) mod show_view;

@@ -1,7 +1,8 @@
 //! `caretaker sessions`: every conversation that Cursor keeps on this machine.
 
-mod ls;
+pub(crate) mod ls;
 mod selection;
+mod show;
 mod stores;
 
 use clap::Subcommand;
@@ -22,12 +23,14 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum SessionsCommand {
     Ls(ls::Args),
+    Show(show::Args),
     Stores(stores::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
         SessionsCommand::Ls(args) => ls::run(args),
+        SessionsCommand::Show(args) => show::run(args),
         SessionsCommand::Stores(args) => stores::run(args),
     }
 }
