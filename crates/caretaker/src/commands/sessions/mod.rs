@@ -1,6 +1,7 @@
 //! `caretaker sessions`: every conversation that Cursor keeps on this machine.
 
 pub(crate) mod ls;
+mod search;
 mod selection;
 mod show;
 mod stores;
@@ -24,6 +25,7 @@ pub(crate) struct Args {
 enum SessionsCommand {
     Ls(ls::Args),
     Show(show::Args),
+    Search(search::Args),
     Stores(stores::Args),
 }
 
@@ -31,6 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
         SessionsCommand::Ls(args) => ls::run(args),
         SessionsCommand::Show(args) => show::run(args),
+        SessionsCommand::Search(args) => search::run(args),
         SessionsCommand::Stores(args) => stores::run(args),
     }
 }

@@ -71,6 +71,19 @@ impl Where {
 }
 
 impl Selection {
+    /// As [`Self::select`], with sub-agents, archived and empty ones and drafts.
+    pub(crate) fn select_all(&self, host: &Host, catalogue: &Catalogue) -> Vec<Head> {
+        Self { all: true, ..self.clone() }.select(host, catalogue)
+    }
+
+    /// Whether it leaves out anything but what is hidden.
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.since.is_some()
+            || self.until.is_some()
+            || self.workspace.is_some()
+            || self.model.is_some()
+    }
+
     /// The conversations that are meant, newest first. What could not be listed is said on stderr.
     pub(crate) fn select(&self, host: &Host, catalogue: &Catalogue) -> Vec<Head> {
         let listing = catalogue.list();

@@ -1,0 +1,261 @@
+//! `caretaker sessions search`: a word, a phrase or an expression, in everything that was ever said.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use cursor_stores::model::{Head, StoreKind};
+use cursor_stores::search::{Case, Matcher, Pattern, Snippet};
+use cursor_stores::{Catalogue, Hit};
+use run_protocol::ExitCode;
+use serde::Serialize;
+
+use super::ls::workspace;
+use super::selection::{Selection, changed_ms, report};
+use crate::command_error::CommandError;
+use crate::data_out::Data;
+use crate::host::{Host, now_ms};
+use crate::talk::note;
+use crate::view::safe_text::on_one_line;
+use crate::view::styled_line::{BOLD, DIM, GOOD, PLAIN, write_line};
+use crate::view::units;
+use crate::view::width::Width;
+
+/// A pattern that is everywhere would fill the memory and nobody's need.
+const MOST_HITS: usize = 100_000;
+
+/// Search in all conversations: what was said, thought, asked of tools and answered by them.
+///
+/// All words of PATTERN must occur in one message; what stands in double quotes is one word. Case matters only if
+/// PATTERN has a capital letter. No index is needed; nothing is written.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker sessions search flaky test
+  caretaker sessions search '\"connection refused\"' --since 2w
+  caretaker sessions search --regex 'TODO\\(\\w+\\)' -C . --json")]
+pub(crate) struct Args {
+    /// What to look for.
+    #[arg(required = true, value_name = "PATTERN")]
+    pattern: Vec<String>,
+    #[command(flatten)]
+    selection: Selection,
+    /// PATTERN is a regular expression.
+    #[arg(long, short = 'e')]
+    regex: bool,
+    /// Case never matters.
+    #[arg(long, short, conflicts_with = "case_sensitive")]
+    ignore_case: bool,
+    /// Case always matters.
+    #[arg(long, short = 's')]
+    case_sensitive: bool,
+    /// Show at most so many finds of each conversation; 0 shows all.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    per_session: usize,
+    /// Show at most so many conversations; 0 shows all.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// Print all finds, one JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found in one conversation.
+struct Found<'a> {
+    /// `None` for what belongs to no conversation that is known.
+    head: Option<&'a Head>,
+    hits: Vec<(StoreKind, Hit)>,
+}
+
+#[derive(Serialize)]
+struct JsonHit<'a> {
+    v: u32,
+    session: Option<&'a str>,
+    title: Option<&'a str>,
+    store: StoreKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<usize>,
+    field: &'a str,
+    snippet: &'a Snippet,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let matcher = matcher(args)?;
+    let host = Host::of_process()?;
+    let catalogue = args.selection.place.open(&host)?;
+    let heads = args.selection.select_all(&host, &catalogue);
+    let (hits, is_cut) = search(&catalogue, &matcher);
+    let found = by_conversation(&catalogue, &heads, args.selection.is_restricted(), hits);
+    let n_hits: usize = found.iter().map(|found| found.hits.len()).sum();
+    if args.json { print_json(&found) } else { print(args, &found, Width::of_stdout()) }
+        .map_err(CommandError::writing)?;
+    if is_cut {
+        note(&format!("the search stopped after {} finds", units::grouped(MOST_HITS as u64)));
+    }
+    if n_hits == 0 && !args.json {
+        note("nothing was found");
+    }
+    Ok(if n_hits == 0 { ExitCode::Failed } else { ExitCode::Success })
+}
+
+fn matcher(args: &Args) -> Result<Matcher, CommandError> {
+    let pattern = args.pattern.join(" ");
+    let case = match (args.ignore_case, args.case_sensitive) {
+        (true, _) => Case::Ignored,
+        (_, true) => Case::Matters,
+        _ => Case::Smart,
+    };
+    let pattern = if args.regex { Pattern::Regex(&pattern) } else { Pattern::Words(&pattern) };
+    Matcher::new(pattern, case).map_err(|error| {
+        CommandError::new(ExitCode::Usage, "the pattern cannot be used")
+            .because(error)
+            .hint("leave out --regex to look for words as they stand")
+    })
+}
+
+type FoundHit = (StoreKind, PathBuf, Hit);
+
+fn search(catalogue: &Catalogue, matcher: &Matcher) -> (Vec<FoundHit>, bool) {
+    let hits: Mutex<Vec<FoundHit>> = Mutex::default();
+    let damage = catalogue.search(matcher, &|found| {
+        let mut hits = hits.lock().unwrap_or_else(PoisonError::into_inner);
+        hits.push((found.store, found.path.to_path_buf(), found.hit));
+        if hits.len() < MOST_HITS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    report(&damage);
+    let hits = hits.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let is_cut = hits.len() >= MOST_HITS;
+    (hits, is_cut)
+}
+
+/// Puts the finds of a conversation together, whatever stores they are from; the one that changed last first. The same
+/// words in two stores are one find.
+fn by_conversation<'a>(
+    catalogue: &Catalogue,
+    heads: &'a [Head],
+    is_restricted: bool,
+    hits: Vec<FoundHit>,
+) -> Vec<Found<'a>> {
+    let mut places: HashMap<(StoreKind, PathBuf, &str), usize> = HashMap::new();
+    for (number, head) in heads.iter().enumerate() {
+        for origin in &head.origins {
+            if let Some(store) = catalogue.store_of(origin) {
+                places.insert((origin.store, store.path().to_path_buf(), origin.key(head)), number);
+            }
+        }
+    }
+    let mut found: HashMap<Option<usize>, Found<'a>> = HashMap::new();
+    for (store, path, hit) in hits {
+        let place = places.get(&(store, path, hit.key.as_str())).copied();
+        // What belongs to no conversation cannot be of the ones that were asked for.
+        if place.is_none() && is_restricted {
+            continue;
+        }
+        let head = place.and_then(|place| heads.get(place));
+        found
+            .entry(place)
+            .or_insert_with(|| Found { head, hits: Vec::new() })
+            .hits
+            .push((store, hit));
+    }
+    let mut found: Vec<Found<'a>> = found.into_values().collect();
+    found.sort_by_key(|found| std::cmp::Reverse(found.head.and_then(changed_ms)));
+    for found in &mut found {
+        found.hits.sort_by(|(one_store, one), (other_store, other)| {
+            (one_store, one.position, &one.message_id, &one.field).cmp(&(
+                other_store,
+                other.position,
+                &other.message_id,
+                &other.field,
+            ))
+        });
+        let mut seen: Vec<Snippet> = Vec::new();
+        found.hits.retain(|(_, hit)| {
+            // Comparing each with each is for few; a flood of finds is not worth it.
+            let is_repeat = seen.len() < 200 && seen.contains(&hit.snippet);
+            if !is_repeat {
+                seen.push(hit.snippet.clone());
+            }
+            !is_repeat
+        });
+    }
+    found
+}
+
+fn print_json(found: &[Found<'_>]) -> io::Result<()> {
+    let mut out = Data::of_stdout();
+    for Found { head, hits } in found {
+        for (store, hit) in hits {
+            out.json(&JsonHit {
+                v: 1,
+                session: head.map(|head| head.id.as_str()),
+                title: head.and_then(|head| head.title.as_deref()),
+                store: *store,
+                message_id: hit.message_id.as_deref(),
+                position: hit.position,
+                field: &hit.field,
+                snippet: &hit.snippet,
+            })?;
+        }
+    }
+    out.flush()
+}
+
+fn print(args: &Args, found: &[Found<'_>], width: Width) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    let unlimited = |limit: usize| if limit == 0 { usize::MAX } else { limit };
+    for Found { head, hits } in found.iter().take(unlimited(args.limit)) {
+        print_head(&mut out, *head, width)?;
+        for (store, hit) in hits.iter().take(unlimited(args.per_session)) {
+            print_hit(&mut out, *store, hit, width)?;
+        }
+        let n_more = hits.len().saturating_sub(unlimited(args.per_session));
+        if n_more > 0 {
+            let text = format!("    and {} more", units::grouped(n_more as u64));
+            write_line(&mut out, &[(DIM, &text)], width)?;
+        }
+    }
+    let n_more = found.len().saturating_sub(unlimited(args.limit));
+    if n_more > 0 {
+        let text = units::counted(n_more as u64, "more conversation", "more conversations");
+        writeln!(out, "{DIM}{text}: `--limit 0` shows all{DIM:#}")?;
+    }
+    out.flush()
+}
+
+fn print_head(out: &mut dyn Write, head: Option<&Head>, width: Width) -> io::Result<()> {
+    let Some(head) = head else {
+        return write_line(out, &[(BOLD, "(in no conversation that is known)")], width);
+    };
+    let title = on_one_line(head.title.as_deref().unwrap_or("(no title)"));
+    let age = changed_ms(head).map_or_else(String::new, |at| {
+        let ago = now_ms().saturating_sub(u64::try_from(at).unwrap_or(0));
+        format!("  {} ago", units::age(ago))
+    });
+    let about =
+        head.workspace.as_ref().map_or_else(String::new, |about| format!("  {}", workspace(about)));
+    let about = on_one_line(&about);
+    let id = format!("{}  ", head.id);
+    write_line(out, &[(DIM, &id), (BOLD, &title), (DIM, &about), (DIM, &age)], width)
+}
+
+fn print_hit(out: &mut dyn Write, store: StoreKind, hit: &Hit, width: Width) -> io::Result<()> {
+    let position = hit.position.map_or_else(String::new, |position| format!("#{} ", position + 1));
+    let place = format!("    {store} {position}{}: ", on_one_line(&hit.field));
+    let Snippet { before, found, after } = &hit.snippet;
+    // The find itself must be seen, so what is before it gives way first.
+    let room = 30;
+    let skipped = before.char_indices().rev().nth(room).map_or(0, |(at, _)| at);
+    let before = flat(before.get(skipped..).unwrap_or_default());
+    let (found, after) = (flat(found), flat(after));
+    write_line(out, &[(DIM, &place), (PLAIN, &before), (GOOD, &found), (PLAIN, &after)], width)
+}
+
+/// On one line, with line ends as spaces.
+fn flat(text: &str) -> String {
+    on_one_line(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
+}
