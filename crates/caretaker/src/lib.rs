@@ -42,6 +42,7 @@ mod probe;
 mod profiles;
 mod prompt;
 mod run_marks;
+mod session_news;
 mod store_places;
 mod talk;
 mod view;

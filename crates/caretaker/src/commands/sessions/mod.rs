@@ -5,6 +5,7 @@ mod search;
 mod selection;
 mod show;
 mod stores;
+mod tail;
 
 use clap::Subcommand;
 use run_protocol::ExitCode;
@@ -25,6 +26,7 @@ pub(crate) struct Args {
 enum SessionsCommand {
     Ls(ls::Args),
     Show(show::Args),
+    Tail(tail::Args),
     Search(search::Args),
     Stores(stores::Args),
 }
@@ -33,6 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
         SessionsCommand::Ls(args) => ls::run(args),
         SessionsCommand::Show(args) => show::run(args),
+        SessionsCommand::Tail(args) => tail::run(args),
         SessionsCommand::Search(args) => search::run(args),
         SessionsCommand::Stores(args) => stores::run(args),
     }

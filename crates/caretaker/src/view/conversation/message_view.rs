@@ -32,6 +32,11 @@ impl MessageView {
         Self { folding, last_speaker: None }
     }
 
+    /// Something else was printed in between, so the next speaker is named again.
+    pub(crate) fn interrupt(&mut self) {
+        self.last_speaker = None;
+    }
+
     pub(crate) fn print(&mut self, out: &mut dyn Write, message: &Message) -> io::Result<()> {
         let is_folded_away = self.folding == Folding::Folded
             && (message.kind == MessageKind::Context || message.role == Role::System);
