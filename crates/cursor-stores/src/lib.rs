@@ -30,6 +30,7 @@ mod plain_file;
 mod read_only_database;
 mod sdk;
 pub mod search;
+mod search_index;
 mod store;
 #[cfg(test)]
 mod test_store;
@@ -39,7 +40,8 @@ pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};
 pub use places::StorePlaces;
 pub use plain_file::PlainFileError;
 pub use read_only_database::{DatabaseFingerprint, OpenDatabaseError, ReadDatabaseError};
+pub use search_index::{Candidate, Refreshed, SearchIndex, SearchIndexError};
 pub use store::{
-    Account, Branches, ConversationStore, Discovered, Extent, Family, Hit, Listing,
-    ReadConversationError, SkippedPlace, Treatment,
+    Account, Branches, ConversationStore, Discovered, Encoding, Extent, Family, Hit, Listing,
+    ReadConversationError, Record, SkippedPlace, Treatment,
 };

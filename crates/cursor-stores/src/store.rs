@@ -8,7 +8,7 @@ use run_protocol::BytesPath;
 use serde::Serialize;
 
 use crate::model::{Conversation, Damage, Head, StoreKind};
-use crate::search::{Matcher, Snippet};
+use crate::search::{FieldMatch, Matcher, Snippet, search_bytes, search_json};
 
 /// One place where Cursor keeps conversations. Reading it never changes it.
 ///
@@ -38,6 +38,19 @@ pub trait ConversationStore: Send + Sync {
         matcher: &Matcher,
         found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
     ) -> Vec<Damage>;
+
+    /// Calls `visit` with everything that [`Self::search`] looks through for one conversation, as the store has it,
+    /// until it breaks. The empty key stands for what belongs to no conversation. Credentials are never among it.
+    fn records(
+        &self,
+        key: &str,
+        visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
+    ) -> Result<(), ReadConversationError>;
+
+    /// Tells apart states of the whole store, where that is cheaper than asking for each conversation.
+    fn fingerprint(&self) -> Option<u64> {
+        None
+    }
 
     /// Tells apart states of a conversation without reading it: as long as it is the same, nothing changed. `None` if
     /// there is nothing now.
@@ -104,6 +117,45 @@ pub struct Hit {
     /// The field that holds it: `text`, `thinking.text`, `toolFormerData.result`, …
     pub field: String,
     pub snippet: Snippet,
+}
+
+/// A row, a line or a file of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The store's own name of the message or row.
+    pub id: Option<&'a str>,
+    /// The position among the messages of the conversation, from 0, where that is known.
+    pub position: Option<usize>,
+    /// Stands before the names of fields: `agentKv`, `composerData`; may be empty.
+    pub family: &'a str,
+    pub content: &'a [u8],
+    pub encoding: Encoding,
+}
+
+/// What the bytes of a record are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Json,
+    Text,
+    /// Texts between bytes that are none, such as a message of protobuf.
+    Bytes,
+}
+
+impl Record<'_> {
+    /// Looks for the pattern in it.
+    #[must_use]
+    pub fn search(&self, matcher: &Matcher) -> Option<FieldMatch> {
+        let found = match self.encoding {
+            Encoding::Json => search_json(matcher, self.content)?,
+            Encoding::Text | Encoding::Bytes => search_bytes(matcher, "", self.content)?,
+        };
+        let field = match (self.family, found.field.as_str()) {
+            (family, "") => family.to_owned(),
+            ("", field) => field.to_owned(),
+            (family, field) => format!("{family}.{field}"),
+        };
+        Some(FieldMatch { field, ..found })
+    }
 }
 
 /// What was found at a place, so that "my chats are not listed" answers itself.

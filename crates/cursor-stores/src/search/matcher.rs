@@ -41,6 +41,7 @@ pub enum PatternError {
 
 #[derive(Debug)]
 struct Term {
+    literal: Option<String>,
     text: Regex,
     /// `None` where bytes that differ from the text may hold it: then everything has to be decoded.
     raw: Option<bytes::Regex>,
@@ -87,6 +88,11 @@ impl Matcher {
             .all(|term| term.raw.as_ref().is_none_or(|expression| expression.is_match(bytes)))
     }
 
+    /// The words that a text must have to match, as they were typed. Empty if that cannot be said.
+    pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
+        self.terms.iter().filter_map(|term| term.literal.as_deref())
+    }
+
     pub(super) fn n_terms(&self) -> usize {
         self.terms.len()
     }
@@ -104,6 +110,7 @@ impl Term {
         let in_json =
             if text.chars().any(is_escaped_in_json) { InJson::Escaped } else { InJson::Plain };
         Ok(Self {
+            literal: Some(text.to_owned()),
             text: RegexBuilder::new(&expression).case_insensitive(ignores_case).build()?,
             raw: Some(
                 bytes::RegexBuilder::new(&expression).case_insensitive(ignores_case).build()?,
@@ -119,7 +126,7 @@ impl Term {
             Case::Ignored => true,
         };
         let text = RegexBuilder::new(expression).case_insensitive(ignores_case).build()?;
-        Ok(Self { text, raw: None, in_json: InJson::Plain })
+        Ok(Self { literal: None, text, raw: None, in_json: InJson::Plain })
     }
 
     fn may_match_json(&self, json: &[u8]) -> bool {

@@ -3,6 +3,7 @@
 mod json_fields;
 mod matcher;
 mod snippet;
+pub(crate) mod trigrams;
 
 pub use json_fields::{FieldMatch, search_bytes, search_json, search_text};
 pub use matcher::{Case, Matcher, Pattern, PatternError};

@@ -1,0 +1,141 @@
+//! The sets of three letters that a text has, by which an index tells what cannot hold a word.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value as Json;
+
+use crate::store::{Encoding, Record};
+
+/// JSON inside a string of JSON, as deep as a search looks.
+const MAX_NESTING: usize = 4;
+
+/// Which sequences of three characters occur, without regard to case. A number stands for three characters; two may share
+/// one, which costs a look and loses nothing.
+#[derive(Debug)]
+pub(crate) struct Trigrams {
+    /// One bit for each sequence of ASCII characters, because nearly all are.
+    ascii: Box<[u64]>,
+    others: BTreeSet<u32>,
+}
+
+const ASCII_TRIGRAMS: usize = 1 << 21;
+
+impl Default for Trigrams {
+    fn default() -> Self {
+        Self { ascii: vec![0; ASCII_TRIGRAMS / 64].into(), others: BTreeSet::new() }
+    }
+}
+
+impl Trigrams {
+    pub(crate) fn of_text(text: &str) -> Self {
+        let mut trigrams = Self::default();
+        trigrams.add_text(text);
+        trigrams
+    }
+
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
+        match record.encoding {
+            Encoding::Json => match serde_json::from_slice(record.content) {
+                Ok(value) => self.add_json(&value, 0),
+                Err(_) => self.add_text(&String::from_utf8_lossy(record.content)),
+            },
+            Encoding::Text | Encoding::Bytes => {
+                self.add_text(&String::from_utf8_lossy(record.content));
+            }
+        }
+    }
+
+    fn add_json(&mut self, value: &Json, nesting: usize) {
+        match value {
+            Json::String(text) => {
+                self.add_text(text);
+                if text.starts_with(['{', '['])
+                    && text.contains('\\')
+                    && nesting < MAX_NESTING
+                    && let Ok(inner) = serde_json::from_str(text)
+                {
+                    self.add_json(&inner, nesting + 1);
+                }
+            }
+            Json::Array(values) => values.iter().for_each(|value| self.add_json(value, nesting)),
+            Json::Object(fields) => fields.values().for_each(|value| self.add_json(value, nesting)),
+            Json::Number(number) => self.add_text(&number.to_string()),
+            Json::Null | Json::Bool(_) => {}
+        }
+    }
+
+    fn add_text(&mut self, text: &str) {
+        let mut last = [0u32; 3];
+        for (n_before, c) in text.chars().map(folded).enumerate() {
+            last = [last[1], last[2], c as u32];
+            if n_before < 2 {
+                continue;
+            }
+            let [first, second, third] = last;
+            if (first | second | third) < 0x80 {
+                let number = first << 14 | second << 7 | third;
+                self.ascii[(number / 64) as usize] |= 1 << (number % 64);
+            } else {
+                self.others.insert(spread(last));
+            }
+        }
+    }
+
+    /// The number of each that occurs.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        let ascii = self.ascii.iter().zip(0u32..).filter(|(word, _)| **word != 0).flat_map(
+            |(word, place)| {
+                (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| place * 64 + bit)
+            },
+        );
+        ascii.chain(self.others.iter().copied())
+    }
+}
+
+/// One form for all forms of a letter that a search without regard to case takes for the same.
+fn folded(c: char) -> char {
+    if c.is_ascii() {
+        return c.to_ascii_lowercase();
+    }
+    // Through the capital, because some small letters share one: `ς` and `σ`.
+    let upper = only(c.to_uppercase()).unwrap_or(c);
+    only(upper.to_lowercase()).unwrap_or(upper)
+}
+
+fn only(mut forms: impl Iterator<Item = char>) -> Option<char> {
+    let first = forms.next()?;
+    forms.next().is_none().then_some(first)
+}
+
+/// Any spreading will do; what is not ASCII stays apart from what is.
+fn spread([first, second, third]: [u32; 3]) -> u32 {
+    let mixed = first.wrapping_mul(0x9E37_79B1)
+        ^ second.wrapping_mul(0x85EB_CA77).rotate_left(7)
+        ^ third.wrapping_mul(0xC2B2_AE3D).rotate_left(13);
+    mixed | 1 << 31
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn numbers(text: &str) -> BTreeSet<u32> {
+        Trigrams::of_text(text).numbers().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_has_all_trigrams_of_what_is_found_in_it(before in "\\PC{0,9}", word in "\\PC{3,9}", after in "\\PC{0,9}") {
+            let text = format!("{before}{word}{after}");
+            let expression = regex::RegexBuilder::new(&regex::escape(&word)).case_insensitive(true).build().unwrap();
+            for form in [text.clone(), text.to_uppercase(), text.to_lowercase()] {
+                if let Some(found) = expression.find(&form) {
+                    prop_assert!(numbers(&word).is_subset(&numbers(found.as_str())), "{word} in {form}");
+                    prop_assert!(numbers(&word).is_subset(&numbers(&form)));
+                }
+            }
+        }
+    }
+}
