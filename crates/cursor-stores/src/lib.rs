@@ -22,6 +22,7 @@ mod catalogue;
 pub mod chat;
 mod ide;
 mod ide_old;
+mod lenient_json;
 mod merge;
 pub mod model;
 mod parallel;
@@ -35,6 +36,7 @@ mod store;
 #[cfg(test)]
 mod test_store;
 mod transcript;
+mod user_text;
 
 pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};
 pub use places::StorePlaces;

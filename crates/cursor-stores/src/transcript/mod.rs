@@ -1,8 +1,54 @@
 //! Transcripts: `agent-transcripts` in all their layouts.
+//!
+//! ```text
+//! files ──► peek ──► Head                 both ends of a file: a list of thousands
+//!       ──► lines ──► json_line ─┐
+//!       ──► speeches ► text_form ┴► body ──► Conversation
+//!       ──► scan                          what matches, a line at a time; sidecars with it
+//! ```
+//!
+//! A conversation is known by the name of its file. Where several files have the same name, the best of them has it as
+//! its key, and the others have their path below `projects`.
+
+mod body;
+#[cfg(test)]
+mod damage_tests;
+mod files;
+mod json_line;
+mod lines;
+mod peek;
+mod scan;
+#[cfg(test)]
+mod scan_tests;
+mod sidecars;
+mod speeches;
+mod store;
+#[cfg(test)]
+mod store_tests;
+#[cfg(test)]
+mod test_home;
+mod text_form;
+mod times;
+mod timestamp;
+mod workspace;
+
+use std::fs;
 
 use crate::StorePlaces;
-use crate::store::Discovered;
+use crate::model::StoreKind;
+use crate::store::{Discovered, SkippedPlace};
 
-pub(crate) fn discover(_places: &StorePlaces) -> Vec<Discovered> {
-    Vec::new()
+pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
+    let look = |root: &std::path::PathBuf| match fs::metadata(root) {
+        Ok(metadata) if metadata.is_dir() => {
+            Some(Discovered::Store(Box::new(store::TranscriptStore::new(root.clone()))))
+        }
+        Ok(_) => Some(Discovered::Skipped(SkippedPlace {
+            store: StoreKind::Transcript,
+            path: root.as_path().into(),
+            why: "is not a directory".to_owned(),
+        })),
+        Err(_) => None,
+    };
+    places.projects.iter().filter_map(look).collect()
 }

@@ -1,0 +1,178 @@
+//! What a list needs of a transcript: its first prompt and its last line, however long it is between them.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::files::Layout;
+use super::json_line::{TranscriptLine, decode_line};
+use super::lines::{LineReader, read_range};
+use super::speeches::Speeches;
+use super::text_form::decode_speech;
+use crate::model::{Activity, Message, MessageKind, Moment, Part, Role, TurnState};
+use crate::plain_file::{self, PlainFileError};
+
+const FIRST_BYTES: u64 = 64 * 1024;
+const LAST_BYTES: u64 = 4 * 1024;
+/// Somebody who writes is silent for as long as a tool runs; beyond this we do not guess.
+const LIVE_FOR: Duration = Duration::from_secs(60);
+const MAX_TITLE_CHARS: usize = 120;
+
+/// The ends of a transcript.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Peek {
+    pub(super) n_bytes: u64,
+    pub(super) title: Option<String>,
+    pub(super) created: Moment,
+    pub(super) updated: Moment,
+    pub(super) activity: Activity,
+}
+
+/// Looks at both ends of a file.
+pub(super) fn peek(path: &Path, layout: &Layout) -> Result<Peek, PlainFileError> {
+    let failed = |source| PlainFileError::Read { path: path.to_owned(), source };
+    let mut file = plain_file::open(path)?;
+    let metadata = file.metadata().map_err(failed)?;
+    let n_bytes = metadata.len();
+    let modified = metadata.modified().map_err(failed)?;
+    let first = read_range(&mut file, 0, FIRST_BYTES).map_err(failed)?;
+    let last = if n_bytes <= FIRST_BYTES {
+        first.get(first.len().saturating_sub(LAST_BYTES as usize)..).unwrap_or_default().to_vec()
+    } else {
+        read_range(&mut file, n_bytes - LAST_BYTES, LAST_BYTES).map_err(failed)?
+    };
+    let is_cut = n_bytes > first.len() as u64;
+    let opening = match layout {
+        Layout::Text => first_of_text(&first),
+        Layout::Nested | Layout::Subagent { .. } | Layout::Flat => first_of_lines(&first, is_cut),
+    };
+    // A copy is born later than it was last written.
+    let born = metadata.created().map_or(modified, |born| born.min(modified));
+    let is_recent = SystemTime::now().duration_since(modified).map_or(true, |age| age < LIVE_FOR);
+    let activity = match ending(&last, layout) {
+        Ending::Over(activity) => activity,
+        _ if is_recent && n_bytes > 0 => Activity::Live,
+        Ending::Unfinished => Activity::Interrupted,
+        Ending::Untold => Activity::Idle,
+    };
+    Ok(Peek {
+        n_bytes,
+        title: opening.title,
+        created: opening.at.unwrap_or(Moment::of_file(milliseconds(born))),
+        updated: Moment::of_file(milliseconds(modified)),
+        activity,
+    })
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Opening {
+    title: Option<String>,
+    at: Option<Moment>,
+}
+
+impl Opening {
+    /// Takes what a message has to say, and tells whether that is all there is to know.
+    fn take(&mut self, message: &Message) -> bool {
+        self.at = self.at.or(message.at);
+        if message.role == Role::User && message.kind == MessageKind::Said && self.title.is_none() {
+            self.title = title_of(&message.text());
+        }
+        self.title.is_some()
+    }
+}
+
+fn first_of_lines(bytes: &[u8], is_cut: bool) -> Opening {
+    let mut opening = Opening::default();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let end = memchr::memchr(b'\n', rest);
+        let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
+        match decode_line(line) {
+            Ok(TranscriptLine::Message(message)) if opening.take(&message) => break,
+            Err(_) if is_cut && end.is_none() => {
+                let query = query_of_cut_line(line);
+                opening.title = query.as_deref().and_then(title_of);
+            }
+            Ok(_) | Err(_) => {}
+        }
+        rest = after.get(1..).unwrap_or_default();
+    }
+    opening
+}
+
+/// The prompt in a line of which only the beginning is here.
+fn query_of_cut_line(line: &[u8]) -> Option<String> {
+    let tag = b"<user_query>";
+    let start = memchr::memmem::find(line, tag)?;
+    let begun = &line[start..];
+    let end = memchr::memmem::find(begun, b"</user_query>").unwrap_or(begun.len());
+    // The cut may have gone through an escape or a character, of which the longest has twelve bytes.
+    (0..=12.min(end)).find_map(|n_dropped| {
+        let escaped = begun.get(tag.len()..end - n_dropped)?;
+        let quoted = [b"\"".as_slice(), escaped, b"\""].concat();
+        serde_json::from_slice::<String>(&quoted).ok()
+    })
+}
+
+fn first_of_text(bytes: &[u8]) -> Opening {
+    let mut opening = Opening::default();
+    let mut speeches = Speeches::new(LineReader::new(bytes));
+    while let Ok(Some(speech)) = speeches.next() {
+        let message = decode_speech(speech.speaker, &speech.body);
+        if message.is_some_and(|message| opening.take(&message)) {
+            break;
+        }
+    }
+    opening
+}
+
+/// The first line of a prompt that says something.
+pub(super) fn title_of(prompt: &str) -> Option<String> {
+    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let mut title: String = line.chars().take(MAX_TITLE_CHARS).collect();
+    if title.len() < line.len() {
+        title.push('…');
+    }
+    Some(title)
+}
+
+/// What the last line says about whether somebody is at it.
+#[derive(Debug, PartialEq)]
+enum Ending {
+    Over(Activity),
+    /// A prompt without an answer, a call without what follows, half a line.
+    Unfinished,
+    /// Older builds do not mark the end of a turn.
+    Untold,
+}
+
+fn ending(last: &[u8], layout: &Layout) -> Ending {
+    if *layout == Layout::Text {
+        return Ending::Untold;
+    }
+    let is_terminated = last.ends_with(b"\n");
+    let trimmed = last.trim_ascii_end();
+    let start = memchr::memrchr(b'\n', trimmed).map_or(0, |at| at + 1);
+    match decode_line(&trimmed[start..]) {
+        Ok(TranscriptLine::TurnEnded { state, .. }) => Ending::Over(match state {
+            TurnState::Failed => Activity::Failed,
+            TurnState::Cancelled => Activity::Interrupted,
+            TurnState::Finished | TurnState::Running | TurnState::Unknown => Activity::Idle,
+        }),
+        Ok(TranscriptLine::Message(message)) => match (message.role, message.parts.last()) {
+            (_, Some(Part::Error { .. })) => Ending::Over(Activity::Failed),
+            (Role::User, _) | (Role::Assistant, Some(Part::ToolCall(_))) => Ending::Unfinished,
+            _ => Ending::Untold,
+        },
+        // The line is longer than what was read of it, or half of it is written.
+        Err(_) if is_terminated || trimmed.is_empty() => Ending::Untold,
+        Err(_) => Ending::Unfinished,
+    }
+}
+
+pub(super) fn milliseconds(time: SystemTime) -> i64 {
+    let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => ms(since),
+        Err(before) => -ms(before.duration()),
+    }
+}

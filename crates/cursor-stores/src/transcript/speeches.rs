@@ -1,0 +1,54 @@
+//! Who said what in a transcript of text, one speech at a time.
+
+use std::io::{self, Read};
+
+use super::lines::{Line, LineReader, MAX_LINE_BYTES};
+use super::text_form::{Speaker, speaker_line};
+
+/// What one speaker said in one go.
+pub(super) struct Speech {
+    pub(super) speaker: Speaker,
+    pub(super) body: String,
+    /// The line that it begins at.
+    pub(super) line: u64,
+    /// There was more of it than we take.
+    pub(super) is_cut: bool,
+}
+
+/// Reads speeches from the front.
+pub(super) struct Speeches<R> {
+    lines: LineReader<R>,
+    next: Option<(Speaker, u64)>,
+}
+
+impl<R: Read> Speeches<R> {
+    pub(super) fn new(lines: LineReader<R>) -> Self {
+        Self { lines, next: Some((Speaker::Nobody, 1)) }
+    }
+
+    pub(super) fn next(&mut self) -> io::Result<Option<Speech>> {
+        let Some((speaker, line)) = self.next.take() else { return Ok(None) };
+        let mut body = Vec::new();
+        let mut is_cut = false;
+        while let Some(line) = self.lines.next()? {
+            match line {
+                Line::Whole { bytes, .. } => {
+                    if let Some(speaker) = speaker_line(bytes) {
+                        self.next = Some((speaker, self.lines.number));
+                        break;
+                    }
+                    if body.len() + bytes.len() < MAX_LINE_BYTES {
+                        body.extend_from_slice(bytes);
+                        body.push(b'\n');
+                    } else {
+                        is_cut = true;
+                    }
+                }
+                Line::TooLong => is_cut = true,
+            }
+        }
+        let body = String::from_utf8(body)
+            .unwrap_or_else(|err| String::from_utf8_lossy(err.as_bytes()).into_owned());
+        Ok(Some(Speech { speaker, body, line, is_cut }))
+    }
+}
