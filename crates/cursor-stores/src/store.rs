@@ -41,11 +41,33 @@ pub trait ConversationStore: Send + Sync {
 
     /// Calls `visit` with everything that [`Self::search`] looks through for one conversation, as the store has it,
     /// until it breaks. The empty key stands for what belongs to no conversation. Credentials are never among it.
+    ///
+    /// Unless a store says otherwise, its messages are its records.
     fn records(
         &self,
         key: &str,
         visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
-    ) -> Result<(), ReadConversationError>;
+    ) -> Result<(), ReadConversationError> {
+        if key.is_empty() {
+            return Ok(());
+        }
+        let extent = Extent { last: None, branches: Branches::WithOrphans };
+        let conversation = self.read(key, extent)?;
+        let mut visit_json = |id: Option<&str>, position, json: serde_json::Result<Vec<u8>>| {
+            let Ok(content) = json else { return ControlFlow::Continue(()) };
+            visit(Record { id, position, family: "", content: &content, encoding: Encoding::Json })
+        };
+        if visit_json(None, None, serde_json::to_vec(&conversation.head)).is_break() {
+            return Ok(());
+        }
+        for (position, message) in conversation.messages.iter().enumerate() {
+            let json = serde_json::to_vec(&message);
+            if visit_json(message.id.as_deref(), Some(position), json).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
 
     /// Tells apart states of the whole store, where that is cheaper than asking for each conversation.
     fn fingerprint(&self) -> Option<u64> {
