@@ -40,6 +40,7 @@ mod places;
 mod point_in_time;
 mod probe;
 mod profiles;
+mod progress;
 mod prompt;
 mod run_marks;
 mod session_news;

@@ -113,23 +113,18 @@ impl SearchIndex {
         (version(&connection).ok()? == VERSION).then_some(Self { connection })
     }
 
-    /// Tells whether the index is as the stores are, so that a search may begin at once.
-    pub fn is_current(&self, catalogue: &Catalogue) -> Result<bool, SearchIndexError> {
-        for store in catalogue.stores() {
-            let known: Option<Option<i64>> = self
-                .connection
-                .query_row(
-                    "SELECT fingerprint FROM stores WHERE kind = ?1 AND path = ?2",
-                    params![store.kind().as_str(), path_bytes(store.path())],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            match (known.flatten(), store.fingerprint()) {
-                (Some(known), Some(now)) if known == now as i64 => {}
-                _ => return Ok(false),
-            }
-        }
-        Ok(true)
+    /// Tells whether the index knows the store as it is, so that it need not be looked through.
+    fn is_current(&self, store: &dyn ConversationStore) -> Result<bool, SearchIndexError> {
+        let Some(now) = store.fingerprint() else { return Ok(false) };
+        let known: Option<Option<i64>> = self
+            .connection
+            .query_row(
+                "SELECT fingerprint FROM stores WHERE kind = ?1 AND path = ?2",
+                params![store.kind().as_str(), path_bytes(store.path())],
+                |row| row.get(0),
+            )
+            .optional()?;
+        Ok(known.flatten() == Some(now as i64))
     }
 
     /// Reads what changed since the last time. `progress` is told how many conversations are done, of how many. Nobody
@@ -139,9 +134,18 @@ impl SearchIndex {
         catalogue: &Catalogue,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Refreshed, SearchIndexError> {
+        let mut changed = Vec::new();
+        for store in catalogue.stores() {
+            if !self.is_current(store)? {
+                changed.push(store);
+            }
+        }
+        if changed.is_empty() {
+            return Ok(Refreshed::default());
+        }
         self.connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         self.connection.pragma_update(None, "user_version", BEING_WRITTEN)?;
-        let refreshed = self.read_changed(catalogue, progress)?;
+        let refreshed = self.read_changed(&changed, progress)?;
         self.connection.pragma_update(None, "user_version", VERSION)?;
         self.connection.pragma_update(None, "locking_mode", "NORMAL")?;
         // The lock goes with the next read.
@@ -151,13 +155,16 @@ impl SearchIndex {
 
     fn read_changed(
         &mut self,
-        catalogue: &Catalogue,
+        changed: &[&dyn ConversationStore],
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Refreshed, SearchIndexError> {
         let mut refreshed = Refreshed::default();
         let mut stale = Vec::new();
-        for store in catalogue.stores() {
+        let mut fingerprints = Vec::new();
+        for &store in changed {
+            // Before the reading: what is written meanwhile makes it differ.
             let fingerprint = store.fingerprint();
+            fingerprints.push((store, fingerprint));
             let known = self.known(store)?;
             let listing = store.list();
             let mut gone = known.clone();
@@ -197,9 +204,9 @@ impl SearchIndex {
             }
         }
         progress(n_stale, n_stale);
-        for store in catalogue.stores() {
+        for (store, fingerprint) in fingerprints {
             // What failed is tried again only if the store is looked through again.
-            let fingerprint = if refreshed.n_failed == 0 { store.fingerprint() } else { None };
+            let fingerprint = fingerprint.filter(|_| refreshed.n_failed == 0);
             self.connection.execute(
                 "INSERT OR REPLACE INTO stores VALUES (?1, ?2, ?3)",
                 params![

@@ -1,5 +1,6 @@
 //! `caretaker sessions`: every conversation that Cursor keeps on this machine.
 
+mod finding;
 pub(crate) mod ls;
 mod search;
 mod selection;

@@ -2,18 +2,17 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
+use cursor_stores::Hit;
 use cursor_stores::model::{Head, StoreKind};
 use cursor_stores::search::{Case, Matcher, Pattern, Snippet};
-use cursor_stores::{Catalogue, Hit};
 use run_protocol::ExitCode;
 use serde::Serialize;
 
+use super::finding::{FoundHit, Hits, MOST_HITS, Search};
 use super::ls::workspace;
-use super::selection::{Selection, changed_ms, report};
+use super::selection::{Selection, changed_ms};
 use crate::command_error::CommandError;
 use crate::data_out::Data;
 use crate::host::{Host, now_ms};
@@ -23,13 +22,10 @@ use crate::view::styled_line::{BOLD, DIM, GOOD, PLAIN, write_line};
 use crate::view::units;
 use crate::view::width::Width;
 
-/// A pattern that is everywhere would fill the memory and nobody's need.
-const MOST_HITS: usize = 100_000;
-
 /// Search in all conversations: what was said, thought, asked of tools and answered by them.
 ///
 /// All words of PATTERN must occur in one message; what stands in double quotes is one word. Case matters only if
-/// PATTERN has a capital letter. No index is needed; nothing is written.
+/// PATTERN has a capital letter. No index is needed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +37,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "PATTERN")]
     pattern: Vec<String>,
     #[command(flatten)]
-    selection: Selection,
+    pub(super) selection: Selection,
     /// PATTERN is a regular expression.
     #[arg(long, short = 'e')]
     regex: bool,
@@ -57,15 +53,22 @@ pub(crate) struct Args {
     /// Show at most so many conversations; 0 shows all.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     limit: usize,
+    /// Make an index, so that searching again takes no time. It is kept up to date from then on, and used by all
+    /// searches; `--no-index` goes without it. It may be deleted at any time.
+    #[arg(long, conflicts_with = "no_index")]
+    pub(super) index: bool,
+    /// Look into the stores themselves, though there is an index.
+    #[arg(long)]
+    pub(super) no_index: bool,
     /// Print all finds, one JSON object a line.
     #[arg(long)]
     json: bool,
 }
 
 /// What was found in one conversation.
-struct Found<'a> {
+struct Found {
     /// `None` for what belongs to no conversation that is known.
-    head: Option<&'a Head>,
+    head: Option<Head>,
     hits: Vec<(StoreKind, Hit)>,
 }
 
@@ -87,9 +90,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let matcher = matcher(args)?;
     let host = Host::of_process()?;
     let catalogue = args.selection.place.open(&host)?;
-    let heads = args.selection.select_all(&host, &catalogue);
-    let (hits, is_cut) = search(&catalogue, &matcher);
-    let found = by_conversation(&catalogue, &heads, args.selection.is_restricted(), hits);
+    let search = Search { args, host: &host, catalogue: &catalogue, matcher: &matcher };
+    let Hits { hits, is_cut } = search.hits()?;
+    let found = by_conversation(hits);
     let n_hits: usize = found.iter().map(|found| found.hits.len()).sum();
     if args.json { print_json(&found) } else { print(args, &found, Width::of_stdout()) }
         .map_err(CommandError::writing)?;
@@ -117,53 +120,17 @@ fn matcher(args: &Args) -> Result<Matcher, CommandError> {
     })
 }
 
-type FoundHit = (StoreKind, PathBuf, Hit);
-
-fn search(catalogue: &Catalogue, matcher: &Matcher) -> (Vec<FoundHit>, bool) {
-    let hits: Mutex<Vec<FoundHit>> = Mutex::default();
-    let damage = catalogue.search(matcher, &|found| {
-        let mut hits = hits.lock().unwrap_or_else(PoisonError::into_inner);
-        hits.push((found.store, found.path.to_path_buf(), found.hit));
-        if hits.len() < MOST_HITS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
-    report(&damage);
-    let hits = hits.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let is_cut = hits.len() >= MOST_HITS;
-    (hits, is_cut)
-}
-
 /// Puts the finds of a conversation together, whatever stores they are from; the one that changed last first. The same
 /// words in two stores are one find.
-fn by_conversation<'a>(
-    catalogue: &Catalogue,
-    heads: &'a [Head],
-    is_restricted: bool,
-    hits: Vec<FoundHit>,
-) -> Vec<Found<'a>> {
-    let mut places: HashMap<(StoreKind, PathBuf, &str), usize> = HashMap::new();
-    for (number, head) in heads.iter().enumerate() {
-        for origin in &head.origins {
-            if let Some(store) = catalogue.store_of(origin) {
-                places.insert((origin.store, store.path().to_path_buf(), origin.key(head)), number);
-            }
-        }
+fn by_conversation(hits: Vec<FoundHit>) -> Vec<Found> {
+    let mut found: HashMap<Option<String>, Found> = HashMap::new();
+    for FoundHit { head, store, hit } in hits {
+        let id = head.as_ref().map(|head| head.id.clone());
+        let head = head.map(Arc::unwrap_or_clone);
+        found.entry(id).or_insert_with(|| Found { head, hits: Vec::new() }).hits.push((store, hit));
     }
-    let mut found: HashMap<Option<usize>, Found<'a>> = HashMap::new();
-    for (store, path, hit) in hits {
-        let place = places.get(&(store, path, hit.key.as_str())).copied();
-        // What belongs to no conversation cannot be of the ones that were asked for.
-        if place.is_none() && is_restricted {
-            continue;
-        }
-        let head = place.and_then(|place| heads.get(place));
-        found
-            .entry(place)
-            .or_insert_with(|| Found { head, hits: Vec::new() })
-            .hits
-            .push((store, hit));
-    }
-    let mut found: Vec<Found<'a>> = found.into_values().collect();
-    found.sort_by_key(|found| std::cmp::Reverse(found.head.and_then(changed_ms)));
+    let mut found: Vec<Found> = found.into_values().collect();
+    found.sort_by_key(|found| std::cmp::Reverse(found.head.as_ref().and_then(changed_ms)));
     for found in &mut found {
         found.hits.sort_by(|(one_store, one), (other_store, other)| {
             (one_store, one.position, &one.message_id, &one.field).cmp(&(
@@ -186,14 +153,14 @@ fn by_conversation<'a>(
     found
 }
 
-fn print_json(found: &[Found<'_>]) -> io::Result<()> {
+fn print_json(found: &[Found]) -> io::Result<()> {
     let mut out = Data::of_stdout();
     for Found { head, hits } in found {
         for (store, hit) in hits {
             out.json(&JsonHit {
                 v: 1,
-                session: head.map(|head| head.id.as_str()),
-                title: head.and_then(|head| head.title.as_deref()),
+                session: head.as_ref().map(|head| head.id.as_str()),
+                title: head.as_ref().and_then(|head| head.title.as_deref()),
                 store: *store,
                 message_id: hit.message_id.as_deref(),
                 position: hit.position,
@@ -205,11 +172,11 @@ fn print_json(found: &[Found<'_>]) -> io::Result<()> {
     out.flush()
 }
 
-fn print(args: &Args, found: &[Found<'_>], width: Width) -> io::Result<()> {
+fn print(args: &Args, found: &[Found], width: Width) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     let unlimited = |limit: usize| if limit == 0 { usize::MAX } else { limit };
     for Found { head, hits } in found.iter().take(unlimited(args.limit)) {
-        print_head(&mut out, *head, width)?;
+        print_head(&mut out, head.as_ref(), width)?;
         for (store, hit) in hits.iter().take(unlimited(args.per_session)) {
             print_hit(&mut out, *store, hit, width)?;
         }

@@ -76,6 +76,19 @@ impl Selection {
         Self { all: true, ..self.clone() }.select(host, catalogue)
     }
 
+    /// Whether a conversation is meant, as far as its head tells.
+    pub(crate) fn allows(&self, host: &Host, head: &Head) -> bool {
+        let is_there = |workspace: &PathBuf| is_about(head, &canonical(host, workspace));
+        self.workspace.as_ref().is_none_or(is_there)
+            && self.since.is_none_or(|since| changed_ms(head).is_some_and(|at| at >= since.0))
+            && self.until.is_none_or(|until| began_ms(head).is_some_and(|at| at < until.0))
+    }
+
+    /// Whether a conversation has to be opened to tell if it is meant.
+    pub(crate) fn needs_reading(&self) -> bool {
+        self.model.is_some()
+    }
+
     /// Whether it leaves out anything but what is hidden.
     pub(crate) fn is_restricted(&self) -> bool {
         self.since.is_some()
@@ -89,13 +102,7 @@ impl Selection {
         let listing = catalogue.list();
         report(&listing.damage);
         let mut heads = listing.heads;
-        let workspace = self.workspace.as_deref().map(|path| canonical(host, path));
-        heads.retain(|head| {
-            (self.all || is_listed(head))
-                && workspace.as_deref().is_none_or(|workspace| is_about(head, workspace))
-                && self.since.is_none_or(|since| changed_ms(head).is_some_and(|at| at >= since.0))
-                && self.until.is_none_or(|until| began_ms(head).is_some_and(|at| at < until.0))
-        });
+        heads.retain(|head| (self.all || is_listed(head)) && self.allows(host, head));
         heads.sort_by_key(|head| std::cmp::Reverse(changed_ms(head)));
         if let Some(model) = &self.model {
             let model = model.to_lowercase();

@@ -1,0 +1,169 @@
+//! How finds are made: in the stores themselves, or by way of the index.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cursor_stores::model::{Head, StoreKind};
+use cursor_stores::search::Matcher;
+use cursor_stores::{Candidate, Catalogue, ConversationStore, Hit, SearchIndex, SearchIndexError};
+
+use super::search::Args;
+use super::selection::report;
+use crate::command_error::CommandError;
+use crate::host::Host;
+use crate::progress::Progress;
+use crate::talk::note;
+
+/// A pattern that is everywhere would fill the memory and nobody's need.
+pub(super) const MOST_HITS: usize = 100_000;
+
+/// One search.
+pub(super) struct Search<'a> {
+    pub(super) args: &'a Args,
+    pub(super) host: &'a Host,
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) matcher: &'a Matcher,
+}
+
+/// A find and the conversation it was made in.
+pub(super) struct FoundHit {
+    pub(super) head: Option<Arc<Head>>,
+    pub(super) store: StoreKind,
+    pub(super) hit: Hit,
+}
+
+pub(super) struct Hits {
+    pub(super) hits: Vec<FoundHit>,
+    /// There are more.
+    pub(super) is_cut: bool,
+}
+
+impl Search<'_> {
+    pub(super) fn hits(&self) -> Result<Hits, CommandError> {
+        match self.hits_by_index() {
+            Ok(Some(hits)) => Ok(hits),
+            Ok(None) => Ok(self.hits_in_stores()),
+            Err(error) => {
+                let why =
+                    CommandError::new(run_protocol::ExitCode::Failed, "the index is of no use")
+                        .because(error)
+                        .message_with_causes();
+                note(&format!("{why}; searching without it"));
+                Ok(self.hits_in_stores())
+            }
+        }
+    }
+
+    /// `None` if there is no index, or it cannot tell.
+    fn hits_by_index(&self) -> Result<Option<Hits>, SearchIndexError> {
+        let path = self.host.places.state.join("search.db");
+        let is_wanted = self.args.index || (!self.args.no_index && path.exists());
+        // What a model was is not in the index.
+        if !is_wanted || self.args.selection.needs_reading() {
+            return Ok(None);
+        }
+        if self.args.index {
+            make_private_directory(&self.host.places.state).map_err(SearchIndexError::Make)?;
+        }
+        let mut index = SearchIndex::open(&path)?;
+        let mut progress = Progress::new("reading conversations into the index");
+        index.refresh(self.catalogue, &mut |n_done, n_all| progress.show(n_done, n_all))?;
+        drop(progress);
+        let Some(candidates) = index.candidates(self.matcher)? else { return Ok(None) };
+        Ok(Some(self.hits_among(candidates)))
+    }
+
+    fn hits_among(&self, candidates: Vec<Candidate>) -> Hits {
+        let mut hits = Vec::new();
+        for Candidate { store: kind, path, key, head } in candidates {
+            let head = head.map(Arc::new);
+            let is_meant = match &head {
+                Some(head) => self.args.selection.allows(self.host, head),
+                None => !self.args.selection.is_restricted(),
+            };
+            let Some(store) = self.store(kind, &path.0).filter(|_| is_meant) else { continue };
+            let searched = store.records(&key, &mut |record| {
+                if let Some(found) = record.search(self.matcher) {
+                    let hit = Hit {
+                        key: key.clone(),
+                        message_id: record.id.map(str::to_owned),
+                        position: record.position,
+                        field: found.field,
+                        snippet: found.snippet,
+                    };
+                    hits.push(FoundHit { head: head.clone(), store: kind, hit });
+                }
+                if hits.len() < MOST_HITS {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+            if let Err(error) = searched {
+                note(&format!("{key} in {} could not be searched: {error}", path.0.display()));
+            }
+            if hits.len() >= MOST_HITS {
+                return Hits { hits, is_cut: true };
+            }
+        }
+        Hits { hits, is_cut: false }
+    }
+
+    fn store(&self, kind: StoreKind, path: &Path) -> Option<&dyn ConversationStore> {
+        self.catalogue.stores().find(|store| store.kind() == kind && store.path() == path)
+    }
+
+    fn hits_in_stores(&self) -> Hits {
+        let heads = self.args.selection.select_all(self.host, self.catalogue);
+        let places = Places::of(self.catalogue, heads);
+        let hits: Mutex<Vec<FoundHit>> = Mutex::default();
+        let is_restricted = self.args.selection.is_restricted();
+        let damage = self.catalogue.search(self.matcher, &|found| {
+            let head = places.head(found.store, found.path, &found.hit.key);
+            // What belongs to no conversation cannot be of the ones that were asked for.
+            if head.is_none() && is_restricted {
+                return ControlFlow::Continue(());
+            }
+            let mut hits = hits.lock().unwrap_or_else(PoisonError::into_inner);
+            hits.push(FoundHit { head, store: found.store, hit: found.hit });
+            if hits.len() < MOST_HITS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        report(&damage);
+        let hits = hits.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let is_cut = hits.len() >= MOST_HITS;
+        Hits { hits, is_cut }
+    }
+}
+
+/// Which conversation a key of a store means.
+struct Places {
+    heads: HashMap<StoreKind, HashMap<PathBuf, HashMap<String, Arc<Head>>>>,
+}
+
+impl Places {
+    fn of(catalogue: &Catalogue, heads: Vec<Head>) -> Self {
+        let mut places = Self { heads: HashMap::new() };
+        for head in heads {
+            let head = Arc::new(head);
+            for origin in &head.origins {
+                if let Some(store) = catalogue.store_of(origin) {
+                    let of_kind = places.heads.entry(origin.store).or_default();
+                    let of_store = of_kind.entry(store.path().to_path_buf()).or_default();
+                    of_store.insert(origin.key(&head).to_owned(), head.clone());
+                }
+            }
+        }
+        places
+    }
+
+    fn head(&self, kind: StoreKind, path: &Path, key: &str) -> Option<Arc<Head>> {
+        self.heads.get(&kind)?.get(path)?.get(key).cloned()
+    }
+}
+
+fn make_private_directory(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
