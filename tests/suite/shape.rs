@@ -44,8 +44,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     // Tests and the bench only: writes what the readers read.
     ("store-fixtures", &["cursor-stores"]),
-    // The last two for the bench alone.
-    ("xtask", &["agent-stream", "run-journal", "run-shim"]),
+    // All of them for the bench alone.
+    ("xtask", &["agent-stream", "run-journal", "run-shim", "store-fixtures"]),
     // Tests only: nothing of it ships.
     ("suite", &[]),
 ];

@@ -42,7 +42,7 @@ const SCHEMA: &str = "
         UNIQUE (kind, path, key)
     );
     CREATE VIRTUAL TABLE trigrams USING fts5 (
-        numbers, content = '', contentless_delete = 1, detail = none, columnsize = 0, tokenize = 'ascii'
+        numbers, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
     );
 ";
 

@@ -5,11 +5,13 @@ mod parsing;
 mod report;
 #[cfg(feature = "runs")]
 mod runs;
+#[cfg(feature = "sessions")]
+mod sessions;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-#[cfg(not(feature = "runs"))]
+#[cfg(not(all(feature = "runs", feature = "sessions")))]
 use anyhow::bail;
 use clap::ValueEnum;
 
@@ -48,6 +50,7 @@ pub(crate) struct Args {
 enum Part {
     Parsing,
     Runs,
+    Sessions,
 }
 
 impl Part {
@@ -55,6 +58,7 @@ impl Part {
         match self {
             Self::Parsing => "parsing",
             Self::Runs => "runs",
+            Self::Sessions => "sessions",
         }
     }
 }
@@ -75,11 +79,15 @@ fn orchestrate(args: &Args) -> anyhow::Result<()> {
     commands::run(&cargo, &["build", "--locked", "--release", "-p", "caretaker", "--bins"])?;
     let scratch = Scratch::new()?;
     let mut figures = serde_json::Map::new();
-    for part in [Part::Parsing, Part::Runs] {
+    for part in [Part::Parsing, Part::Runs, Part::Sessions] {
         if args.only.is_some_and(|only| only != part) {
             continue;
         }
-        let features: &[&str] = if part == Part::Runs { &["--features", "runs"] } else { &[] };
+        let features: &[&str] = match part {
+            Part::Parsing => &[],
+            Part::Runs => &["--features", "runs"],
+            Part::Sessions => &["--features", "sessions"],
+        };
         let build = [&["build", "--locked", "--release", "-p", "xtask"], features].concat();
         commands::run(&cargo, &build)?;
         let out = scratch.0.join(part.name());
@@ -120,6 +128,12 @@ fn measure(args: &Args, part: Part, out: &Path) -> anyhow::Result<()> {
         )?)?,
         #[cfg(not(feature = "runs"))]
         Part::Runs => bail!("this build does not measure runs"),
+        #[cfg(feature = "sessions")]
+        Part::Sessions => {
+            serde_json::to_vec(&sessions::measure(&scratch.0, &caretaker, args.rounds)?)?
+        }
+        #[cfg(not(feature = "sessions"))]
+        Part::Sessions => bail!("this build does not measure sessions"),
     };
     Ok(std::fs::write(out, figures)?)
 }

@@ -13,6 +13,9 @@ pub(crate) fn print(figures: &Value, json: bool) -> anyhow::Result<()> {
     if let Some(runs) = figures.get("runs") {
         runs_table(&mut tables, runs)?;
     }
+    if let Some(sessions) = figures.get("sessions") {
+        sessions_table(&mut tables, sessions)?;
+    }
     if json {
         eprintln!("{tables}");
         println!("{}", serde_json::to_string_pretty(figures)?);
@@ -103,6 +106,27 @@ fn runs_table(table: &mut String, runs: &Value) -> Result<(), std::fmt::Error> {
     for load in runs["memory"].as_array().into_iter().flatten() {
         let name = format!("{} runs at once, mean", load["n_runs"]);
         row(table, &name, number(load, "mean_pss_kib") / 1024.0, "MiB", "at most 4 MiB")?;
+    }
+    Ok(())
+}
+
+fn sessions_table(table: &mut String, sessions: &Value) -> Result<(), std::fmt::Error> {
+    writeln!(
+        table,
+        "conversations: an IDE database of {:.0} MB, a store.db of {:.0} MB, warm",
+        number(sessions, "ide_bytes") / 1e6,
+        number(sessions, "chat_bytes") / 1e6
+    )?;
+    for figure in sessions["figures"].as_array().into_iter().flatten() {
+        let name = figure["name"].as_str().unwrap_or_default();
+        let promise = format!("at most {} s", figure["promised_seconds"]);
+        row(table, name, number(figure, "seconds"), "s", &promise)?;
+        let sql = match figure["sql_seconds"].as_f64() {
+            Some(sql) => format!("; bare SQL over the same file: {sql:.3} s"),
+            None => String::new(),
+        };
+        let peak = number(figure, "peak_memory_kib") / 1024.0;
+        writeln!(table, "    peak memory {peak:.0} MiB (promised: at most 95 MiB){sql}")?;
     }
     Ok(())
 }
