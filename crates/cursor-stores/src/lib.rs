@@ -20,6 +20,7 @@
 
 mod catalogue;
 pub mod chat;
+mod database_copy;
 mod ide;
 mod ide_old;
 mod merge;
@@ -27,6 +28,7 @@ pub mod model;
 mod parallel;
 mod places;
 mod plain_file;
+mod prompt_time;
 mod read_only_database;
 mod sdk;
 pub mod search;
@@ -34,6 +36,7 @@ mod store;
 #[cfg(test)]
 mod test_store;
 mod transcript;
+mod user_text;
 
 pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};
 pub use places::StorePlaces;
