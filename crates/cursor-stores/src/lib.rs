@@ -20,6 +20,7 @@
 
 mod catalogue;
 pub mod chat;
+mod database_copy;
 mod ide;
 mod ide_old;
 mod lenient_json;
@@ -28,6 +29,7 @@ pub mod model;
 mod parallel;
 mod places;
 mod plain_file;
+mod prompt_time;
 mod read_only_database;
 mod sdk;
 pub mod search;

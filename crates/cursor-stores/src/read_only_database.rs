@@ -7,7 +7,13 @@
 //!   takes no lock, makes no    │  sees what is only in the log; may make or change
 //!   file; every read is        │  -shm, which belongs to readers
 //!   followed by a new stat     │
+//!                              │ -shm cannot be made there:
+//!                              │   a copy of database and log, or, if it is too large,
+//!                              │   immutable=1 without the log, which is told
 //! ```
+//!
+//! Every read ends: what takes longer than any honest query is interrupted, because a crafted tree of pages can have
+//! more rows than there are atoms.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,16 +21,23 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
+use crate::database_copy::DatabaseCopy;
 use crate::plain_file::{self, PlainFileError};
 
 /// As long as Cursor itself waits for a lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between the examination of the files and the opening of the database its writer may start or stop.
 const OPEN_ATTEMPTS: usize = 3;
+/// Longer than any honest query takes, on the slowest disk.
+const READ_LIMIT: Duration = Duration::from_secs(120);
+/// How often a running query looks at the clock; about a tenth of a millisecond.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// An open database of somebody else's, inside one read transaction: all reads see the same state.
@@ -34,6 +47,9 @@ pub(crate) struct ReadOnlyDatabase {
     path: PathBuf,
     access: Access,
     fingerprint: DatabaseFingerprint,
+    deadline: Arc<Deadline>,
+    /// Deleted with the connection.
+    _copy: Option<DatabaseCopy>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +58,37 @@ enum Access {
     Immutable,
     /// Opened with locks, beside a log that has content.
     Live,
+    /// A copy of our own of database and log.
+    Copied,
+    /// Opened without its log, because there was no other way.
+    WithoutLog,
+}
+
+/// Until when the read that is under way may go on.
+#[derive(Debug)]
+struct Deadline {
+    begun: Instant,
+    /// Milliseconds since `begun`.
+    at_ms: AtomicU64,
+}
+
+impl Deadline {
+    fn new() -> Self {
+        Self { begun: Instant::now(), at_ms: AtomicU64::new(u64::MAX) }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn set(&self, limit: Duration) {
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.at_ms.store(self.now_ms().saturating_add(limit_ms), Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        self.now_ms() > self.at_ms.load(Ordering::Relaxed)
+    }
 }
 
 /// What identifies the content of a database without reading it: its file and its logs, but not `-shm`.
@@ -91,8 +138,16 @@ pub enum ReadDatabaseError {
 impl ReadDatabaseError {
     /// Tells whether a part of the file is damaged, as opposed to locked, changed or out of reach.
     pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, Self::Sqlite(err) if err.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt))
+        matches!(self, Self::Sqlite(err) if is_damage(err))
     }
+}
+
+/// As [`ReadDatabaseError::is_damage`]. A read that had to be interrupted met pages that no writer leaves.
+pub(crate) fn is_damage(err: &rusqlite::Error) -> bool {
+    matches!(
+        err.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::OperationInterrupted)
+    )
 }
 
 impl DatabaseFingerprint {
@@ -111,6 +166,15 @@ impl DatabaseFingerprint {
     /// Tells whether there is a log with content, without which the main file alone may be incomplete or torn.
     fn has_log(&self) -> bool {
         [&self.wal, &self.journal].into_iter().flatten().any(|log| log.bytes > 0)
+    }
+
+    /// Tells whether there is a log that has to be rolled back before the main file can be read.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.bytes > 0)
+    }
+
+    pub(crate) fn n_bytes(&self) -> u64 {
+        self.main.bytes.saturating_add(self.wal.as_ref().map_or(0, |wal| wal.bytes))
     }
 }
 
@@ -137,22 +201,74 @@ impl ReadOnlyDatabase {
                 }
             }
             let access = if fingerprint.has_log() { Access::Live } else { Access::Immutable };
-            let connection = connect(&path, access)?;
-            let database = Self { connection, path: path.clone(), access, fingerprint };
-            // The first read takes the snapshot that all later ones see.
-            let begun = database.read(|connection| {
-                connection.execute_batch(
-                    "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; BEGIN",
-                )?;
-                connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
-            });
-            match begun {
-                Ok(()) => return Ok(database),
+            match Self::begin(&path, access, &fingerprint, None) {
+                Ok(database) => return Ok(database),
                 Err(ReadDatabaseError::Changed) => {}
+                Err(ReadDatabaseError::Sqlite(err))
+                    if access == Access::Live && lacks_shm(&err) =>
+                {
+                    return Self::open_without_shm(&path, &fingerprint);
+                }
                 Err(ReadDatabaseError::Sqlite(err)) => return Err(classify(err)),
             }
         }
         Err(OpenDatabaseError::Changing)
+    }
+
+    /// Opens a connection and takes the snapshot that all reads see.
+    fn begin(
+        path: &Path,
+        access: Access,
+        fingerprint: &DatabaseFingerprint,
+        copy: Option<DatabaseCopy>,
+    ) -> Result<Self, ReadDatabaseError> {
+        let opened = copy.as_ref().map_or(path, DatabaseCopy::path);
+        let mut connection = connect(opened, access)?;
+        let deadline = Arc::new(Deadline::new());
+        let watch = Arc::clone(&deadline);
+        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || watch.is_over()))?;
+        let database = Self {
+            connection,
+            path: path.to_owned(),
+            access,
+            fingerprint: fingerprint.clone(),
+            deadline,
+            _copy: copy,
+        };
+        database.read(|connection| {
+            connection.execute_batch(
+                "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; BEGIN",
+            )?;
+            // Not `count(*)`, which counts pages without a look at the clock.
+            connection.query_row("SELECT 1 FROM sqlite_schema LIMIT 1", [], |_| Ok(())).optional()
+        })?;
+        Ok(database)
+    }
+
+    /// Where the index of the log cannot be made, as on read-only media: a copy has one, and what is too large to be
+    /// copied is read without its log.
+    fn open_without_shm(
+        path: &Path,
+        fingerprint: &DatabaseFingerprint,
+    ) -> Result<Self, OpenDatabaseError> {
+        let (access, copy) = match DatabaseCopy::of(path)? {
+            Some(copy) => (Access::Copied, Some(copy)),
+            None => (Access::WithoutLog, None),
+        };
+        Self::begin(path, access, fingerprint, copy).map_err(|err| match err {
+            ReadDatabaseError::Changed => OpenDatabaseError::Changing,
+            ReadDatabaseError::Sqlite(err) => classify(err),
+        })
+    }
+
+    /// Says what is missing from all that is read here, if something is.
+    pub(crate) fn shortcoming(&self) -> Option<&'static str> {
+        match self.access {
+            Access::Immutable | Access::Live | Access::Copied => None,
+            Access::WithoutLog => Some(
+                "its log cannot be read where it lies, so that what was written last may be missing",
+            ),
+        }
     }
 
     /// Runs one read, and fails if the files under an unlocked database are not what they were.
@@ -160,10 +276,22 @@ impl ReadOnlyDatabase {
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, ReadDatabaseError> {
+        self.read_within(READ_LIMIT, query)
+    }
+
+    /// As [`Self::read`], interrupted after `limit`, which counts as damage.
+    pub(crate) fn read_within<T>(
+        &self,
+        limit: Duration,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadDatabaseError> {
+        self.deadline.set(limit);
         let answer = query(&self.connection);
         match self.access {
-            Access::Immutable if !self.is_unchanged() => Err(ReadDatabaseError::Changed),
-            Access::Immutable | Access::Live => Ok(answer?),
+            Access::Immutable | Access::WithoutLog if !self.is_unchanged() => {
+                Err(ReadDatabaseError::Changed)
+            }
+            Access::Immutable | Access::Live | Access::Copied | Access::WithoutLog => Ok(answer?),
         }
     }
 
@@ -194,7 +322,7 @@ impl ReadOnlyDatabase {
     }
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
@@ -235,8 +363,8 @@ fn check_header(path: &Path, fingerprint: &DatabaseFingerprint) -> Result<(), Op
 )]
 fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
     let mode = match access {
-        Access::Immutable => "immutable=1",
-        Access::Live => "mode=ro",
+        Access::Immutable | Access::WithoutLog => "immutable=1",
+        Access::Live | Access::Copied => "mode=ro",
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
@@ -263,9 +391,14 @@ fn file_uri(path: &Path, parameters: &str) -> String {
     uri + "?" + parameters
 }
 
+/// Tells whether SQLite failed because it could not make, or not write, the index of a log.
+fn lacks_shm(err: &rusqlite::Error) -> bool {
+    matches!(err.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+}
+
 fn classify(err: rusqlite::Error) -> OpenDatabaseError {
     match err.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase) => OpenDatabaseError::NotADatabase,
+        Some(ErrorCode::NotADatabase) => OpenDatabaseError::NotADatabase,
         _ => OpenDatabaseError::Sqlite(err),
     }
 }

@@ -183,3 +183,33 @@ fn a_fingerprint_changes_with_the_log() {
     store.put(b"x");
     assert!(DatabaseFingerprint::of(&store.path()).unwrap() != before);
 }
+
+#[test]
+fn a_query_without_end_is_interrupted_and_counts_as_damage() {
+    let store = TestStore::new().close();
+    let database = ReadOnlyDatabase::open(&store.path()).unwrap();
+    let endless =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i * 0) FROM n";
+    let interrupted = database.read_within(Duration::from_millis(20), |connection| {
+        connection.query_row(endless, [], |row| row.get::<_, i64>(0))
+    });
+    assert!(interrupted.unwrap_err().is_damage());
+    // The next read has a time of its own.
+    assert!(database.has_plain_table("meta", ["key", "value"]).unwrap());
+}
+
+#[test]
+fn a_log_whose_index_cannot_be_made_is_read_from_a_copy() {
+    let store = TestStore::new();
+    store.put_meta();
+    let killed = store.as_killed();
+    let fingerprint = DatabaseFingerprint::of(&killed.path()).unwrap();
+    let before = picture_of(killed.directory.path());
+    let database = ReadOnlyDatabase::open_without_shm(&killed.path(), &fingerprint).unwrap();
+    assert_eq!((database.access, database.shortcoming()), (Access::Copied, None));
+    let n_rows = database.read(|connection| {
+        connection.query_row("SELECT count(*) FROM meta", [], |row| row.get::<_, i64>(0))
+    });
+    assert_eq!(n_rows.unwrap(), 1);
+    assert_eq!(picture_of(killed.directory.path()), before);
+}

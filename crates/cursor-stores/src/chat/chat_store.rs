@@ -2,11 +2,13 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob_id::BlobId;
+use super::blobs::Blobs;
 use super::meta::{ChatMeta, ReadChatMetaError};
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
@@ -60,8 +62,10 @@ pub enum ReadBlobError {
 }
 
 /// An image or a long tool result has some megabytes.
-const MAX_BLOB_BYTES: i64 = 64 * 1024 * 1024;
+pub(super) const MAX_BLOB_BYTES: i64 = 64 * 1024 * 1024;
 const MAX_META_BYTES: i64 = 16 * 1024 * 1024;
+/// Half a gigabyte is counted in less than a second.
+const COUNT_LIMIT: Duration = Duration::from_secs(20);
 
 impl ChatStore {
     /// Opens `store.db` without ever writing to it. A closed store is read as it lies there, without locks and
@@ -78,12 +82,12 @@ impl ChatStore {
 
     /// Returns the meta row, or `None` before it was first written.
     pub fn meta(&self) -> Result<Option<ChatMeta>, ReadMetaError> {
+        // There is one row. Its index is not asked: it may be damaged where the row is not.
         let sql = "SELECT octet_length(value), CASE WHEN octet_length(value) <= ?2 THEN value END \
-                   FROM meta WHERE key = ?1";
-        match self
-            .database
-            .read(|connection| bounded_value(connection, sql, "0", MAX_META_BYTES))?
-        {
+                   FROM meta NOT INDEXED WHERE key = ?1";
+        match self.database.read_within(COUNT_LIMIT, |connection| {
+            bounded_value(connection, sql, "0", MAX_META_BYTES)
+        })? {
             None => Ok(None),
             Some(Value::TooLarge { .. }) => Err(ReadMetaError::TooLarge { limit: MAX_META_BYTES }),
             Some(Value::Bytes(row)) => Ok(Some(ChatMeta::from_row(&row)?)),
@@ -127,13 +131,27 @@ impl ChatStore {
         })
     }
 
+    /// Counts everything, for no longer than some seconds: a crafted file may have any number of rows.
     pub fn counts(&self) -> Result<BlobCounts, ReadDatabaseError> {
-        self.database.read(|connection| {
+        self.database.read_within(COUNT_LIMIT, |connection| {
             let sql = "SELECT count(*), coalesce(sum(octet_length(data)), 0) FROM blobs";
             connection.query_row(sql, [], |row| {
                 Ok(BlobCounts { n_blobs: row.get(0)?, n_bytes: row.get(1)? })
             })
         })
+    }
+
+    /// Reads many blobs as one read. What `read` returns is from one moment, or an error says that it is not.
+    pub(super) fn at_once<T>(
+        &self,
+        read: impl FnOnce(&Blobs<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadDatabaseError> {
+        self.database.read(|connection| read(&Blobs::new(connection)))
+    }
+
+    /// Says what is missing from all that is read here, if something is.
+    pub(super) fn shortcoming(&self) -> Option<&'static str> {
+        self.database.shortcoming()
     }
 }
 

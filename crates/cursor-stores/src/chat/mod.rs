@@ -1,22 +1,56 @@
-//! One chat of the command line agent: the `store.db` of a session and the `meta.json` beside it.
+//! Chats of the command line agent and of ACP sessions: the `store.db` of a session and the `meta.json` beside it.
+//!
+//! ```text
+//! ChatsRoot ─► ChatFiles ─► Head                                              list: no database is opened
+//!     └──────► ChatStore ─► root ─► prompt_list ─► json_message ─┐
+//!                              └──► turn_history ────────────────┴► joined_history ─► Conversation
+//! ```
 
+mod alignment;
+mod answered_calls;
 mod blob_id;
+mod blobs;
 #[cfg(test)]
 mod captures_tests;
+mod chat_account;
+mod chat_conversation;
+mod chat_files;
+mod chat_head;
+mod chat_reading;
+mod chat_search;
 mod chat_store;
+mod chats_root;
+mod conversation_root;
 mod decode;
+mod draft;
 mod integrity;
+mod joined_history;
+mod json_binary;
+mod json_message;
 pub mod known_tool_schema;
+mod links;
+mod message_times;
 mod meta;
+mod meta_page;
+mod notes;
 mod pending;
+mod prompt_list;
+mod reach;
 pub mod references;
 pub mod schema;
 #[cfg(test)]
 mod schema_tests;
 mod session_meta_file;
+mod side_state;
+mod tool_result;
 pub mod tool_schema;
+mod tool_step;
+mod turn_assembly;
+mod turn_history;
 pub mod turn_schema;
 pub mod value_schema;
+mod wire_json;
+mod writers;
 
 pub use blob_id::{BlobId, NotABlobId};
 pub use chat_store::{BlobCounts, ChatStore, OpenChatStoreError, ReadBlobError, ReadMetaError};
@@ -29,6 +63,4 @@ pub use meta::{BlobEncryptionKey, ChatMeta, LatestRoot, ReadChatMetaError, Subag
 pub use pending::{PendingMessages, PendingToolCall, parse_pending};
 pub use session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 
-pub(crate) fn discover(_places: &crate::StorePlaces) -> Vec<crate::store::Discovered> {
-    Vec::new()
-}
+pub(crate) use chats_root::discover;

@@ -6,6 +6,7 @@ mod conversation;
 mod damage;
 mod head;
 mod message;
+mod model_name;
 mod moment;
 mod tool;
 mod usage;
@@ -17,6 +18,7 @@ pub use head::{
     WorkspacePlace,
 };
 pub use message::{Message, MessageKind, Part, Role};
+pub use model_name::display_model;
 pub use moment::{Confidence, Moment};
 pub use tool::{ToolCall, ToolResult, ToolState, canonical_tool};
 pub use usage::TokenUsage;

@@ -1,0 +1,217 @@
+//! Which things of two histories of the same conversation are the same thing.
+//!
+//! ```text
+//!  prompt   prompt─────reasoning──text──call───────────────text
+//!             ║           │        ║     ║                  ║
+//!  turns    prompt─────thinking──text──call──thinking─────text
+//!                                               └ only here
+//! ```
+//!
+//! Requests and calls have ids: those that occur once in both are anchors. Between two anchors the longest common
+//! sequence decides.
+
+use std::collections::HashMap;
+
+/// Something that both histories may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Atom<'a> {
+    pub(super) kind: AtomKind,
+    /// The id of the request or the call.
+    pub(super) id: Option<&'a str>,
+    /// What was said or thought; of a call the tool.
+    pub(super) text: &'a str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum AtomKind {
+    Prompt,
+    Text,
+    Thinking,
+    Call,
+}
+
+/// Where something of the turns is in the prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counterpart {
+    /// It is this one.
+    Same(usize),
+    /// It is a part of a longer text.
+    Within(usize),
+    Absent,
+}
+
+/// More than this many comparisons in one gap and only neighbours are compared.
+const MAX_CELLS: usize = 1 << 20;
+
+/// Finds for everything in `turns` what it is in `prompt`. What is the same is so in the same order, and once.
+pub(super) fn align(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<Counterpart> {
+    let mut counterparts = vec![Counterpart::Absent; turns.len()];
+    let anchors = anchors(prompt, turns);
+    let ends = [(prompt.len(), turns.len())];
+    let (mut prompt_from, mut turns_from) = (0, 0);
+    for (prompt_to, turns_to) in anchors.into_iter().chain(ends) {
+        let gap =
+            Gap { prompt: &prompt[prompt_from..prompt_to], turns: &turns[turns_from..turns_to] };
+        for (at, counterpart) in gap.align().into_iter().enumerate() {
+            counterparts[turns_from + at] = match counterpart {
+                Counterpart::Same(in_gap) => Counterpart::Same(prompt_from + in_gap),
+                Counterpart::Within(in_gap) => Counterpart::Within(prompt_from + in_gap),
+                Counterpart::Absent => Counterpart::Absent,
+            };
+        }
+        if let Some(anchor) = counterparts.get_mut(turns_to) {
+            *anchor = Counterpart::Same(prompt_to);
+        }
+        (prompt_from, turns_from) = (prompt_to + 1, turns_to + 1);
+    }
+    counterparts
+}
+
+/// Pairs with the same id, which occurs once in each; the longest sequence of them that is in the same order in both.
+fn anchors(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<(usize, usize)> {
+    let in_prompt = once_each(prompt);
+    let mut pairs: Vec<(usize, usize)> = once_each(turns)
+        .into_iter()
+        .filter_map(|(id, turns_at)| Some((*in_prompt.get(&id)?, turns_at)))
+        .collect();
+    pairs.sort_unstable_by_key(|(_, turns_at)| *turns_at);
+    longest_increasing(&pairs)
+}
+
+fn once_each<'a>(atoms: &[Atom<'a>]) -> HashMap<(AtomKind, &'a str), usize> {
+    let mut places: HashMap<(AtomKind, &str), Option<usize>> = HashMap::new();
+    for (at, atom) in atoms.iter().enumerate() {
+        if let Some(id) = atom.id {
+            places.entry((atom.kind, id)).and_modify(|place| *place = None).or_insert(Some(at));
+        }
+    }
+    places.into_iter().filter_map(|(id, place)| Some((id, place?))).collect()
+}
+
+/// Patience sorting: `ends[n]` is the pair that ends the best sequence of n + 1.
+fn longest_increasing(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = vec![None; pairs.len()];
+    for (at, (prompt_at, _)) in pairs.iter().enumerate() {
+        let length = ends.partition_point(|end| pairs[*end].0 < *prompt_at);
+        before[at] = length.checked_sub(1).map(|shorter| ends[shorter]);
+        if length == ends.len() {
+            ends.push(at);
+        } else {
+            ends[length] = at;
+        }
+    }
+    let mut longest = Vec::with_capacity(ends.len());
+    let mut next = ends.last().copied();
+    while let Some(at) = next {
+        longest.push(pairs[at]);
+        next = before[at];
+    }
+    longest.reverse();
+    longest
+}
+
+struct Gap<'g, 'a> {
+    prompt: &'g [Atom<'a>],
+    turns: &'g [Atom<'a>],
+}
+
+impl Gap<'_, '_> {
+    fn align(&self) -> Vec<Counterpart> {
+        let n_cells = (self.prompt.len() + 1).saturating_mul(self.turns.len() + 1);
+        let mut counterparts =
+            if n_cells <= MAX_CELLS { self.by_likeness() } else { self.by_neighbourhood() };
+        for (at, atom) in self.turns.iter().enumerate() {
+            if counterparts[at] == Counterpart::Absent && atom.kind == AtomKind::Text {
+                counterparts[at] = self.within(atom.text);
+            }
+        }
+        counterparts
+    }
+
+    /// The sequence of the greatest sum of likenesses.
+    fn by_likeness(&self) -> Vec<Counterpart> {
+        let width = self.prompt.len() + 1;
+        // Cell (t, p): the best of everything from t and p on.
+        let mut best = vec![0_u32; width * (self.turns.len() + 1)];
+        for t in (0..self.turns.len()).rev() {
+            for p in (0..self.prompt.len()).rev() {
+                let skipped = best[(t + 1) * width + p].max(best[t * width + p + 1]);
+                let likeness = likeness(&self.prompt[p], &self.turns[t]);
+                let taken = if likeness > 0 { likeness + best[(t + 1) * width + p + 1] } else { 0 };
+                best[t * width + p] = skipped.max(taken);
+            }
+        }
+        let mut counterparts = vec![Counterpart::Absent; self.turns.len()];
+        let (mut t, mut p) = (0, 0);
+        while t < self.turns.len() && p < self.prompt.len() {
+            let here = best[t * width + p];
+            let likeness = likeness(&self.prompt[p], &self.turns[t]);
+            if likeness > 0 && here == likeness + best[(t + 1) * width + p + 1] {
+                counterparts[t] = Counterpart::Same(p);
+                (t, p) = (t + 1, p + 1);
+            } else if here == best[(t + 1) * width + p] {
+                t += 1;
+            } else {
+                p += 1;
+            }
+        }
+        counterparts
+    }
+
+    /// For gaps that no real conversation has.
+    fn by_neighbourhood(&self) -> Vec<Counterpart> {
+        const REACH: usize = 64;
+        let mut from = 0;
+        self.turns
+            .iter()
+            .map(|atom| {
+                let near = self.prompt[from..].iter().take(REACH);
+                match near.into_iter().position(|other| likeness(other, atom) > 1) {
+                    Some(at) => {
+                        let found = from + at;
+                        from = found + 1;
+                        Counterpart::Same(found)
+                    }
+                    None => Counterpart::Absent,
+                }
+            })
+            .collect()
+    }
+
+    fn within(&self, text: &str) -> Counterpart {
+        const MAX_LOOKS: usize = 1_000;
+        let text = text.trim();
+        let texts = self.prompt.iter().take(MAX_LOOKS);
+        let holds = |atom: &Atom<'_>| {
+            atom.kind == AtomKind::Text
+                && memchr::memmem::find(atom.text.as_bytes(), text.as_bytes()).is_some()
+        };
+        texts.into_iter().position(holds).map_or(Counterpart::Absent, Counterpart::Within)
+    }
+}
+
+/// How sure it is that two things are the same; 0 is not at all.
+fn likeness(prompt: &Atom<'_>, turn: &Atom<'_>) -> u32 {
+    if prompt.kind != turn.kind {
+        return 0;
+    }
+    let is_same_text = prompt.text.trim() == turn.text.trim();
+    match (prompt.kind, prompt.id, turn.id) {
+        (AtomKind::Prompt | AtomKind::Call, Some(one), Some(other)) => u32::from(one == other) * 8,
+        (AtomKind::Prompt | AtomKind::Text, ..) => u32::from(is_same_text) * 4,
+        (AtomKind::Call, ..) => u32::from(is_same_text) * 2,
+        // The interface may show a shorter form of what was thought.
+        (AtomKind::Thinking, ..) => {
+            if is_same_text {
+                4
+            } else {
+                1
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "alignment_tests.rs"]
+mod tests;

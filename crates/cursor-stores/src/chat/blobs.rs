@@ -1,0 +1,233 @@
+//! Blobs of one store, all from one read: found by their index, or without it where it is damaged.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use rusqlite::blob::Blob;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::blob_id::BlobId;
+use super::chat_store::MAX_BLOB_BYTES;
+use crate::read_only_database::is_damage;
+
+/// The blobs of a store, for as long as one read takes.
+pub(super) struct Blobs<'c> {
+    connection: &'c Connection,
+    /// Made when the index fails for the first time.
+    rows_by_id: OnceCell<HashMap<BlobId, i64>>,
+    peephole: RefCell<Option<Blob<'c>>>,
+}
+
+/// What there is under an id.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fetched {
+    /// Unchecked; [`BlobId::of`] tells whether it is what the id says.
+    Data(Vec<u8>),
+    Missing,
+    TooLarge {
+        bytes: i64,
+    },
+    /// In a damaged part of the file.
+    Unreadable,
+}
+
+/// Whether a scan came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scanned {
+    Whole,
+    /// Some rows lie in a damaged part of the file.
+    InPart,
+}
+
+/// Rows by number, from one after `after` to `until`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rows {
+    pub(super) after: i64,
+    pub(super) until: i64,
+}
+
+impl Rows {
+    pub(super) const ALL: Self = Self { after: i64::MIN, until: i64::MAX };
+}
+
+const BY_ID: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <= ?2 THEN data END \
+                     FROM blobs WHERE id = ?1";
+const BY_ROW: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <= ?2 THEN data END \
+                      FROM blobs NOT INDEXED WHERE rowid = ?1";
+
+impl<'c> Blobs<'c> {
+    pub(super) fn new(connection: &'c Connection) -> Self {
+        Self { connection, rows_by_id: OnceCell::new(), peephole: RefCell::new(None) }
+    }
+
+    pub(super) fn get(&self, id: BlobId) -> rusqlite::Result<Fetched> {
+        let by_index = self
+            .connection
+            .prepare_cached(BY_ID)?
+            .query_row((id.to_string(), MAX_BLOB_BYTES), fetched)
+            .optional();
+        match by_index {
+            Ok(Some(fetched)) if fetched != Fetched::Missing => Ok(fetched),
+            // A damaged index may as well answer that there is nothing.
+            Ok(_) => self.get_without_index(id, Fetched::Missing),
+            Err(err) if is_damage(&err) => self.get_without_index(id, Fetched::Unreadable),
+            Err(err) => Err(err),
+        }
+    }
+
+    fn get_without_index(&self, id: BlobId, otherwise: Fetched) -> rusqlite::Result<Fetched> {
+        let Some(row) = self.rows_by_id()?.get(&id) else { return Ok(otherwise) };
+        let read = self
+            .connection
+            .prepare_cached(BY_ROW)?
+            .query_row((row, MAX_BLOB_BYTES), fetched)
+            .optional();
+        match read {
+            Ok(fetched) => Ok(fetched.unwrap_or(otherwise)),
+            Err(err) if is_damage(&err) => Ok(Fetched::Unreadable),
+            Err(err) => Err(err),
+        }
+    }
+
+    fn rows_by_id(&self) -> rusqlite::Result<&HashMap<BlobId, i64>> {
+        if let Some(rows) = self.rows_by_id.get() {
+            return Ok(rows);
+        }
+        let mut rows = HashMap::new();
+        self.both_ways(Rows::ALL, "id, NULL", &mut |row, id, _| {
+            rows.insert(id, row);
+            ControlFlow::Continue(())
+        })?;
+        Ok(self.rows_by_id.get_or_init(|| rows))
+    }
+
+    /// Reads the first bytes of a blob without loading the rest. `None` if it is not there or cannot be read so.
+    pub(super) fn beginning(
+        &self,
+        id: BlobId,
+        buffer: &mut [u8],
+    ) -> rusqlite::Result<Option<usize>> {
+        let row: Option<i64> = match self
+            .connection
+            .prepare_cached("SELECT rowid FROM blobs WHERE id = ?1")?
+            .query_row([id.to_string()], |row| row.get(0))
+            .optional()
+        {
+            Ok(row) => row,
+            Err(err) if is_damage(&err) => None,
+            Err(err) => return Err(err),
+        };
+        let Some(row) = row else { return Ok(None) };
+        let mut peephole = self.peephole.borrow_mut();
+        let opened = match peephole.as_mut() {
+            Some(blob) => blob.reopen(row),
+            None => {
+                let opened = self.connection.blob_open("main", "blobs", "data", row, true);
+                opened.map(|blob| *peephole = Some(blob))
+            }
+        };
+        let read = opened.and_then(|()| match peephole.as_ref() {
+            Some(blob) => blob.read_at(buffer, 0),
+            None => Ok(0),
+        });
+        if read.is_err() {
+            // A handle that failed to move cannot be used again.
+            *peephole = None;
+        }
+        Ok(read.ok())
+    }
+
+    /// Calls `visit` with id and bytes of every blob among these rows that can be read, in the order of their last
+    /// writing as long as nothing is damaged.
+    pub(super) fn scan(
+        &self,
+        rows: Rows,
+        visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
+    ) -> rusqlite::Result<Scanned> {
+        let columns = format!("id, CASE WHEN octet_length(data) <= {MAX_BLOB_BYTES} THEN data END");
+        self.both_ways(rows, &columns, &mut |_, id, data| match data {
+            ValueRef::Text(data) | ValueRef::Blob(data) => visit(id, data),
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => ControlFlow::Continue(()),
+        })
+    }
+
+    /// Calls `visit` from the newest blob to the oldest.
+    pub(super) fn scan_back(
+        &self,
+        visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        let columns = format!("id, CASE WHEN octet_length(data) <= {MAX_BLOB_BYTES} THEN data END");
+        let scanned = self.one_way(Rows::ALL, &columns, "DESC", &mut |_, id, data| match data {
+            ValueRef::Text(data) | ValueRef::Blob(data) => visit(id, data),
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => ControlFlow::Continue(()),
+        });
+        match scanned {
+            Err(err) if !is_damage(&err) => Err(err),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rows there are, as one range of numbers.
+    pub(super) fn all_rows(&self) -> rusqlite::Result<Rows> {
+        let sql = "SELECT coalesce((SELECT min(rowid) FROM blobs), 0), coalesce((SELECT max(rowid) FROM blobs), 0)";
+        let (first, last): (i64, i64) =
+            self.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(Rows { after: first.saturating_sub(1), until: last })
+    }
+
+    /// Goes forward until a damaged page, then from the other end back to it.
+    fn both_ways(
+        &self,
+        rows: Rows,
+        columns: &str,
+        visit: &mut dyn FnMut(i64, BlobId, ValueRef<'_>) -> ControlFlow<()>,
+    ) -> rusqlite::Result<Scanned> {
+        let mut last = rows.after;
+        let forward = self.one_way(rows, columns, "ASC", &mut |row, id, data| {
+            last = row;
+            visit(row, id, data)
+        });
+        match forward {
+            Ok(()) => return Ok(Scanned::Whole),
+            Err(err) if !is_damage(&err) => return Err(err),
+            Err(_) => {}
+        }
+        match self.one_way(Rows { after: last, ..rows }, columns, "DESC", visit) {
+            Err(err) if !is_damage(&err) => Err(err),
+            _ => Ok(Scanned::InPart),
+        }
+    }
+
+    fn one_way(
+        &self,
+        rows: Rows,
+        columns: &str,
+        order: &str,
+        visit: &mut dyn FnMut(i64, BlobId, ValueRef<'_>) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        let sql = format!(
+            "SELECT rowid, {columns} FROM blobs NOT INDEXED WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid {order}"
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut found = statement.query([rows.after, rows.until])?;
+        while let Some(row) = found.next()? {
+            let id = row.get_ref(1)?.as_str().ok().and_then(|id| id.parse().ok());
+            let Some(id) = id else { continue };
+            if visit(row.get(0)?, id, row.get_ref(2)?).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fetched(row: &Row<'_>) -> rusqlite::Result<Fetched> {
+    let bytes: Option<i64> = row.get(0)?;
+    Ok(match (bytes, row.get_ref(1)?) {
+        (_, ValueRef::Text(data) | ValueRef::Blob(data)) => Fetched::Data(data.to_vec()),
+        (Some(bytes), ValueRef::Null) => Fetched::TooLarge { bytes },
+        (_, ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_)) => Fetched::Missing,
+    })
+}

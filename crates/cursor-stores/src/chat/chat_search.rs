@@ -1,0 +1,298 @@
+//! Looking for a pattern in all chats, without an index.
+//!
+//! ```text
+//!  every blob ──► may hold it? ──no──► nothing more is read: most chats end here
+//!                     │ yes
+//!                     ▼
+//!      the conversation, read as it is shown ──► found in a message: its position, its field
+//!                     │ the blob holds it, but what is shown of it does not
+//!                     ▼
+//!      the blob itself ──► a field that is not shown, an orphan (`orphan:…`), a file, a todo
+//! ```
+//!
+//! So the same words, which the store keeps in the prompt and again in the turns, are found once.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::blob_id::BlobId;
+use super::blobs::{Blobs, Rows};
+use super::chat_conversation::Reading;
+use super::chat_files::{FileState, describe};
+use super::chat_reading::{ReadChatError, meta_row, read_from, with_store};
+use super::chat_store::ChatStore;
+use super::chats_root::{ChatsRoot, ListedChat};
+use super::json_message::JsonMessage;
+use super::reach::{Reached, reach};
+use super::references::BlobKind;
+use crate::model::{Damage, Message, Part, Role};
+use crate::parallel;
+use crate::read_only_database::ReadDatabaseError;
+use crate::search::{FieldMatch, Matcher, search_bytes, search_json};
+use crate::store::{Extent, Hit};
+
+/// Larger stores are looked through by all cores at once.
+const LARGE: u64 = 32 * 1024 * 1024;
+/// Of one chat; a pattern that is in more of its blobs says nothing.
+const MAX_CANDIDATES: usize = 20_000;
+
+pub(super) fn search(
+    root: &ChatsRoot,
+    matcher: &Matcher,
+    found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
+) -> Vec<Damage> {
+    let mut damage = Vec::new();
+    let chats = root.chats(&mut damage);
+    let is_over = AtomicBool::new(false);
+    let report = |hit: Hit| {
+        let answer = found(hit);
+        if answer.is_break() {
+            is_over.store(true, Ordering::Relaxed);
+        }
+        answer
+    };
+    let lost = parallel::map(&chats, |chat| {
+        if is_over.load(Ordering::Relaxed) {
+            return None;
+        }
+        let searching = ChatSearch { root, chat, matcher, report: &report };
+        searching.run()
+    });
+    damage.extend(lost.into_iter().flatten());
+    damage
+}
+
+struct ChatSearch<'a> {
+    root: &'a ChatsRoot,
+    chat: &'a ListedChat,
+    matcher: &'a Matcher,
+    report: &'a (dyn Fn(Hit) -> ControlFlow<()> + Sync),
+}
+
+impl ChatSearch<'_> {
+    /// Says what could not be searched.
+    fn run(&self) -> Option<Damage> {
+        let files = &self.chat.files;
+        let place = || format!("{}/store.db", self.chat.key);
+        if self.search_meta_file().is_break() {
+            return None;
+        }
+        match &files.database {
+            FileState::Missing => return None,
+            FileState::Refused(why) => return Some(Damage::new(place(), why.clone())),
+            FileState::Plain { .. } => {}
+        }
+        // Hits are told only when all of them are known to be from one state of the store.
+        match with_store(&files.database_path(), |store| self.hits(store)) {
+            Ok((hits, is_whole)) => {
+                for hit in hits {
+                    if (self.report)(hit).is_break() {
+                        break;
+                    }
+                }
+                (!is_whole).then(|| {
+                    Damage::new(place(), "parts of the file are damaged and were not searched")
+                })
+            }
+            Err(err) => Some(Damage::new(place(), describe(&err))),
+        }
+    }
+
+    fn search_meta_file(&self) -> ControlFlow<()> {
+        use super::chat_files::MetaFile;
+        let MetaFile::Read(meta_file) = &self.chat.files.meta_file else {
+            return ControlFlow::Continue(());
+        };
+        let found = search_json(self.matcher, meta_file.to_json().as_bytes());
+        found.map_or(ControlFlow::Continue(()), |found| {
+            (self.report)(self.hit(
+                None,
+                None,
+                FieldMatch { field: format!("meta.json.{}", found.field), ..found },
+            ))
+        })
+    }
+
+    fn hit(&self, position: Option<usize>, message_id: Option<String>, found: FieldMatch) -> Hit {
+        Hit {
+            key: self.chat.key.clone(),
+            message_id,
+            position,
+            field: found.field,
+            snippet: found.snippet,
+        }
+    }
+
+    fn hits(&self, store: &ChatStore) -> Result<(Vec<Hit>, bool), ReadDatabaseError> {
+        let mut hits = Vec::new();
+        let meta = meta_row(store)?.ok().flatten();
+        // Without its key, which is in no field that is searched.
+        let meta_json =
+            meta.as_ref().and_then(|meta| serde_json::to_vec(meta).ok()).unwrap_or_default();
+        if let Some(found) = search_json(self.matcher, &meta_json) {
+            let field = format!("meta.{}", found.field);
+            hits.push(self.hit(None, None, FieldMatch { field, ..found }));
+        }
+        let (candidates, is_whole) = self.candidates(store)?;
+        if candidates.is_empty() {
+            return Ok((hits, is_whole));
+        }
+        let head = self.chat.files.head(self.root.kind, &self.chat.key, &self.chat.id);
+        let Some(reading) = read_from(store, &head, None, Extent::default())? else {
+            return Ok((hits, is_whole));
+        };
+        store.at_once(|blobs| self.add_hits(blobs, &reading, &candidates, &mut hits))?;
+        Ok((hits, is_whole))
+    }
+
+    /// The blobs that may hold the pattern, and whether all could be looked at.
+    fn candidates(&self, store: &ChatStore) -> Result<(Vec<BlobId>, bool), ReadDatabaseError> {
+        if self.chat.files.database.n_bytes() + self.chat.files.wal.n_bytes() < LARGE {
+            return store.at_once(|blobs| self.scan(blobs, Rows::ALL));
+        }
+        let all = store.at_once(|blobs| blobs.all_rows())?;
+        let n_pieces = i64::try_from(parallel::n_cores() * 4).unwrap_or(4);
+        let width = (all.until.saturating_sub(all.after) / n_pieces).saturating_add(1);
+        let pieces: Vec<Rows> = (0..n_pieces)
+            .map(|piece| {
+                let after = all.after.saturating_add(width.saturating_mul(piece));
+                Rows { after, until: after.saturating_add(width).min(all.until) }
+            })
+            .collect();
+        let scanned = parallel::map(&pieces, |rows| {
+            // A connection belongs to one thread. Each has its own moment; what they find is looked at again in one.
+            with_store(&self.chat.files.database_path(), |store| {
+                store.at_once(|blobs| self.scan(blobs, *rows))
+            })
+        });
+        let (mut candidates, mut is_whole) = (Vec::new(), true);
+        for piece in scanned {
+            match piece {
+                Ok((found, is_piece_whole)) => {
+                    candidates.extend(found);
+                    is_whole &= is_piece_whole;
+                }
+                Err(ReadChatError::Read(err)) => return Err(err),
+                Err(ReadChatError::Open(_)) => return Err(ReadDatabaseError::Changed),
+            }
+        }
+        Ok((candidates, is_whole))
+    }
+
+    fn scan(&self, blobs: &Blobs<'_>, rows: Rows) -> rusqlite::Result<(Vec<BlobId>, bool)> {
+        let mut candidates = Vec::new();
+        let scanned = blobs.scan(rows, &mut |id, data| {
+            if may_match(self.matcher, data) {
+                candidates.push(id);
+            }
+            if candidates.len() < MAX_CANDIDATES {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })?;
+        Ok((candidates, scanned == super::blobs::Scanned::Whole))
+    }
+
+    fn add_hits(
+        &self,
+        blobs: &Blobs<'_>,
+        reading: &Reading,
+        candidates: &[BlobId],
+        hits: &mut Vec<Hit>,
+    ) -> rusqlite::Result<()> {
+        let n_before = hits.len();
+        let messages = &reading.conversation.messages;
+        let mut is_found = vec![false; messages.len()];
+        for (position, message) in messages.iter().enumerate() {
+            if let Some(found) = search_message(self.matcher, message) {
+                is_found[position] = true;
+                hits.push(self.hit(Some(position), message.id.clone(), found));
+            }
+        }
+        let reached = match &reading.state {
+            Some(state) => reach(blobs, state)?,
+            None => HashMap::new(),
+        };
+        let mut rest = Vec::new();
+        for id in candidates {
+            let super::blobs::Fetched::Data(data) = blobs.get(*id)? else { continue };
+            let message = reading.sources.get(id).copied();
+            if message.is_some_and(|position| is_found[position]) {
+                continue;
+            }
+            let Some(found) = search_blob(self.matcher, &data) else { continue };
+            if let Some(position) = message {
+                is_found[position] = true;
+                hits.push(self.hit(Some(position), messages[position].id.clone(), found));
+            } else if let Some(reached) = reached.get(id) {
+                if reached.kind != BlobKind::Turn && reached.kind != BlobKind::OldTurn {
+                    hits.push(self.hit(None, Some(id.to_string()), in_field(reached, found)));
+                }
+            } else if JsonMessage::parse(&data).is_some_and(|message| message.role != Role::Unknown)
+            {
+                let field = format!("orphan:{}", found.field);
+                hits.push(self.hit(None, Some(id.to_string()), FieldMatch { field, ..found }));
+            } else {
+                rest.push((*id, found));
+            }
+        }
+        // Roots and earlier turns say again what is said elsewhere; they are worth a hit only if it is nowhere else.
+        let is_latest = |(id, _): &(BlobId, FieldMatch)| reading.root_id == Some(*id);
+        let best = rest.iter().position(is_latest).or((!rest.is_empty()).then_some(0));
+        if hits.len() == n_before
+            && let Some(best) = best
+        {
+            let field = if is_latest(&rest[best]) { "root" } else { "orphan:blob" }.to_owned();
+            let (id, found) = rest.swap_remove(best);
+            hits.push(self.hit(None, Some(id.to_string()), FieldMatch { field, ..found }));
+        }
+        Ok(())
+    }
+}
+
+fn may_match(matcher: &Matcher, data: &[u8]) -> bool {
+    // Roots and steps hold JSON too: what is pending, and arguments.
+    matcher.may_match_bytes(data) || data.contains(&b'{') && matcher.may_match_json(data)
+}
+
+fn in_field(reached: &Reached, found: FieldMatch) -> FieldMatch {
+    let field = match (reached.field.as_str(), found.field.as_str()) {
+        (place, "") => place.to_owned(),
+        (place, field) => format!("{place}.{field}"),
+    };
+    FieldMatch { field, ..found }
+}
+
+/// Looks through what is shown of a message. Words may stand in different parts of it.
+fn search_message(matcher: &Matcher, message: &Message) -> Option<FieldMatch> {
+    let parts: Vec<serde_json::Value> = message
+        .parts
+        .iter()
+        .map(|part| {
+            let name = match part {
+                Part::Text { text } => return serde_json::json!({ "text": text }),
+                Part::Reasoning { text, .. } => return serde_json::json!({ "thinking": text }),
+                Part::ToolCall(_) => "tool",
+                Part::ToolResult { .. } => "tool_result",
+                Part::Image { .. } => "image",
+                Part::Attachment { .. } => "attachment",
+                Part::Code { .. } => "code",
+                Part::Todos { .. } => "todos",
+                Part::Error { .. } => "error",
+                Part::Unknown { .. } => "unknown",
+            };
+            serde_json::json!({ name: part })
+        })
+        .collect();
+    search_json(matcher, &serde_json::to_vec(&parts).unwrap_or_default())
+}
+
+/// Looks through a blob of any kind.
+fn search_blob(matcher: &Matcher, data: &[u8]) -> Option<FieldMatch> {
+    if data.first() == Some(&b'{') {
+        return search_json(matcher, data);
+    }
+    search_bytes(matcher, "", data)
+}

@@ -1,0 +1,333 @@
+//! All chats below one directory: `chats` of the command line agent, or `acp-sessions`.
+//!
+//! A chat's key is `<bucket>/<uuid>` in `chats`, where the bucket is the hash of a workspace, and `<uuid>` in
+//! `acp-sessions`. `#<name>` after it names a sub-agent whose state the chat itself keeps.
+//!
+//! **One id in several buckets** is several conversations: Cursor begins an empty one when a chat is resumed from
+//! another directory. The newest of them that has content keeps the id; the others are listed as `<uuid>@<bucket>`,
+//! shortened, so that nobody takes them for one.
+
+use std::collections::HashMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::chat_files::{Below, ChatFiles, FileState, MetaFile, directories_below};
+use super::chat_head;
+use super::writers::Writers;
+use super::{chat_account, chat_reading, chat_search};
+use crate::model::{Activity, Conversation, Damage, Head, StoreKind};
+use crate::parallel;
+use crate::places::StorePlaces;
+use crate::search::Matcher;
+use crate::store::{
+    Account, ConversationStore, Discovered, Extent, Hit, Listing, ReadConversationError,
+    SkippedPlace,
+};
+
+/// One `chats` or `acp-sessions` directory.
+#[derive(Debug)]
+pub(super) struct ChatsRoot {
+    pub(super) kind: StoreKind,
+    pub(super) path: PathBuf,
+    pub(super) writers: Writers,
+}
+
+/// A chat that a listing found.
+pub(super) struct ListedChat {
+    pub(super) key: String,
+    /// The name of its directory.
+    pub(super) id: String,
+    pub(super) files: ChatFiles,
+}
+
+/// Changed so recently, a log belongs to somebody who is at it even if that process cannot be seen from here.
+const JUST_NOW: Duration = Duration::from_secs(10);
+
+pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
+    let cli = places.chats.iter().map(|path| (StoreKind::Cli, path));
+    let acp = places.acp_sessions.iter().map(|path| (StoreKind::Acp, path));
+    cli.chain(acp).filter_map(|(kind, path)| discover_root(kind, path)).collect()
+}
+
+fn discover_root(kind: StoreKind, path: &Path) -> Option<Discovered> {
+    let skipped = |why: String| {
+        Some(Discovered::Skipped(SkippedPlace { store: kind, path: path.into(), why }))
+    };
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => match fs::read_dir(path) {
+            Ok(_) => Some(Discovered::Store(Box::new(ChatsRoot::new(kind, path.to_owned())))),
+            Err(err) => skipped(format!("the directory cannot be read: {err}")),
+        },
+        Ok(_) => skipped("is not a directory".to_owned()),
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
+        Err(err) => skipped(format!("cannot be looked at: {err}")),
+    }
+}
+
+impl ChatsRoot {
+    pub(super) fn new(kind: StoreKind, path: PathBuf) -> Self {
+        Self { kind, path, writers: Writers::default() }
+    }
+
+    /// Finds the directories in which chats may be.
+    pub(super) fn directories(&self, damage: &mut Vec<Damage>) -> Vec<Below> {
+        let mut refuse = |place: String, what: String| damage.push(Damage::new(place, what));
+        let first = directories_below(&self.path, "", &mut refuse);
+        if self.kind != StoreKind::Cli {
+            return first;
+        }
+        let below = parallel::map(&first, |bucket| {
+            let mut refused = Vec::new();
+            let sessions = directories_below(&bucket.path, &bucket.name, &mut |place, what| {
+                refused.push((place, what));
+            });
+            (sessions, refused)
+        });
+        let mut all = Vec::new();
+        for (sessions, refused) in below {
+            all.extend(sessions);
+            refused.into_iter().for_each(|(place, what)| refuse(place, what));
+        }
+        all
+    }
+
+    /// Finds all chats, with what their files tell.
+    pub(super) fn chats(&self, damage: &mut Vec<Damage>) -> Vec<ListedChat> {
+        let directories = self.directories(damage);
+        let files = parallel::map(&directories, |below| ChatFiles::of(below.path.clone()));
+        let chats = directories.into_iter().zip(files).filter_map(|(below, files)| {
+            let id =
+                below.name.rsplit_once('/').map_or(below.name.as_str(), |(_, id)| id).to_owned();
+            Some(ListedChat { key: below.name, id, files: files? })
+        });
+        chats.collect()
+    }
+
+    /// Finds one chat by its key, or by its id alone.
+    pub(super) fn find(&self, key: &str) -> Option<ListedChat> {
+        let names: Vec<&str> = key.split('/').collect();
+        let is_name =
+            |name: &&str| !name.is_empty() && !matches!(*name, "." | "..") && !name.contains('\0');
+        if !names.iter().all(|name| is_name(&name)) {
+            return None;
+        }
+        match (self.kind, names.as_slice()) {
+            (StoreKind::Cli, [_, id]) | (StoreKind::Acp, [id]) => {
+                let files = ChatFiles::of(self.plain_directory(&names)?)?;
+                Some(ListedChat { key: key.to_owned(), id: (*id).to_owned(), files })
+            }
+            (StoreKind::Cli, [id]) => self.copies_of(id).into_iter().max_by(rank),
+            _ => None,
+        }
+    }
+
+    /// The directory of these names, none of which may be a link to elsewhere.
+    fn plain_directory(&self, names: &[&str]) -> Option<PathBuf> {
+        let mut path = self.path.clone();
+        for name in names {
+            path.push(name);
+            if !fs::symlink_metadata(&path).ok()?.is_dir() {
+                return None;
+            }
+        }
+        Some(path)
+    }
+
+    /// All chats of one id.
+    fn copies_of(&self, id: &str) -> Vec<ListedChat> {
+        let buckets = directories_below(&self.path, "", &mut |_, _| {});
+        let copies = buckets.into_iter().filter_map(|bucket| {
+            let files = ChatFiles::of(self.plain_directory(&[&bucket.name, id])?)?;
+            Some(ListedChat { key: format!("{}/{id}", bucket.name), id: id.to_owned(), files })
+        });
+        copies.collect()
+    }
+
+    /// What a chat is called in lists: its id, unless another chat has a better right to it.
+    pub(super) fn listed_id(&self, chat: &ListedChat) -> String {
+        if self.kind != StoreKind::Cli {
+            return chat.id.clone();
+        }
+        match self.copies_of(&chat.id).into_iter().max_by(rank) {
+            Some(first) if first.key != chat.key => other_id(chat),
+            _ => chat.id.clone(),
+        }
+    }
+
+    /// Whether somebody is at it: a process has it open for writing, or its log changed just now.
+    pub(super) fn is_live(&self, files: &ChatFiles) -> bool {
+        // SQLite makes the log when a writer begins and deletes it when the last one ends.
+        let Some(changed_ms) = files.wal.modified_ms() else { return false };
+        let now_ms = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        let just_now_ms = i64::try_from(JUST_NOW.as_millis()).unwrap_or(i64::MAX);
+        let is_fresh = files.wal.n_bytes() > 0
+            && (now_ms - just_now_ms..=now_ms + just_now_ms).contains(&changed_ms);
+        is_fresh
+            || self
+                .writers
+                .has_any([files.database.identity(), files.wal.identity()].into_iter().flatten())
+    }
+
+    fn listed_head(&self, chat: &ListedChat) -> (Head, Vec<Damage>) {
+        let files = &chat.files;
+        let mut damage = Vec::new();
+        let mut head = files.head(self.kind, &chat.key, &chat.id);
+        if let MetaFile::Unreadable(why) = &files.meta_file {
+            damage.push(Damage::new(format!("{}/meta.json", chat.key), why.clone()));
+        }
+        for (name, state) in [("store.db", &files.database), ("store.db-wal", &files.wal)] {
+            if let FileState::Refused(why) = state {
+                damage.push(Damage::new(format!("{}/{name}", chat.key), why.clone()));
+                head.activity = Activity::Damaged;
+            }
+        }
+        if damage.is_empty() && files.needs_meta_row() {
+            match files.meta_row() {
+                Ok(Some(meta)) => chat_head::add_meta(&mut head, &meta),
+                Ok(None) => {}
+                Err(why) => {
+                    damage.push(Damage::new(format!("{}/store.db", chat.key), why));
+                    head.activity = Activity::Damaged;
+                }
+            }
+        }
+        if self.is_live(files) {
+            head.activity = Activity::Live;
+        }
+        (head, damage)
+    }
+}
+
+/// Which of several chats of one id has the best right to it: the one with content, then the newest, then the largest.
+fn rank(one: &ListedChat, other: &ListedChat) -> std::cmp::Ordering {
+    let of = |chat: &ListedChat| {
+        let head = chat.files.head(StoreKind::Cli, &chat.key, &chat.id);
+        let updated_ms = head.updated.map(|at| at.at_ms);
+        (
+            !chat.files.database.is_missing(),
+            updated_ms,
+            head.n_bytes,
+            std::cmp::Reverse(chat.key.clone()),
+        )
+    };
+    of(one).cmp(&of(other))
+}
+
+fn other_id(chat: &ListedChat) -> String {
+    let bucket = chat.key.split('/').next().unwrap_or_default();
+    let short: String = bucket.chars().take(8).collect();
+    format!("{}@{short}", chat.id)
+}
+
+/// Gives ids that several chats have to the first of them, and names of their own to the others.
+fn tell_copies_apart(chats: &[ListedChat], heads: &mut [Head]) {
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    for (at, chat) in chats.iter().enumerate() {
+        match first.get_mut(chat.id.as_str()) {
+            None => drop(first.insert(&chat.id, at)),
+            Some(best) => {
+                let loser = if rank(&chats[*best], chat).is_lt() {
+                    std::mem::replace(best, at)
+                } else {
+                    at
+                };
+                heads[loser].id = other_id(&chats[loser]);
+            }
+        }
+    }
+}
+
+/// Tells parents of their sub-agents.
+fn link_parents(heads: &mut [Head]) {
+    let mut children: HashMap<String, Vec<String>> = HashMap::new();
+    for head in heads.iter() {
+        if let Some(parent) = &head.parent {
+            children.entry(parent.id.clone()).or_default().push(head.id.clone());
+        }
+    }
+    for head in heads {
+        head.subagents.extend(children.remove(&head.id).unwrap_or_default());
+    }
+}
+
+impl ConversationStore for ChatsRoot {
+    fn kind(&self) -> StoreKind {
+        self.kind
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn list(&self) -> Listing {
+        let mut damage = Vec::new();
+        let chats = self.chats(&mut damage);
+        let mut heads = Vec::with_capacity(chats.len());
+        for (head, lost) in parallel::map(&chats, |chat| self.listed_head(chat)) {
+            heads.push(head);
+            damage.extend(lost);
+        }
+        tell_copies_apart(&chats, &mut heads);
+        link_parents(&mut heads);
+        Listing { heads, damage }
+    }
+
+    fn complete(&self, head: &mut Head) {
+        chat_reading::complete(self, head);
+    }
+
+    fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError> {
+        chat_reading::read(self, key, extent)
+    }
+
+    fn search(
+        &self,
+        matcher: &Matcher,
+        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
+    ) -> Vec<Damage> {
+        chat_search::search(self, matcher, found)
+    }
+
+    fn stamp(&self, key: &str) -> Option<u64> {
+        let (key, _) = split_key(key);
+        let chat = self.find(key)?;
+        let mut hasher = DefaultHasher::new();
+        for name in ["store.db", "store.db-wal", "meta.json"] {
+            use std::os::unix::fs::MetadataExt;
+            let metadata = fs::symlink_metadata(chat.files.directory.join(name)).ok();
+            let stamp =
+                metadata.map(|file| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()));
+            stamp.hash(&mut hasher);
+        }
+        Some(hasher.finish())
+    }
+
+    fn watched(&self, key: Option<&str>) -> Vec<PathBuf> {
+        if let Some(key) = key {
+            let chat = self.find(split_key(key).0);
+            return chat.map(|chat| chat.files.directory).into_iter().collect();
+        }
+        let mut refused = Vec::new();
+        let sessions = self.directories(&mut refused).into_iter().map(|below| below.path);
+        let buckets = match self.kind {
+            StoreKind::Cli => directories_below(&self.path, "", &mut |_, _| {}),
+            _ => Vec::new(),
+        };
+        let buckets = buckets.into_iter().map(|below| below.path);
+        std::iter::once(self.path.clone()).chain(buckets).chain(sessions).collect()
+    }
+
+    fn account(&self) -> Account {
+        chat_account::account(self)
+    }
+}
+
+/// Splits the name of a sub-agent from the key of the chat that keeps it.
+pub(super) fn split_key(key: &str) -> (&str, Option<&str>) {
+    key.split_once('#').map_or((key, None), |(key, subagent)| (key, Some(subagent)))
+}

@@ -1,0 +1,172 @@
+//! The state that a conversation is read from: the latest root, or the best there is instead.
+
+use std::ops::ControlFlow;
+
+use prost::Message;
+
+use super::blob_id::BlobId;
+use super::blobs::{Blobs, Fetched, Rows};
+use super::integrity::BearsOn;
+use super::json_message::JsonMessage;
+use super::links::linked_messages;
+use super::meta::LatestRoot;
+use super::notes::Notes;
+use super::schema::{ConversationStateStructure, SubagentPersistedState};
+use crate::model::{MessageKind, Role};
+
+/// What a conversation is read from.
+pub(super) enum ConversationRoot {
+    State(Box<ConversationStateStructure>),
+    /// Messages without a state: their ids, and what they are then.
+    Messages {
+        ids: Vec<BlobId>,
+        kind: MessageKind,
+    },
+}
+
+const META: &str = "meta";
+const ROOT: &str = "latestRootBlobId";
+/// How many of the newest blobs are looked at for an earlier root: two are written with each step.
+const MAX_LOOKS: usize = 5_000;
+/// How many messages are shown of a store that has lost its root.
+const MAX_FOUND: usize = 50_000;
+
+/// Finds the state that the meta row names, and where it is not to be had the newest before it. `meta` is an error text
+/// if the row could not be read.
+pub(super) fn find_root(
+    blobs: &Blobs<'_>,
+    meta: Result<&LatestRoot, &str>,
+    notes: &mut Notes,
+) -> rusqlite::Result<ConversationRoot> {
+    match meta {
+        // Never checkpointed: what is there was written by somebody who is at it, or was killed.
+        Ok(LatestRoot::Absent) => {
+            return Ok(ConversationRoot::Messages {
+                ids: all_messages(blobs)?,
+                kind: MessageKind::Pending,
+            });
+        }
+        Ok(LatestRoot::Blob(id)) => {
+            let place = || ROOT.to_owned();
+            if let Some(data) = notes.fetch(blobs, *id, BearsOn::Prompt, &place)? {
+                match ConversationStateStructure::decode(data.as_slice()) {
+                    Ok(state) => return Ok(ConversationRoot::State(Box::new(state))),
+                    Err(err) => notes.add(BearsOn::Prompt, ROOT, format!("does not decode: {err}")),
+                }
+                let ids = linked_messages(blobs, &data)?;
+                if !ids.is_empty() {
+                    return Ok(ConversationRoot::Messages { ids, kind: MessageKind::Said });
+                }
+            }
+        }
+        Ok(LatestRoot::Malformed(_)) => notes.add(BearsOn::Prompt, ROOT, "is no blob id"),
+        Err(why) => notes.add(BearsOn::Prompt, META, why),
+    }
+    if let Some((id, state)) = newest_state(blobs)? {
+        notes.add(
+            BearsOn::Prompt,
+            ROOT,
+            format!("shown as of the newest checkpoint that can be read, {id}"),
+        );
+        return Ok(ConversationRoot::State(Box::new(state)));
+    }
+    let ids = all_messages(blobs)?;
+    if !ids.is_empty() {
+        notes.add(
+            BearsOn::Prompt,
+            ROOT,
+            "no checkpoint can be read: messages are in the order of their writing",
+        );
+    }
+    Ok(ConversationRoot::Messages { ids, kind: MessageKind::Orphan })
+}
+
+/// The state of a sub-agent that its parent's root holds, inline or by reference.
+pub(super) fn subagent_state(
+    blobs: &Blobs<'_>,
+    parent: &ConversationStateStructure,
+    key: &str,
+    notes: &mut Notes,
+) -> rusqlite::Result<Option<SubagentPersistedState>> {
+    if let Some(state) = parent.subagent_states.get(key) {
+        return Ok(Some(state.clone()));
+    }
+    let Some(bytes) = parent.subagent_state_refs.get(key) else { return Ok(None) };
+    let place = || format!("subagent_state_refs[{key}]");
+    let Some(id) = notes.id(bytes, BearsOn::Prompt, &place) else {
+        return Ok(Some(SubagentPersistedState::default()));
+    };
+    let Some(data) = notes.fetch(blobs, id, BearsOn::Prompt, &place)? else {
+        return Ok(Some(SubagentPersistedState::default()));
+    };
+    match SubagentPersistedState::decode(data.as_slice()) {
+        Ok(state) => Ok(Some(state)),
+        Err(err) => {
+            notes.add(BearsOn::Prompt, place(), format!("does not decode: {err}"));
+            Ok(Some(SubagentPersistedState::default()))
+        }
+    }
+}
+
+/// A root is known by what it refers to: its first message is JSON.
+fn newest_state(
+    blobs: &Blobs<'_>,
+) -> rusqlite::Result<Option<(BlobId, ConversationStateStructure)>> {
+    let mut candidates = Vec::new();
+    let mut n_looks = 0;
+    blobs.scan_back(&mut |id, data| {
+        n_looks += 1;
+        if data.starts_with(&[0x0a, 0x20])
+            && BlobId::of(data) == id
+            && let Ok(state) = ConversationStateStructure::decode(data)
+            && state.root_prompt_messages_json.len() > 1
+        {
+            candidates.push((id, state));
+        }
+        // A turn of an old build may look like a root, so one candidate is not enough.
+        if n_looks >= MAX_LOOKS || candidates.len() >= 8 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    for (id, state) in candidates {
+        let is_json = state.root_prompt_messages_json.iter().any(|message| {
+            BlobId::try_from(message.as_slice()).is_ok_and(|message| {
+                matches!(blobs.get(message), Ok(Fetched::Data(data)) if data.first() == Some(&b'{'))
+            })
+        });
+        if is_json {
+            return Ok(Some((id, state)));
+        }
+    }
+    Ok(None)
+}
+
+/// Everything that is a message, in the order of its writing.
+fn all_messages(blobs: &Blobs<'_>) -> rusqlite::Result<Vec<BlobId>> {
+    let messages = other_messages(blobs, &|_| false)?;
+    Ok(messages.into_iter().map(|(id, _)| id).collect())
+}
+
+/// Everything that is a message and not among those that are known, in the order of its writing.
+pub(super) fn other_messages(
+    blobs: &Blobs<'_>,
+    is_known: &dyn Fn(&BlobId) -> bool,
+) -> rusqlite::Result<Vec<(BlobId, JsonMessage)>> {
+    let mut found = Vec::new();
+    blobs.scan(Rows::ALL, &mut |id, data| {
+        if !is_known(&id)
+            && let Some(message) = as_message(data)
+        {
+            found.push((id, message));
+        }
+        if found.len() >= MAX_FOUND { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found)
+}
+
+/// A file that somebody edited may be a JSON object too, but it has no role that is known.
+fn as_message(data: &[u8]) -> Option<JsonMessage> {
+    JsonMessage::parse(data).filter(|message| message.role != Role::Unknown)
+}

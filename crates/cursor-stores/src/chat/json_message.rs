@@ -1,0 +1,294 @@
+//! One message of the prompt: JSON as several builds and several model providers shape it.
+
+use serde_json::{Map, Value as Json};
+
+use super::blob_id::BlobId;
+use super::json_binary::{n_bytes_of, without_bytes};
+use super::meta::lenient_integer;
+use super::tool_result::{CallResult, call_result};
+use crate::model::{MessageKind, Part, Role, ToolCall};
+use crate::user_text::split_user_text;
+
+/// A message, before the results of its calls are joined to them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct JsonMessage {
+    pub(super) role: Role,
+    pub(super) kind: MessageKind,
+    pub(super) parts: Vec<Part>,
+    pub(super) results: Vec<CallResult>,
+    pub(super) request_id: Option<String>,
+    pub(super) model: Option<String>,
+    /// The body of `<timestamp>`.
+    pub(super) timestamp: Option<String>,
+    /// When the calls of a message that is not committed yet were begun.
+    pub(super) started_at_ms: Option<i64>,
+}
+
+impl JsonMessage {
+    /// Reads a JSON object. Whatever its fields hold, nothing of it makes the rest unreadable.
+    pub(super) fn parse(json: &[u8]) -> Option<Self> {
+        // Other blobs are tried as messages too: most are told apart by their first byte.
+        if json.trim_ascii_start().first() != Some(&b'{') {
+            return None;
+        }
+        let Ok(Json::Object(fields)) = serde_json::from_slice(json) else { return None };
+        Some(Self::from_fields(fields))
+    }
+
+    fn from_fields(mut fields: Map<String, Json>) -> Self {
+        let role = role_of(fields.get("role"));
+        let options =
+            fields.get("providerOptions").and_then(|options| options.get("cursor")).cloned();
+        let options = options.unwrap_or(Json::Null);
+        let mut message = Self {
+            role,
+            kind: MessageKind::Said,
+            parts: Vec::new(),
+            results: Vec::new(),
+            request_id: text_of(&options["requestId"]),
+            model: text_of(&options["modelName"]),
+            timestamp: None,
+            started_at_ms: lenient_integer(&options["pendingToolCallStartedAtMs"]),
+        };
+        if let Some(thinking) = fields.get("reasoning_content").and_then(text_of) {
+            message.parts.push(Part::reasoning(thinking));
+        }
+        // A result in the form of OpenAI is the whole message.
+        let call_id = fields.get("tool_call_id").and_then(text_of);
+        let content = fields.remove("content").unwrap_or(Json::Null);
+        if role == Role::Tool && call_id.is_some() {
+            let name = fields.get("name").cloned().unwrap_or(Json::Null);
+            let block =
+                serde_json::json!({ "toolCallId": call_id, "toolName": name, "result": content });
+            message
+                .results
+                .extend(block.as_object().cloned().map(|block| call_result(block, &options)));
+        } else {
+            message.add_content(content, &options);
+        }
+        for call in fields.remove("tool_calls").iter().filter_map(Json::as_array).flatten() {
+            message.parts.push(openai_call(call));
+        }
+        if let Some(call) = fields.get("function_call").filter(|call| call.is_object()) {
+            message.parts.push(openai_call(&serde_json::json!({ "function": call })));
+        }
+        if options["isSummary"] == true {
+            message.kind = MessageKind::Summary;
+        } else if role == Role::System {
+            message.kind = MessageKind::Context;
+        } else if role == Role::User {
+            message.take_users_text_apart();
+        }
+        message
+    }
+
+    fn add_content(&mut self, content: Json, options: &Json) {
+        match content {
+            Json::Null => {}
+            Json::Array(blocks) => {
+                for block in blocks {
+                    self.add_block(block, options);
+                }
+            }
+            block => self.add_block(block, options),
+        }
+    }
+
+    fn add_block(&mut self, block: Json, options: &Json) {
+        let mut block = match block {
+            Json::String(text) => return self.add_text(text),
+            Json::Object(block) => block,
+            other => return self.parts.push(Part::Unknown { kind: String::new(), value: other }),
+        };
+        if let Some(model) = block_model(&block) {
+            self.model.get_or_insert(model);
+        }
+        let kind = block.get("type").and_then(Json::as_str).unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "text" | "input_text" | "output_text" | ""
+                if block.get("text").is_some_and(Json::is_string) =>
+            {
+                if let Some(Json::String(text)) = block.remove("text") {
+                    self.add_text(text);
+                }
+            }
+            "reasoning" | "thinking" => {
+                let text = ["text", "thinking"].iter().find_map(|name| text_of(block.get(*name)?));
+                let text = text.unwrap_or_default();
+                let is_redacted = text.is_empty();
+                self.parts.push(Part::Reasoning { text, duration_ms: None, is_redacted });
+            }
+            "redacted-reasoning" | "redacted_thinking" => {
+                let text = String::new();
+                self.parts.push(Part::Reasoning { text, duration_ms: None, is_redacted: true });
+            }
+            "tool-call" | "tool_use" => self.parts.push(Part::ToolCall(tool_call(block))),
+            "tool-result" | "tool_result" => self.results.push(call_result(block, options)),
+            "image" | "image_url" | "input_image" => self.parts.push(image(&block)),
+            "file" => self.parts.push(file(block)),
+            _ => {
+                let value = without_bytes(Json::Object(block));
+                self.parts.push(Part::Unknown { kind, value });
+            }
+        }
+    }
+
+    /// Older models put what they think into the text, at its beginning.
+    fn add_text(&mut self, text: String) {
+        const OPENS: &str = "<think>";
+        const CLOSES: &str = "</think>";
+        let thinking = text.trim_start().strip_prefix(OPENS);
+        let Some(thinking) = thinking.filter(|_| self.role == Role::Assistant) else {
+            return self.parts.push(Part::Text { text });
+        };
+        let (thinking, rest) = thinking.split_once(CLOSES).unwrap_or((thinking, ""));
+        self.parts.push(Part::reasoning(thinking.trim()));
+        let rest = rest.trim_start();
+        if !rest.is_empty() {
+            self.parts.push(Part::text(rest));
+        }
+    }
+
+    fn take_users_text_apart(&mut self) {
+        let mut parts = Vec::with_capacity(self.parts.len());
+        let mut has_words = false;
+        for part in self.parts.drain(..) {
+            let Part::Text { text } = part else {
+                // A picture is said too; a result is not.
+                has_words |= matches!(part, Part::Image { .. } | Part::Unknown { .. });
+                parts.push(part);
+                continue;
+            };
+            let split = split_user_text(&text);
+            if let Some(query) = split.query {
+                has_words = true;
+                parts.push(Part::text(query));
+            }
+            self.timestamp = self.timestamp.take().or(split.timestamp.map(str::to_owned));
+            parts.extend(split.context.into_iter().map(|(tag, body)| Part::Attachment {
+                kind: context_kind(tag).to_owned(),
+                name: Some(tag.to_owned()).filter(|tag| !tag.is_empty()),
+                text: Some(body.to_owned()),
+            }));
+        }
+        if !has_words && self.results.is_empty() {
+            self.kind = MessageKind::Context;
+        }
+        self.parts = parts;
+    }
+
+    /// The same for messages that say the same, whatever the order of their keys and whatever else is in them.
+    pub(super) fn fingerprint(&self) -> BlobId {
+        let results: Vec<_> =
+            self.results.iter().map(|result| (&result.call_id, &result.result)).collect();
+        // The model always has a JSON form.
+        BlobId::of(&serde_json::to_vec(&(self.role, &self.parts, &results)).unwrap_or_default())
+    }
+
+    /// Tells whether a list counts it: users and assistants are, context is not.
+    pub(super) fn is_counted(&self) -> bool {
+        matches!(self.role, Role::User | Role::Assistant)
+            && self.kind != MessageKind::Context
+            && !self.parts.is_empty()
+    }
+}
+
+fn role_of(role: Option<&Json>) -> Role {
+    match role.and_then(Json::as_str) {
+        Some("system" | "developer") => Role::System,
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("tool" | "function") => Role::Tool,
+        _ => Role::Unknown,
+    }
+}
+
+pub(super) fn text_of(json: &Json) -> Option<String> {
+    json.as_str().map(str::to_owned)
+}
+
+fn block_model(block: &Map<String, Json>) -> Option<String> {
+    let name = block.get("providerOptions")?.get("cursor")?.get("modelName")?;
+    text_of(name).filter(|name| !name.is_empty())
+}
+
+fn tool_call(mut block: Map<String, Json>) -> ToolCall {
+    let name = ["toolName", "name"].iter().find_map(|key| text_of(block.get(*key)?));
+    let raw = block
+        .get("providerOptions")
+        .and_then(|options| options.get("cursor")?.get("rawToolCallArgs"))
+        .cloned();
+    let args =
+        ["args", "input"].iter().find_map(|key| block.remove(*key)).filter(|args| !args.is_null());
+    let mut call = ToolCall::new(
+        name.unwrap_or_default(),
+        without_bytes(args.or(raw).map(parsed_arguments).unwrap_or_default()),
+    );
+    call.id = ["toolCallId", "id"].iter().find_map(|key| text_of(block.get(*key)?));
+    call
+}
+
+fn openai_call(call: &Json) -> Part {
+    let function = &call["function"];
+    let name = text_of(&function["name"]).or_else(|| text_of(&call["name"])).unwrap_or_default();
+    let mut tool_call = ToolCall::new(name, parsed_arguments(function["arguments"].clone()));
+    tool_call.id = text_of(&call["id"]);
+    Part::ToolCall(tool_call)
+}
+
+/// Some keep arguments as the text of JSON.
+fn parsed_arguments(arguments: Json) -> Json {
+    match &arguments {
+        Json::String(text) => match serde_json::from_str(text) {
+            Ok(parsed @ (Json::Object(_) | Json::Array(_))) => parsed,
+            _ => arguments,
+        },
+        _ => arguments,
+    }
+}
+
+fn image(block: &Map<String, Json>) -> Part {
+    let holder = ["image", "image_url", "source", "data"].iter().find_map(|key| block.get(*key));
+    let holder = holder.unwrap_or(&Json::Null);
+    // Either the bytes themselves or an object around them.
+    let inner = ["data", "url"].iter().find_map(|key| holder.get(*key)).unwrap_or(holder);
+    let declared = ["mimeType", "mediaType", "media_type", "mime"]
+        .iter()
+        .find_map(|key| text_of(block.get(*key).or_else(|| holder.get(*key))?));
+    let text = inner.as_str().unwrap_or_default();
+    let from_url = text.strip_prefix("data:").and_then(|rest| rest.split_once([';', ',']));
+    let n_bytes = n_bytes_of(inner);
+    Part::Image {
+        media_type: declared.or_else(|| from_url.map(|(media_type, _)| media_type.to_owned())),
+        path: (n_bytes.is_none() && from_url.is_none() && !text.is_empty())
+            .then(|| text.to_owned()),
+        n_bytes,
+    }
+}
+
+fn file(mut block: Map<String, Json>) -> Part {
+    let name = ["filename", "name", "path"].iter().find_map(|key| text_of(block.get(*key)?));
+    let text = match block.remove("data").or_else(|| block.remove("text")) {
+        Some(data) if n_bytes_of(&data).is_some() => None,
+        Some(Json::String(text)) => Some(text),
+        Some(Json::Null) | None => None,
+        Some(other) => Some(without_bytes(other).to_string()),
+    };
+    Part::Attachment { kind: "file".to_owned(), name, text }
+}
+
+fn context_kind(tag: &str) -> &'static str {
+    if tag.contains("rule") {
+        "rule"
+    } else if tag.contains("terminal") {
+        "terminal"
+    } else if tag == "attached_files" {
+        "file"
+    } else {
+        "context"
+    }
+}
+
+#[cfg(test)]
+#[path = "json_message_tests.rs"]
+mod tests;

@@ -1,0 +1,79 @@
+//! Who has a chat's files open for writing.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A file, whatever it is called and from wherever it is seen: sandboxes have their own paths.
+pub(super) type FileIdentity = (u64, u64);
+
+/// Looks once for all chats, and again only after a moment.
+#[derive(Debug, Default)]
+pub(super) struct Writers {
+    seen: Mutex<Option<(Instant, Arc<HashSet<FileIdentity>>)>>,
+}
+
+/// A list asks for many chats at once; nobody notices a second.
+const KEPT_FOR: Duration = Duration::from_millis(500);
+/// Databases of chats, and their logs.
+const NAMES: [&str; 2] = ["store.db", "store.db-wal"];
+
+impl Writers {
+    /// Tells whether another process has one of these files open for writing.
+    pub(super) fn has_any(&self, files: impl IntoIterator<Item = FileIdentity>) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = match &*seen {
+            Some((at, open)) if at.elapsed() < KEPT_FOR => Arc::clone(open),
+            _ => {
+                let open = Arc::new(open_for_writing());
+                *seen = Some((Instant::now(), Arc::clone(&open)));
+                open
+            }
+        };
+        drop(seen);
+        files.into_iter().any(|file| open.contains(&file))
+    }
+}
+
+/// What cannot be looked at, such as the processes of other users, is passed over; where there is no `/proc`, so is all.
+fn open_for_writing() -> HashSet<FileIdentity> {
+    let mut found = HashSet::new();
+    let own = std::process::id().to_string();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = process.file_name();
+        let is_process = name.as_encoded_bytes().first().is_some_and(u8::is_ascii_digit);
+        if is_process && name != *own {
+            add_files_of(&process.path(), &mut found);
+        }
+    }
+    found
+}
+
+fn add_files_of(process: &Path, found: &mut HashSet<FileIdentity>) {
+    for descriptor in fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
+        let path = descriptor.path();
+        let is_chat = fs::read_link(&path).is_ok_and(|target| {
+            NAMES.iter().any(|name| target.file_name().is_some_and(|file| file == *name))
+        });
+        if !is_chat || !is_writing(process, &descriptor.file_name().to_string_lossy()) {
+            continue;
+        }
+        if let Ok(metadata) = fs::metadata(&path) {
+            found.insert((metadata.dev(), metadata.ino()));
+        }
+    }
+}
+
+fn is_writing(process: &Path, descriptor: &str) -> bool {
+    const ACCESS_MODE: u32 = 0o3;
+    let Ok(about) = fs::read_to_string(process.join("fdinfo").join(descriptor)) else {
+        return false;
+    };
+    let flags = about.lines().find_map(|line| line.strip_prefix("flags:")).map(str::trim);
+    flags
+        .and_then(|flags| u32::from_str_radix(flags, 8).ok())
+        .is_some_and(|flags| flags & ACCESS_MODE != 0)
+}
