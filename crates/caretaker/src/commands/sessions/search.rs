@@ -140,14 +140,14 @@ fn by_conversation(hits: Vec<FoundHit>) -> Vec<Found> {
                 &other.field,
             ))
         });
-        let mut seen: Vec<Snippet> = Vec::new();
-        found.hits.retain(|(_, hit)| {
+        let mut seen: Vec<(StoreKind, Snippet)> = Vec::new();
+        found.hits.retain(|(store, hit)| {
             // Comparing each with each is for few; a flood of finds is not worth it.
-            let is_repeat = seen.len() < 200 && seen.contains(&hit.snippet);
-            if !is_repeat {
-                seen.push(hit.snippet.clone());
-            }
-            !is_repeat
+            let is_repeat =
+                |(other, snippet): &(StoreKind, Snippet)| other != store && *snippet == hit.snippet;
+            let is_repeated = seen.len() < 200 && seen.iter().any(is_repeat);
+            seen.push((*store, hit.snippet.clone()));
+            !is_repeated
         });
     }
     found
