@@ -20,6 +20,7 @@
 
 mod catalogue;
 pub mod chat;
+mod error_chain;
 mod ide;
 mod ide_old;
 mod lenient_json;
@@ -31,11 +32,14 @@ mod plain_file;
 mod read_only_database;
 mod sdk;
 pub mod search;
+mod spread_times;
 mod store;
 #[cfg(test)]
 mod test_store;
+mod title;
 mod transcript;
 mod user_text;
+mod workspace_json;
 
 pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};
 pub use places::StorePlaces;
