@@ -21,6 +21,7 @@
 mod catalogue;
 pub mod chat;
 mod database_copy;
+mod error_chain;
 mod ide;
 mod ide_old;
 mod lenient_json;
@@ -34,11 +35,14 @@ mod read_only_database;
 mod sdk;
 pub mod search;
 mod search_index;
+mod spread_times;
 mod store;
 #[cfg(test)]
 mod test_store;
+mod title;
 mod transcript;
 mod user_text;
+mod workspace_json;
 
 pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};
 pub use places::StorePlaces;

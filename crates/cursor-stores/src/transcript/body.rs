@@ -10,8 +10,8 @@ use super::json_line::{TranscriptLine, decode_line, state_of};
 use super::lines::{Line, LineReader, MAX_LINE_BYTES, read_range};
 use super::speeches::Speeches;
 use super::text_form::decode_speech;
-use super::times::spread_times;
 use crate::model::{Damage, Message, MessageKind, Moment, Part, Role, Turn, TurnState};
+use crate::spread_times::spread_times;
 
 /// A window from the end starts this large, and grows.
 const FIRST_WINDOW: u64 = 64 * 1024;

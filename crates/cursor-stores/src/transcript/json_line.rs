@@ -59,7 +59,7 @@ pub(super) fn user_message(texts: &[&str], mut others: Vec<Part>) -> Message {
             message.parts.push(Part::Attachment {
                 kind: "context".to_owned(),
                 name: (!tag.is_empty()).then(|| tag.to_owned()),
-                text: Some(body.to_owned()),
+                text: Some(body.trim_matches(['\n', '\r']).to_owned()),
             });
         }
         if let Some(written) = split.timestamp {

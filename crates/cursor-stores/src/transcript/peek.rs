@@ -10,12 +10,12 @@ use super::speeches::Speeches;
 use super::text_form::decode_speech;
 use crate::model::{Activity, Message, MessageKind, Moment, Part, Role, TurnState};
 use crate::plain_file::{self, PlainFileError};
+use crate::title::title_of;
 
 const FIRST_BYTES: u64 = 64 * 1024;
 const LAST_BYTES: u64 = 4 * 1024;
 /// Somebody who writes is silent for as long as a tool runs; beyond this we do not guess.
 const LIVE_FOR: Duration = Duration::from_secs(60);
-const MAX_TITLE_CHARS: usize = 120;
 
 /// The ends of a transcript.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,16 +123,6 @@ fn first_of_text(bytes: &[u8]) -> Opening {
         }
     }
     opening
-}
-
-/// The first line of a prompt that says something.
-pub(super) fn title_of(prompt: &str) -> Option<String> {
-    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
-    let mut title: String = line.chars().take(MAX_TITLE_CHARS).collect();
-    if title.len() < line.len() {
-        title.push('…');
-    }
-    Some(title)
 }
 
 /// What the last line says about whether somebody is at it.

@@ -1,7 +1,6 @@
 //! Looking for a pattern in transcripts, without ever holding more of one than a line.
 
 use std::collections::{HashMap, HashSet};
-use std::error::Error;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -15,6 +14,7 @@ use super::lines::{Line, LineReader};
 use super::sidecars::{name_of, owners, search_sidecar, sidecars_of};
 use super::speeches::Speeches;
 use super::text_form::decode_speech;
+use crate::error_chain::describe;
 use crate::model::Damage;
 use crate::parallel;
 use crate::plain_file::{self, PlainFileError};
@@ -185,16 +185,4 @@ impl<'a> Scan<'a> {
         }
         flow
     }
-}
-
-/// Says an error with all that caused it.
-pub(super) fn describe(err: &dyn Error) -> String {
-    let mut text = err.to_string();
-    let mut source = err.source();
-    while let Some(err) = source {
-        text.push_str(": ");
-        text.push_str(&err.to_string());
-        source = err.source();
-    }
-    text
 }

@@ -14,9 +14,10 @@ use super::files::{Layout, Project, TranscriptFile, Walk, locate, walk};
 use super::json_line::{TranscriptLine, decode_line};
 use super::lines::{Line, LineReader};
 use super::peek::{Peek, peek};
-use super::scan::{Scan, describe};
+use super::scan::Scan;
 use super::sidecars::sidecars_of;
 use super::workspace::workspace_of;
+use crate::error_chain::describe;
 use crate::model::{
     Activity, Conversation, Damage, Head, Origin, Parent, Shelf, StoreKind, TurnState, Workspace,
 };

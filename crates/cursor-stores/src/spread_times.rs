@@ -4,7 +4,7 @@ use crate::model::{Message, Moment};
 
 /// Gives every message after a recorded time one of its own, spread evenly up to the next recorded time, or up to
 /// `until` after the last. Before the first recorded time nothing is known.
-pub(super) fn spread_times(messages: &mut [Message], until: Option<Moment>) {
+pub(crate) fn spread_times(messages: &mut [Message], until: Option<Moment>) {
     let mut start = None;
     for number in 0..=messages.len() {
         let known = match messages.get(number) {

@@ -1,0 +1,340 @@
+//! The databases of one `workspaceStorage`, or the one of `globalStorage`, as a store.
+
+use std::collections::HashMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Component, Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use super::database::{
+    ALL_KEYS, Counts, GENERATIONS, PROMPTS, Place, Row, Rows, count_rows, read_rows,
+};
+use super::kept::{Kept, KeptRows, Shape, kept_in};
+use super::scan::Scan;
+use crate::error_chain::describe;
+use crate::model::{Conversation, Damage, Head, Moment, Origin, Shelf, StoreKind};
+use crate::parallel;
+use crate::read_only_database::DatabaseFingerprint;
+use crate::search::Matcher;
+use crate::store::{
+    Account, ConversationStore, Extent, Family, Hit, Listing, ReadConversationError, Treatment,
+};
+use crate::workspace_json::read_workspace_json;
+
+/// Old conversations of one directory.
+pub(super) struct OldIdeStore {
+    path: PathBuf,
+    scope: Scope,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// `workspaceStorage`, with one database for each workspace.
+    Workspaces,
+    /// `globalStorage`, with one database, which holds only prompts that are old.
+    Global,
+}
+
+/// A conversation, and what it is called here.
+pub(super) struct Named<'a> {
+    pub(super) kept: Kept,
+    pub(super) key: String,
+    id: String,
+    /// The database that it was read from.
+    path: &'a Path,
+}
+
+impl OldIdeStore {
+    pub(super) fn new(path: PathBuf, scope: Scope) -> Self {
+        Self { path, scope }
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        match self.scope {
+            Scope::Workspaces => &ALL_KEYS,
+            Scope::Global => &[PROMPTS, GENERATIONS],
+        }
+    }
+
+    /// Every directory that may hold a database.
+    fn places(&self) -> (Vec<Place>, Vec<Damage>) {
+        if self.scope == Scope::Global {
+            return (vec![self.global_place()], Vec::new());
+        }
+        let mut damage = Vec::new();
+        let mut places = Vec::new();
+        let entries = match fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return (places, damage),
+            Err(err) => {
+                let place = self.path.display().to_string();
+                return (places, vec![Damage::new(place, format!("cannot be listed: {err}"))]);
+            }
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && entry.file_name().to_str().is_some() => {
+                    places.push(Place { name, directory: entry.path() });
+                }
+                Ok(kind) if kind.is_dir() => {
+                    damage.push(Damage::new(name, "its name is not a text"));
+                }
+                Ok(kind) if kind.is_symlink() => {
+                    damage.push(Damage::new(name, "is a symbolic link, which is not followed"));
+                }
+                _ => {}
+            }
+        }
+        places.sort_by(|left, right| left.name.cmp(&right.name));
+        (places, damage)
+    }
+
+    fn global_place(&self) -> Place {
+        Place { name: "global".to_owned(), directory: self.path.clone() }
+    }
+
+    /// The place, the shape and the id that a key names.
+    fn parse_key<'k>(&self, key: &'k str) -> Option<(Place, Shape, &'k str)> {
+        let mut parts = key.splitn(3, '/');
+        let (name, shape, id) = (parts.next()?, parts.next()?, parts.next()?);
+        let shape = Shape::ALL.into_iter().find(|known| known.as_str() == shape)?;
+        let place = match self.scope {
+            Scope::Global if shape != Shape::Prompts => return None,
+            Scope::Global => self.global_place(),
+            Scope::Workspaces => {
+                let mut components = Path::new(name).components();
+                let (Some(Component::Normal(_)), None) = (components.next(), components.next())
+                else {
+                    return None;
+                };
+                Place { name: name.to_owned(), directory: self.path.join(name) }
+            }
+        };
+        let is_directory =
+            fs::symlink_metadata(&place.directory).is_ok_and(|metadata| metadata.is_dir());
+        (is_directory && place.name == name).then_some((place, shape, id))
+    }
+
+    /// Prompts have no id. The hash of a workspace is as good; for all workspaces, there is the place.
+    fn prompts_id(&self, place: &Place) -> String {
+        use sha2::Digest;
+        match self.scope {
+            Scope::Workspaces => format!("prompts-{}", place.name),
+            Scope::Global => {
+                let digest = sha2::Sha256::digest(self.path.as_os_str().as_encoded_bytes());
+                format!("prompts-{}", hex::encode(&digest[..8]))
+            }
+        }
+    }
+
+    fn head(&self, place: &Place, named: &Named<'_>) -> Head {
+        let origin = Origin {
+            store: StoreKind::IdeOld,
+            path: named.path.into(),
+            key: Some(named.key.clone()),
+        };
+        let mut head = Head::new(named.id.clone(), origin);
+        named.kept.describe(&mut head, &named.kept.messages(), file_time(named.path));
+        head.workspace = match self.scope {
+            Scope::Workspaces => read_workspace_json(&place.directory.join("workspace.json")),
+            Scope::Global => None,
+        };
+        head
+    }
+
+    fn list_place(&self, place: &Place) -> Listing {
+        let Rows { rows, mut damage } = read_rows(place, self.keys());
+        let (named, broken) = self.name(place, &rows);
+        damage.extend(broken);
+        Listing { heads: named.iter().map(|named| self.head(place, named)).collect(), damage }
+    }
+
+    /// Names what is in these rows. What is no JSON is damage.
+    pub(super) fn name<'a>(&self, place: &Place, rows: &'a [Row]) -> (Vec<Named<'a>>, Vec<Damage>) {
+        let KeptRows { kept, broken } = kept_in(rows);
+        let mut n_same: HashMap<(&'static str, String), usize> = HashMap::new();
+        let name = |(kept, row): (Kept, &'a Row)| {
+            let shape = kept.shape.as_str();
+            let mut id = match (kept.shape, kept.id.as_str()) {
+                (Shape::Prompts, _) => self.prompts_id(place),
+                (_, "") => format!("{shape}-{}", place.name),
+                (_, id) => id.to_owned(),
+            };
+            let n_before = n_same.entry((shape, id.clone())).or_default();
+            *n_before += 1;
+            if *n_before > 1 {
+                // Two that have one id are two all the same.
+                id = format!("{id}#{n_before}");
+            }
+            Named { key: format!("{}/{shape}/{id}", place.name), id, kept, path: &row.path }
+        };
+        let named = kept.into_iter().map(name).collect();
+        let damage = broken.into_iter().map(|(row, err)| {
+            Damage::new(format!("{}/{}", place.name, row.key), format!("is not JSON: {err}"))
+        });
+        (named, damage.collect())
+    }
+}
+
+impl ConversationStore for OldIdeStore {
+    fn kind(&self) -> StoreKind {
+        StoreKind::IdeOld
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn list(&self) -> Listing {
+        let (places, damage) = self.places();
+        let mut listing = Listing { heads: Vec::new(), damage };
+        for of_place in parallel::map(&places, |place| self.list_place(place)) {
+            listing.heads.extend(of_place.heads);
+            listing.damage.extend(of_place.damage);
+        }
+        listing
+    }
+
+    fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError> {
+        let missing = || ReadConversationError::Missing(self.path.join(key));
+        let (place, shape, _) = self.parse_key(key).ok_or_else(missing)?;
+        let Rows { rows, mut damage } = read_rows(&place, shape.keys());
+        let (named, broken) = self.name(&place, &rows);
+        damage.extend(broken);
+        let Some(named) = named.into_iter().find(|named| named.key == key) else {
+            return Err(match damage.into_iter().next() {
+                None => missing(),
+                Some(damage) => ReadConversationError::Unreadable {
+                    path: place.main(),
+                    source: format!("{}: {}", damage.place, damage.what).into(),
+                },
+            });
+        };
+        let mut conversation = Conversation::new(self.head(&place, &named));
+        let mut messages = named.kept.messages();
+        let turns = named.kept.turns(&mut messages);
+        if let Some(n_messages) = extent.last {
+            messages.drain(..messages.len().saturating_sub(n_messages));
+        }
+        conversation.messages = messages;
+        conversation.turns = turns;
+        conversation.damage = damage;
+        Ok(conversation)
+    }
+
+    fn search(
+        &self,
+        matcher: &Matcher,
+        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
+    ) -> Vec<Damage> {
+        let (places, mut damage) = self.places();
+        let scan = Scan::new(self, matcher, found);
+        let lost = parallel::map(&places, |place| {
+            if scan.is_over() {
+                return Vec::new();
+            }
+            let Rows { rows, mut damage } = read_rows(place, self.keys());
+            damage.extend(scan.rows(place, rows));
+            damage
+        });
+        damage.extend(lost.into_iter().flatten());
+        damage
+    }
+
+    fn stamp(&self, key: &str) -> Option<u64> {
+        let (place, _, _) = self.parse_key(key)?;
+        let stamps = [place.main(), place.backup()].map(|path| DatabaseFingerprint::of(&path).ok());
+        let mut hasher = DefaultHasher::new();
+        stamps.hash(&mut hasher);
+        stamps.iter().any(Option::is_some).then(|| hasher.finish())
+    }
+
+    fn watched(&self, key: Option<&str>) -> Vec<PathBuf> {
+        match key {
+            Some(key) => {
+                self.parse_key(key).into_iter().map(|(place, _, _)| place.directory).collect()
+            }
+            None => {
+                let places = self.places().0.into_iter().map(|place| place.directory);
+                let mut directories = vec![self.path.clone()];
+                directories.extend(places.filter(|directory| *directory != self.path));
+                directories
+            }
+        }
+    }
+
+    fn account(&self) -> Account {
+        let (places, _) = self.places();
+        let Listing { heads, damage } = self.list();
+        let mut account = Account { damage, ..Account::default() };
+        for head in heads {
+            let hidden = match head.shelf {
+                Shelf::Shown => {
+                    account.n_conversations += 1;
+                    continue;
+                }
+                Shelf::Archived => "archived",
+                Shelf::Draft => "drafts",
+                Shelf::Empty => "empty",
+            };
+            *account.n_hidden.entry(hidden.to_owned()).or_default() += 1;
+        }
+        let has_database =
+            |place: &&Place| fs::symlink_metadata(place.main()).is_ok() || place.has_backup();
+        let with_database: Vec<Place> = places.iter().filter(has_database).cloned().collect();
+        let counted = parallel::map(&with_database, count_rows);
+        let mut counts = Counts::default();
+        for (place, counted) in with_database.iter().zip(counted) {
+            match counted {
+                Ok(more) => counts.add(more),
+                Err(err) => {
+                    if account.backup.is_none() && place.has_backup() {
+                        account.backup = Some(place.backup().as_path().into());
+                    }
+                    let place = format!("{}/state.vscdb", place.name);
+                    if account.damage.iter().all(|damage| damage.place != place) {
+                        account.damage.push(Damage::new(place, describe(&err)));
+                    }
+                }
+            }
+        }
+        let n_backups = places.iter().filter(|place| place.has_backup()).count() as u64;
+        let mut add = |name: &str, n_rows: u64, treatment| {
+            if n_rows > 0 {
+                account.families.push(Family { name: name.to_owned(), n_rows, treatment });
+            }
+        };
+        for (name, n_rows) in ALL_KEYS.into_iter().zip(counts.n_by_key) {
+            let is_read = self.keys().contains(&name);
+            add(name, n_rows, if is_read { Treatment::Read } else { Treatment::Counted });
+        }
+        add("cursorAuth/ and secret://", counts.n_credentials, Treatment::NeverRead);
+        add("other rows of ItemTable", counts.n_others, Treatment::NeverRead);
+        add("state.vscdb.backup", n_backups, Treatment::Counted);
+        add("chatSessions/*", n_files_in(&places, "chatSessions"), Treatment::Counted);
+        if self.scope == Scope::Global {
+            let n_oldest = super::very_old_databases(&self.path).len() as u64;
+            add("cursor.cursor/*.sqlite", n_oldest, Treatment::Counted);
+        }
+        account
+    }
+}
+
+fn n_files_in(places: &[Place], name: &str) -> u64 {
+    let count = |place: &Place| {
+        let directory = place.directory.join(name);
+        let is_directory = fs::symlink_metadata(&directory).is_ok_and(|metadata| metadata.is_dir());
+        let entries = is_directory.then(|| fs::read_dir(directory).ok()).flatten();
+        entries.map_or(0, |entries| entries.count() as u64)
+    };
+    places.iter().map(count).sum()
+}
+
+fn file_time(path: &Path) -> Option<Moment> {
+    let modified = fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).ok()?;
+    let since = modified.duration_since(UNIX_EPOCH).ok()?;
+    Some(Moment::of_file(i64::try_from(since.as_millis()).ok()?))
+}
