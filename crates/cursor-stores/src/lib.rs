@@ -34,6 +34,7 @@ mod store;
 #[cfg(test)]
 mod test_store;
 mod transcript;
+mod workspace_json;
 
 pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};
 pub use places::StorePlaces;
