@@ -34,6 +34,7 @@ mod store;
 #[cfg(test)]
 mod test_store;
 mod transcript;
+mod user_text;
 mod workspace_json;
 
 pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};

@@ -4,6 +4,7 @@ mod json_fields;
 mod matcher;
 mod snippet;
 
+pub(crate) use json_fields::is_secret;
 pub use json_fields::{FieldMatch, search_bytes, search_json, search_text};
 pub use matcher::{Case, Matcher, Pattern, PatternError};
 pub use snippet::Snippet;
