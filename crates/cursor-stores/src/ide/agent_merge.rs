@@ -50,6 +50,9 @@ pub(super) fn merge_state(bubbles: Vec<Bubble>, state: &AgentState, extent: Exte
     merged
 }
 
+/// A text of this many bytes does not stand in another by chance.
+const LONG: usize = 24;
+
 struct ShownTurn {
     prompt: String,
     bubbles: Vec<Bubble>,
@@ -171,9 +174,8 @@ fn bounds(pairs: &[Option<usize>], place: usize, n_shown: usize) -> (usize, usiz
 }
 
 fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>) {
-    let mut said: String =
-        shown.bubbles.iter().map(|bubble| bare(&bubble.message.text())).collect();
-    let mut thought: String = shown
+    let said: String = shown.bubbles.iter().map(|bubble| bare(&bubble.message.text())).collect();
+    let thought: String = shown
         .bubbles
         .iter()
         .flat_map(|bubble| &bubble.message.parts)
@@ -191,19 +193,14 @@ fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>) {
             let found = match part {
                 Part::Text { text } => {
                     let text = bare(text);
-                    let is_shown = said.contains(&text);
-                    if !is_shown {
-                        said.push_str(&text);
-                    }
-                    is_shown.then(|| place_of_text(&shown.bubbles, &text).unwrap_or(place - 1))
+                    let found = place_of_text(&shown.bubbles, &text);
+                    // What is one text for the model may be several bubbles.
+                    let is_shown = found.is_some() || text.len() >= LONG && said.contains(&text);
+                    is_shown.then(|| found.unwrap_or(place - 1))
                 }
                 Part::Reasoning { text, .. } => {
                     let text = bare(text);
-                    let is_shown = thought.contains(&text);
-                    if !is_shown {
-                        thought.push_str(&text);
-                    }
-                    is_shown.then_some(place.saturating_sub(1))
+                    thought.contains(&text).then_some(place - 1)
                 }
                 Part::ToolCall(call) => fill_call(&mut shown.bubbles, call),
                 Part::ToolResult { call_id: Some(id), result, .. } => {
@@ -212,18 +209,38 @@ fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>) {
                 _ => None,
             };
             match found {
-                Some(found) => place = place.max(found + 1),
+                Some(found) => {
+                    // What was said before it goes before it, and moves it on.
+                    let n_inserted = usize::from(!missing.is_empty());
+                    let after = insert(shown, message, &mut missing, found.max(place));
+                    place = if found >= place { found + n_inserted + 1 } else { after };
+                }
                 None => missing.push(part.clone()),
             }
         }
-        if !missing.is_empty() {
-            let mut bubble = as_bubble(message);
-            bubble.message.parts = missing;
-            let at = place.min(shown.bubbles.len());
-            shown.bubbles.insert(at, bubble);
-            place = at + 1;
-        }
+        place = insert(shown, message, &mut missing, place);
     }
+}
+
+/// Inserts the pieces of a message that are not shown, and returns the place after them.
+fn insert(
+    shown: &mut ShownTurn,
+    message: &AgentMessage,
+    missing: &mut Vec<Part>,
+    place: usize,
+) -> usize {
+    if missing.is_empty() {
+        return place;
+    }
+    let at = place.min(shown.bubbles.len());
+    let mut bubble = as_bubble(message);
+    bubble.message.parts = std::mem::take(missing);
+    // Around what is shown already a message may fall apart, and only one piece can have its name.
+    if shown.bubbles.iter().any(|known| known.message.id == bubble.message.id) {
+        bubble.message.id = None;
+    }
+    shown.bubbles.insert(at, bubble);
+    at + 1
 }
 
 fn reasoning(part: &Part) -> Option<String> {
@@ -234,7 +251,10 @@ fn reasoning(part: &Part) -> Option<String> {
 }
 
 fn place_of_text(bubbles: &[Bubble], text: &str) -> Option<usize> {
-    bubbles.iter().position(|bubble| bare(&bubble.message.text()).contains(text))
+    bubbles.iter().position(|bubble| {
+        let said = bare(&bubble.message.text());
+        said == text || text.len() >= LONG && said.contains(text)
+    })
 }
 
 /// A prompt of which the IDE kept no text.

@@ -55,13 +55,21 @@ pub(super) fn find_root(
     {
         return Ok(Some(root));
     }
-    Ok(inline_root(composer))
+    Ok(text(&composer["conversationState"]).and_then(inline_root))
+}
+
+/// Tells whether anything was said in a state. One that was only begun has a system prompt and what is known of the user.
+pub(super) fn says_something(root: &ConversationStateStructure) -> bool {
+    const N_BEGUN: usize = 2;
+    !root.turns.is_empty()
+        || !root.turns_old.is_empty()
+        || !root.summary_archives.is_empty()
+        || root.root_prompt_messages_json.len() > N_BEGUN
 }
 
 /// A root that stands in its composer: `~` and base64.
-pub(super) fn inline_root(composer: &Json) -> Option<ConversationStateStructure> {
-    let bytes = inline_root_bytes(text(&composer["conversationState"])?)?;
-    ConversationStateStructure::decode(bytes.as_slice()).ok()
+pub(super) fn inline_root(state: &str) -> Option<ConversationStateStructure> {
+    ConversationStateStructure::decode(inline_root_bytes(state)?.as_slice()).ok()
 }
 
 pub(super) fn inline_root_bytes(state: &str) -> Option<Vec<u8>> {
@@ -87,7 +95,8 @@ pub(super) fn blob(database: &Vscdb, id: BlobId) -> Result<Option<Vec<u8>>, Read
 /// The bytes that a blob stands for: older builds wrote hex, and an empty one is written as a zero.
 pub(super) fn blob_content(value: &[u8]) -> Cow<'_, [u8]> {
     // A text of such digits only could be meant as it is; but no message of either form consists of them.
-    let may_be_hex = value.len() % 2 == 0 && value.iter().take(16).all(u8::is_ascii_hexdigit);
+    let may_be_hex =
+        value.len().is_multiple_of(2) && value.iter().take(16).all(u8::is_ascii_hexdigit);
     match (may_be_hex && !value.is_empty()).then(|| hex::decode(value)) {
         Some(Ok(content)) => Cow::Owned(content),
         _ if value == [0] => Cow::Borrowed(&[]),

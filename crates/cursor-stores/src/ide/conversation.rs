@@ -66,6 +66,9 @@ pub(super) fn read(
     let turns = number_turns(&mut bubbles, text(&composer["status"]));
     link_tasks(&opened, &mut bubbles, &mut head);
     finish_head(&mut head, &bubbles, &state, store);
+    if bubbles.is_empty() {
+        bubbles.extend(unsent(composer));
+    }
     if extent.branches == Branches::WithOrphans {
         bubbles.append(&mut assembled.orphans);
     }
@@ -276,6 +279,14 @@ fn add_summary(bubbles: &mut Vec<Bubble>, composer: &Json) {
     let mut bubble = read_bubble(&json!({"type": 2, "text": said}), &Json::Null);
     bubble.message.kind = MessageKind::Summary;
     bubbles.insert(place.map_or(bubbles.len(), |place| place + 1), bubble);
+}
+
+/// What was typed into a conversation that was never begun.
+fn unsent(composer: &Json) -> Option<Bubble> {
+    let typed = json!({"type": 1, "text": composer["text"], "richText": composer["richText"]});
+    let mut bubble = read_bubble(&typed, &Json::Null);
+    bubble.message.kind = MessageKind::Pending;
+    (!bubble.message.parts.is_empty()).then_some(bubble)
 }
 
 fn head_of(store: &IdeStore, opened: &Opened, id: &str, composer: &Json) -> Head {

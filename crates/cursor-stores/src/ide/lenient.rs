@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn keys_to_encrypted_blobs_are_left_out() {
         let inner = json!({"blobEncryptionKey": "secret", "b": 1}).to_string();
-        let json = json!({"a": [{"speculativeSummarizationEncryptionKey": "secret", "c": inner}]}).to_string();
+        let json = json!({"a": [{"speculativeSummarizationEncryptionKey": "secret", "c": inner}]})
+            .to_string();
         assert_eq!(parse(json.as_bytes()), Some(json!({"a": [{"c": "{\"b\":1}"}]})));
     }
 

@@ -3,6 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use serde_json::Value as Json;
+
+use super::agent_state::{find_root, says_something};
 use super::database::{Table, Value};
 use super::headers::Headers;
 use super::heads::{link_subagents, make_head};
@@ -29,6 +32,8 @@ pub(super) struct Inventory {
     pub(super) composers: HashMap<String, Composer>,
     /// Those that have bubbles.
     pub(super) with_bubbles: BTreeSet<String>,
+    /// Those that have the state of an agent.
+    with_checkpoint: BTreeSet<String>,
     pub(super) headers: Headers,
     pub(super) damage: Vec<Damage>,
 }
@@ -37,17 +42,19 @@ enum Task {
     Composers(KeyRange),
     Bubbles,
     Headers,
+    Checkpoints,
 }
 
 enum Answer {
     Composers(Vec<(String, Composer)>, Vec<Damage>),
     Bubbles(BTreeSet<String>),
+    Checkpoints(BTreeSet<String>),
     Headers(Headers),
     Failed(Damage),
 }
 
 pub(super) fn inventory(pool: &Pool) -> Inventory {
-    let mut tasks = vec![Task::Bubbles, Task::Headers];
+    let mut tasks = vec![Task::Bubbles, Task::Headers, Task::Checkpoints];
     tasks.extend(keys::slices(keys::COMPOSER, 1).into_iter().map(Task::Composers));
     let mut inventory = Inventory::default();
     for answer in parallel::map(&tasks, |task| perform(pool, task)) {
@@ -57,6 +64,7 @@ pub(super) fn inventory(pool: &Pool) -> Inventory {
                 inventory.damage.extend(damage);
             }
             Answer::Bubbles(composers) => inventory.with_bubbles = composers,
+            Answer::Checkpoints(composers) => inventory.with_checkpoint = composers,
             Answer::Headers(headers) => inventory.headers = headers,
             Answer::Failed(damage) => inventory.damage.push(damage),
         }
@@ -79,14 +87,29 @@ fn perform(pool: &Pool, task: &Task) -> Answer {
         Task::Bubbles => {
             let mut composers = BTreeSet::new();
             let walked = pool.with(|database| {
-                database
-                    .visit_composers(keys::BUBBLE, &mut |id| {
- composers.insert(id.to_owned());
-})
+                database.visit_composers(keys::BUBBLE, &mut |id| {
+                    composers.insert(id.to_owned());
+                })
             });
             match walked {
                 Ok(()) => Answer::Bubbles(composers),
                 Err(err) => Answer::Failed(Damage::new("bubbleId:…", chain(&err))),
+            }
+        }
+        Task::Checkpoints => {
+            let mut composers = BTreeSet::new();
+            let range = keys::beginning_with(keys::CHECKPOINT);
+            let walked = pool.with(|database| {
+                database.visit_keys(Table::DiskKv, &range, &mut |key| {
+                    composers.extend(key.strip_prefix(keys::CHECKPOINT).map(str::to_owned));
+                    ControlFlow::Continue(())
+                })
+            });
+            match walked {
+                Ok(()) => Answer::Checkpoints(composers),
+                Err(err) => {
+                    Answer::Failed(Damage::new(format!("{}…", keys::CHECKPOINT), chain(&err)))
+                }
             }
         }
         Task::Headers => match pool.with(|database| Headers::read(database, None)) {
@@ -148,8 +171,11 @@ pub(super) fn list_opened(store: &IdeStore, opened: &Opened) -> (Inventory, List
         if matches!(composer, Composer::Damaged(_)) {
             head.activity = Activity::Damaged;
             head.shelf = Shelf::Shown;
-        } else if head.shelf == Shelf::Empty && inventory.with_bubbles.contains(id) {
-            // It says that it is empty, and bubbles say that it was not.
+        } else if head.shelf == Shelf::Empty
+            && (inventory.with_bubbles.contains(id)
+                || inventory.with_checkpoint.contains(id) && is_in_state(&opened.pool, id))
+        {
+            // It says that it is empty, and its bubbles or its agent say that it is not.
             head.shelf = Shelf::Shown;
             head.n_messages = None;
         }
@@ -192,6 +218,12 @@ pub(super) fn list_opened(store: &IdeStore, opened: &Opened) -> (Inventory, List
     }
     link_subagents(&mut heads);
     (inventory, Listing { heads, damage })
+}
+
+/// Tells whether the state of an agent holds messages.
+fn is_in_state(pool: &Pool, id: &str) -> bool {
+    let root = pool.with(|database| find_root(database, id, &Json::Null));
+    root.is_ok_and(|root| root.is_some_and(|root| says_something(&root)))
 }
 
 /// What a catalogue names and nothing is there of.

@@ -47,7 +47,11 @@ impl Pool {
                 None => Vscdb::open(&self.path)?,
             };
             match work(&database) {
-                Err(ReadDatabaseError::Changed) if attempt < ATTEMPTS => attempt += 1,
+                Err(ReadDatabaseError::Changed) if attempt < ATTEMPTS => {
+                    attempt += 1;
+                    // The others are of the same old state.
+                    self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                }
                 Err(err) => return Err(err.into()),
                 Ok(answer) => {
                     self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(database);

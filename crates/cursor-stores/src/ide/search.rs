@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -318,7 +318,7 @@ impl Search<'_> {
     }
 
     /// What a workspace says of conversations that the global database has.
-    fn workspace(&self, directory: &PathBuf) {
+    fn workspace(&self, directory: &Path) {
         if self.is_over() {
             return;
         }

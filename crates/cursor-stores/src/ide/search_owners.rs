@@ -197,7 +197,7 @@ fn by_request(pool: &Pool, hits: &[BlobHit], found: &mut [Option<String>]) {
     if requests.is_empty() {
         return;
     }
-    let wanted: HashSet<&[u8]> = requests.values().map(|request| request.as_bytes()).collect();
+    let wanted: HashSet<&[u8]> = requests.values().map(String::as_bytes).collect();
     let owners = parallel::map(&keys::slices(keys::BUBBLE, 2), |slice| {
         let mut owners: HashMap<String, String> = HashMap::new();
         let finder = memchr::memmem::Finder::new(b"\"requestId\":\"");

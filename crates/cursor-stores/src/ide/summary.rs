@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
+use super::agent_state::{inline_root, says_something};
 use super::bubble::mode_name;
 use super::lenient::{is_true, parse, text, text_of, texts, time, tokens};
 use super::lexical::text_of_rich;
@@ -25,7 +26,7 @@ pub(super) struct Summary {
     pub(super) n_messages: Option<u64>,
     /// Text that was typed and not sent.
     pub(super) has_unsent: bool,
-    /// Its messages may be in the state of an agent only.
+    /// It has no messages, but the state of its agent has.
     pub(super) has_state: bool,
     pub(super) status: Option<String>,
     pub(super) is_generating: bool,
@@ -124,6 +125,10 @@ struct MessageFields<'a> {
 
 /// Reads a summary; `None` if the bytes are no JSON object.
 pub(super) fn summarise(bytes: &[u8]) -> Option<Summary> {
+    // An array would do as the fields in their order.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return None;
+    }
     match serde_json::from_slice::<Fields<'_>>(bytes) {
         Ok(fields) => Some(summary_of(&fields)),
         Err(_) => {
@@ -160,10 +165,7 @@ fn summary_of(fields: &Fields<'_>) -> Summary {
         last_updated: time(&json(fields.last_updated_at)),
         n_messages: holds_messages.then_some(n_messages),
         has_unsent: has_unsent(fields),
-        // An empty state is the mark alone.
-        has_state: fields
-            .conversation_state
-            .is_some_and(|state| state.get().len() > r#""~""#.len()),
+        has_state: n_messages == 0 && has_state(fields),
         status: owned_text(fields.status),
         is_generating: json(fields.generating_bubble_ids)
             .as_array()
@@ -224,6 +226,12 @@ fn has_unsent(fields: &Fields<'_>) -> bool {
         })
     };
     has_text(fields.text) || has_text(fields.rich_text)
+}
+
+fn has_state(fields: &Fields<'_>) -> bool {
+    text(&json(fields.conversation_state))
+        .and_then(inline_root)
+        .is_some_and(|root| says_something(&root))
 }
 
 fn token_usage(fields: &Fields<'_>) -> Option<TokenUsage> {
