@@ -1,8 +1,225 @@
 //! Conversations of the IDE as it is today: `globalStorage/state.vscdb`, with what workspaces know of them.
+//!
+//! ```text
+//! composerData:<composer>  ── order ──►  bubbleId:<composer>:<bubble>     what was said, one row each
+//!     │ or inline, in older builds
+//!     └─ conversationState, agentKv:checkpoint:<composer> ──► agentKv:blob:<sha256>   what the model was given
+//! composerHeaders, ItemTable, workspaceStorage/*  ──►  titles, times, workspaces
+//! ```
+
+mod account;
+mod agent_merge;
+mod agent_message;
+mod agent_scan;
+mod agent_state;
+mod bubble;
+mod context;
+mod conversation;
+mod database;
+mod gather;
+mod headers;
+mod heads;
+mod inline;
+mod keys;
+mod lenient;
+mod lexical;
+mod list;
+mod pool;
+mod salvage;
+mod search;
+mod search_owners;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod tool;
+mod turns;
+mod workspaces;
+
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use heads::Writer;
+use pool::{Pool, chain};
+use workspaces::WorkspaceLinks;
 
 use crate::StorePlaces;
-use crate::store::Discovered;
+use crate::model::{Conversation, Damage, Head, Origin, StoreKind};
+use crate::plain_file::{self, PlainFileError};
+use crate::search::Matcher;
+use crate::store::{
+    Account, ConversationStore, Discovered, Extent, Hit, Listing, ReadConversationError,
+    SkippedPlace,
+};
 
-pub(crate) fn discover(_places: &StorePlaces) -> Vec<Discovered> {
-    Vec::new()
+/// A log that nobody wrote to for this long was left by a writer that is gone.
+const WRITER_SILENCE: Duration = Duration::from_secs(15 * 60);
+
+pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
+    places.cursor_user_dirs.iter().filter_map(|directory| discover_one(directory)).collect()
+}
+
+fn discover_one(user_dir: &Path) -> Option<Discovered> {
+    let store = IdeStore::new(user_dir);
+    let is_plain = |path: &Path| plain_file::inspect(path).is_ok();
+    match plain_file::inspect(&store.path) {
+        Ok(_) => {}
+        // What cannot be opened may be read from the backup.
+        Err(_) if is_plain(&store.backup_path()) => {}
+        Err(PlainFileError::Missing { .. }) => return None,
+        Err(err) => {
+            let why = chain(&err);
+            return Some(Discovered::Skipped(SkippedPlace {
+                store: StoreKind::Ide,
+                path: store.path.into(),
+                why,
+            }));
+        }
+    }
+    Some(Discovered::Store(Box::new(store)))
+}
+
+/// The conversations of one user directory of the IDE.
+struct IdeStore {
+    /// `globalStorage/state.vscdb`.
+    path: PathBuf,
+    workspace_storage: PathBuf,
+    /// Read when the first conversation does not say by itself where it belongs.
+    links: OnceLock<WorkspaceLinks>,
+}
+
+/// The database, or its backup.
+struct Opened {
+    pool: Pool,
+    /// Why it is the backup.
+    backup: Option<String>,
+}
+
+impl IdeStore {
+    fn new(user_dir: &Path) -> Self {
+        Self {
+            path: user_dir.join("globalStorage").join("state.vscdb"),
+            workspace_storage: user_dir.join("workspaceStorage"),
+            links: OnceLock::new(),
+        }
+    }
+
+    /// Cursor copies its database when it ends as it should.
+    fn backup_path(&self) -> PathBuf {
+        with_suffix(&self.path, ".backup")
+    }
+
+    fn open(&self) -> Result<Opened, ReadConversationError> {
+        match Pool::open(&self.path) {
+            Ok(pool) => Ok(Opened { pool, backup: None }),
+            Err(err) => match Pool::open(&self.backup_path()) {
+                Ok(pool) => Ok(Opened { pool, backup: Some(chain(&err)) }),
+                Err(_) => Err(self.unreadable(err)),
+            },
+        }
+    }
+
+    fn unreadable(
+        &self,
+        err: impl std::error::Error + Send + Sync + 'static,
+    ) -> ReadConversationError {
+        ReadConversationError::Unreadable { path: self.path.clone(), source: Box::new(err) }
+    }
+
+    fn origin(&self) -> Origin {
+        Origin { store: StoreKind::Ide, path: self.path.clone().into(), key: None }
+    }
+
+    fn links(&self) -> &WorkspaceLinks {
+        self.links.get_or_init(|| WorkspaceLinks::read(&self.workspace_storage))
+    }
+
+    /// Tells whether somebody has the database open: its log has content, and got some lately.
+    fn writer(&self) -> Writer {
+        let log = plain_file::inspect(&with_suffix(&self.path, "-wal"));
+        let is_active = log.is_ok_and(|log| {
+            let silence = log
+                .modified()
+                .ok()
+                .and_then(|modified| SystemTime::now().duration_since(modified).ok());
+            log.len() > 0 && silence.is_none_or(|silence| silence < WRITER_SILENCE)
+        });
+        if is_active { Writer::Active } else { Writer::Gone }
+    }
+}
+
+impl Opened {
+    /// What has to be said of everything that comes from the backup.
+    fn damage(&self) -> Option<Damage> {
+        self.backup.as_ref().map(|why| {
+            Damage::new(
+                "state.vscdb",
+                format!("{why}; read from state.vscdb.backup, which is as old as the end of the last session"),
+            )
+        })
+    }
+}
+
+impl ConversationStore for IdeStore {
+    fn kind(&self) -> StoreKind {
+        StoreKind::Ide
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn list(&self) -> Listing {
+        list::list(self)
+    }
+
+    fn complete(&self, head: &mut Head) {
+        if let Ok(opened) = self.open() {
+            let key = head.id.clone();
+            head.n_bytes = gather::n_bytes(&opened.pool, &key).or(head.n_bytes);
+        }
+    }
+
+    fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError> {
+        conversation::read(self, key, extent)
+    }
+
+    fn search(
+        &self,
+        matcher: &Matcher,
+        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
+    ) -> Vec<Damage> {
+        search::search(self, matcher, found)
+    }
+
+    fn stamp(&self, key: &str) -> Option<u64> {
+        let opened = self.open().ok()?;
+        let mut hasher = DefaultHasher::new();
+        let n_rows = gather::visit_rows(&opened.pool, key, &mut |row| {
+            row.key.hash(&mut hasher);
+            match row.value {
+                database::Value::Bytes(bytes) => bytes.hash(&mut hasher),
+                database::Value::Tombstone => 0.hash(&mut hasher),
+                database::Value::TooLarge { n_bytes } => n_bytes.hash(&mut hasher),
+            }
+        });
+        (n_rows > 0).then(|| hasher.finish())
+    }
+
+    fn watched(&self, _key: Option<&str>) -> Vec<PathBuf> {
+        self.path.parent().map(Path::to_owned).into_iter().collect()
+    }
+
+    fn account(&self) -> Account {
+        account::account(self)
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
 }

@@ -54,6 +54,14 @@ fn a_regular_expression_sees_the_decoded_text() {
 }
 
 #[test]
+fn a_key_to_encrypted_blobs_is_never_found() {
+    let value = json!({"blobEncryptionKey": "c0ffee", "name": "c0ffee break"}).to_string();
+    assert_eq!(search_json(&matcher("c0ffee"), value.as_bytes()).unwrap().field, "name");
+    assert!(search_json(&matcher("c0ffee"), br#"{"blobEncryptionKey":"c0ffee"}"#).is_none());
+    assert!(search_json(&matcher("c0ffee"), br#"{"blobEncryptionKey":"c0ffee"#).is_none());
+}
+
+#[test]
 fn nothing_is_no_pattern() {
     for pattern in [Pattern::Words("  \"\" "), Pattern::Phrase(""), Pattern::Regex("")] {
         assert!(matches!(Matcher::new(pattern, Case::Smart), Err(PatternError::Empty)));

@@ -5,6 +5,7 @@ mod matcher;
 mod snippet;
 pub(crate) mod trigrams;
 
+pub(crate) use json_fields::is_secret;
 pub use json_fields::{FieldMatch, search_bytes, search_json, search_text};
 pub use matcher::{Case, Matcher, Pattern, PatternError};
 pub use snippet::Snippet;

@@ -1,0 +1,314 @@
+//! What the model was given, joined to what the IDE shows: turn by turn, and only what is not there yet.
+
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
+
+use super::agent_message::{AgentMessage, call_key};
+use super::agent_state::AgentState;
+use super::bubble::Bubble;
+use super::turns::opens_turn;
+use crate::model::{Message, MessageKind, Part, Role, ToolCall, ToolResult, ToolState};
+use crate::store::Extent;
+
+/// Completes bubbles from the state of the agent. Where there are no bubbles, the state is all there is.
+pub(super) fn merge_state(bubbles: Vec<Bubble>, state: &AgentState, extent: Extent) -> Vec<Bubble> {
+    if state.messages.is_empty() {
+        return bubbles;
+    }
+    if bubbles.is_empty() {
+        return state.messages.iter().map(as_bubble).collect();
+    }
+    let mut shown = group_bubbles(bubbles);
+    let given = group_messages(&state.messages);
+    let pairs = pair(&shown, &given);
+    // Turns that only the model knows come after the one that they follow there.
+    let mut added: HashMap<usize, Vec<Bubble>> = HashMap::new();
+    let mut place = 0;
+    for (turn, pair) in given.iter().zip(pairs) {
+        match pair {
+            Some(number) => {
+                enrich(&mut shown[number], turn);
+                place = number + 1;
+            }
+            // Of a part of a conversation nobody knows what came before.
+            None if extent.last.is_some() => {}
+            None => added
+                .entry(place)
+                .or_default()
+                .extend(turn.messages.iter().map(|message| as_bubble(message))),
+        }
+    }
+    let mut merged = Vec::new();
+    for (number, turn) in shown.into_iter().enumerate() {
+        merged.extend(added.remove(&number).unwrap_or_default());
+        merged.extend(turn.bubbles);
+    }
+    let mut rest: Vec<(usize, Vec<Bubble>)> = added.into_iter().collect();
+    rest.sort_unstable_by_key(|(place, _)| *place);
+    merged.extend(rest.into_iter().flat_map(|(_, bubbles)| bubbles));
+    merged
+}
+
+/// A text of this many bytes does not stand in another by chance.
+const LONG: usize = 24;
+
+struct ShownTurn {
+    prompt: String,
+    bubbles: Vec<Bubble>,
+}
+
+struct GivenTurn<'a> {
+    request_id: Option<&'a str>,
+    prompt: String,
+    messages: Vec<&'a AgentMessage>,
+}
+
+fn as_bubble(message: &AgentMessage) -> Bubble {
+    Bubble {
+        message: message.message.clone(),
+        request_id: message.request_id.clone(),
+        tokens: None,
+        error: None,
+        mode: None,
+        workspaces: Vec::new(),
+    }
+}
+
+fn group_bubbles(bubbles: Vec<Bubble>) -> Vec<ShownTurn> {
+    let mut turns: Vec<ShownTurn> = Vec::new();
+    for bubble in bubbles {
+        match turns.last_mut() {
+            Some(turn) if !opens_turn(&bubble.message) => turn.bubbles.push(bubble),
+            _ => {
+                let prompt = if opens_turn(&bubble.message) {
+                    bare(&bubble.message.text())
+                } else {
+                    String::new()
+                };
+                turns.push(ShownTurn { prompt, bubbles: vec![bubble] });
+            }
+        }
+    }
+    turns
+}
+
+/// Without system prompts, context and summaries, which the IDE does not show either.
+fn group_messages(messages: &[AgentMessage]) -> Vec<GivenTurn<'_>> {
+    let mut turns: Vec<GivenTurn<'_>> = Vec::new();
+    for message in messages {
+        let is_aside = message.message.role == Role::System
+            || matches!(message.message.kind, MessageKind::Context | MessageKind::Summary);
+        if is_aside {
+            continue;
+        }
+        match turns.last_mut() {
+            Some(turn) if !opens_turn(&message.message) => turn.messages.push(message),
+            _ => turns.push(GivenTurn {
+                request_id: message.request_id.as_deref(),
+                prompt: if opens_turn(&message.message) {
+                    bare(&message.message.text())
+                } else {
+                    String::new()
+                },
+                messages: vec![message],
+            }),
+        }
+    }
+    turns
+}
+
+/// Text without what stores disagree about.
+fn bare(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// Finds for every turn of the model the one that is shown: by request, by prompt, then by the order among those left
+/// between two that are certain.
+fn pair(shown: &[ShownTurn], given: &[GivenTurn<'_>]) -> Vec<Option<usize>> {
+    let mut by_request: HashMap<&str, usize> = HashMap::new();
+    for (number, turn) in shown.iter().enumerate() {
+        for id in turn.bubbles.iter().filter_map(|bubble| bubble.request_id.as_deref()) {
+            by_request.entry(id).or_insert(number);
+        }
+    }
+    let mut pairs: Vec<Option<usize>> = given
+        .iter()
+        .map(|turn| turn.request_id.and_then(|id| by_request.get(id).copied()))
+        .collect();
+    // One shown turn is the turn of one request, but a request that was continued has several.
+    let mut is_taken = vec![false; shown.len()];
+    for number in pairs.iter().flatten() {
+        is_taken[*number] = true;
+    }
+    for place in 0..given.len() {
+        if pairs[place].is_some() {
+            continue;
+        }
+        let (from, to) = bounds(&pairs, place, shown.len());
+        let same = (from..to)
+            .find(|number| !is_taken[*number] && shown[*number].prompt == given[place].prompt);
+        if let Some(number) = same {
+            pairs[place] = Some(number);
+            is_taken[number] = true;
+        }
+    }
+    for place in 0..given.len() {
+        if pairs[place].is_some() {
+            continue;
+        }
+        let (from, to) = bounds(&pairs, place, shown.len());
+        if let Some(number) = (from..to).find(|number| !is_taken[*number]) {
+            pairs[place] = Some(number);
+            is_taken[number] = true;
+        }
+    }
+    pairs
+}
+
+/// The shown turns between the neighbours that are paired already.
+fn bounds(pairs: &[Option<usize>], place: usize, n_shown: usize) -> (usize, usize) {
+    let from = pairs[..place].iter().rev().flatten().next().map_or(0, |number| number + 1);
+    let to = pairs[place + 1..].iter().flatten().next().copied().unwrap_or(n_shown);
+    (from, to.max(from))
+}
+
+fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>) {
+    let said: String = shown.bubbles.iter().map(|bubble| bare(&bubble.message.text())).collect();
+    let thought: String = shown
+        .bubbles
+        .iter()
+        .flat_map(|bubble| &bubble.message.parts)
+        .filter_map(reasoning)
+        .collect();
+    // Where the next piece goes that is not shown: after the last one that is.
+    let mut place = 1.min(shown.bubbles.len());
+    for message in &given.messages {
+        if opens_turn(&message.message) {
+            fill_prompt(shown, &message.message);
+            continue;
+        }
+        let mut missing = Vec::new();
+        for part in &message.message.parts {
+            let found = match part {
+                Part::Text { text } => {
+                    let text = bare(text);
+                    let found = place_of_text(&shown.bubbles, &text);
+                    // What is one text for the model may be several bubbles.
+                    let is_shown = found.is_some() || text.len() >= LONG && said.contains(&text);
+                    is_shown.then(|| found.unwrap_or(place - 1))
+                }
+                Part::Reasoning { text, .. } => {
+                    let text = bare(text);
+                    thought.contains(&text).then_some(place - 1)
+                }
+                Part::ToolCall(call) => fill_call(&mut shown.bubbles, call),
+                Part::ToolResult { call_id: Some(id), result, .. } => {
+                    fill_result(&mut shown.bubbles, id, result)
+                }
+                _ => None,
+            };
+            match found {
+                Some(found) => {
+                    // What was said before it goes before it, and moves it on.
+                    let n_inserted = usize::from(!missing.is_empty());
+                    let after = insert(shown, message, &mut missing, found.max(place));
+                    place = if found >= place { found + n_inserted + 1 } else { after };
+                }
+                None => missing.push(part.clone()),
+            }
+        }
+        place = insert(shown, message, &mut missing, place);
+    }
+}
+
+/// Inserts the pieces of a message that are not shown, and returns the place after them.
+fn insert(
+    shown: &mut ShownTurn,
+    message: &AgentMessage,
+    missing: &mut Vec<Part>,
+    place: usize,
+) -> usize {
+    if missing.is_empty() {
+        return place;
+    }
+    let at = place.min(shown.bubbles.len());
+    let mut bubble = as_bubble(message);
+    bubble.message.parts = std::mem::take(missing);
+    // Around what is shown already a message may fall apart, and only one piece can have its name.
+    if shown.bubbles.iter().any(|known| known.message.id == bubble.message.id) {
+        bubble.message.id = None;
+    }
+    shown.bubbles.insert(at, bubble);
+    at + 1
+}
+
+fn reasoning(part: &Part) -> Option<String> {
+    match part {
+        Part::Reasoning { text, .. } => Some(bare(text)),
+        _ => None,
+    }
+}
+
+fn place_of_text(bubbles: &[Bubble], text: &str) -> Option<usize> {
+    bubbles.iter().position(|bubble| {
+        let said = bare(&bubble.message.text());
+        said == text || text.len() >= LONG && said.contains(text)
+    })
+}
+
+/// A prompt of which the IDE kept no text.
+fn fill_prompt(shown: &mut ShownTurn, prompt: &Message) {
+    let Some(bubble) = shown.bubbles.first_mut().filter(|bubble| opens_turn(&bubble.message))
+    else {
+        return;
+    };
+    if bubble.message.text().trim().is_empty() {
+        let said = prompt.parts.iter().filter(|part| matches!(part, Part::Text { .. })).cloned();
+        bubble.message.parts.splice(0..0, said);
+    }
+}
+
+fn find_call<'b>(bubbles: &'b mut [Bubble], id: &str) -> Option<(usize, &'b mut ToolCall)> {
+    bubbles.iter_mut().enumerate().find_map(|(place, bubble)| {
+        bubble.message.parts.iter_mut().find_map(|part| match part {
+            Part::ToolCall(call) if call.id.as_deref().map(call_key) == Some(call_key(id)) => {
+                Some((place, call))
+            }
+            _ => None,
+        })
+    })
+}
+
+/// Completes a call that is shown, and returns where it is.
+fn fill_call(bubbles: &mut [Bubble], given: &ToolCall) -> Option<usize> {
+    let (place, call) = find_call(bubbles, given.id.as_deref()?)?;
+    if call.name.is_empty() {
+        call.name.clone_from(&given.name);
+        call.tool.clone_from(&given.tool);
+    }
+    if call.input == Json::Null {
+        call.input.clone_from(&given.input);
+    }
+    if let Some(result) = &given.result {
+        fill(call, result);
+    }
+    Some(place)
+}
+
+fn fill_result(bubbles: &mut [Bubble], id: &str, result: &ToolResult) -> Option<usize> {
+    let (place, call) = find_call(bubbles, id)?;
+    fill(call, result);
+    Some(place)
+}
+
+fn fill(call: &mut ToolCall, result: &ToolResult) {
+    match &mut call.result {
+        None => call.result = Some(result.clone()),
+        Some(known) if known.output.is_null() => known.output.clone_from(&result.output),
+        Some(_) => {}
+    }
+    if call.state == ToolState::Unknown {
+        call.state = if result.error.is_some() { ToolState::Failed } else { ToolState::Succeeded };
+    }
+}

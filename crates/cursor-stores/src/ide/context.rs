@@ -1,0 +1,207 @@
+//! What was attached to a message: files, selections, rules, images, and what else the IDE adds.
+
+use std::collections::HashSet;
+
+use serde_json::Value as Json;
+
+use super::lenient::{is_blank, items, text, text_of};
+use crate::model::Part;
+use crate::workspace_json::workspace_of_json;
+
+/// The fields that hold attachments, of a bubble or of its `context`, and what they are.
+const FIELDS: &[(&str, &str)] = &[
+    ("fileSelections", "file"),
+    ("folderSelections", "folder"),
+    ("attachedFolders", "folder"),
+    ("attachedFoldersNew", "folder"),
+    ("selections", "selection"),
+    ("attachedCodeChunks", "selection"),
+    ("codebaseContextChunks", "selection"),
+    ("quotes", "selection"),
+    ("terminalSelections", "terminal"),
+    ("terminalFiles", "terminal"),
+    ("cursorRules", "rule"),
+    ("cursorCommands", "command"),
+    ("selectedDocs", "doc"),
+    ("selectedDocuments", "doc"),
+    ("documentationSelections", "doc"),
+    ("docsReferences", "doc"),
+    ("webReferences", "link"),
+    ("externalLinks", "link"),
+    ("aiWebSearchResults", "link"),
+    ("selectedCommits", "commit"),
+    ("commits", "commit"),
+    ("selectedPullRequests", "pull request"),
+    ("pullRequests", "pull request"),
+    ("gitDiffs", "diff"),
+    ("gitPRDiffSelections", "diff"),
+    ("gitDiff", "diff"),
+    ("gitDiffFromBranchToMain", "diff"),
+    ("composers", "conversation"),
+    ("pastChats", "conversation"),
+    ("summarizedComposers", "conversation"),
+    ("subagentSelections", "agent"),
+    ("browserSelections", "page"),
+    ("uiElementSelections", "element"),
+    ("uiElementPicked", "element"),
+    ("consoleLogs", "console"),
+    ("notepads", "notepad"),
+    ("selectedVideos", "video"),
+    ("contextPieces", "context"),
+    ("extraContext", "context"),
+    ("knowledgeItems", "context"),
+    ("interpreterResults", "context"),
+    ("attachedFoldersListDirResults", "context"),
+    ("useDiffReview", "context"),
+];
+
+const IMAGE_FIELDS: [&str; 2] = ["images", "selectedImages"];
+
+/// Returns everything that is attached to a bubble, each once.
+pub(super) fn attachments(bubble: &Json) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut seen = HashSet::new();
+    for holder in [bubble, &bubble["context"]] {
+        for (field, kind) in FIELDS {
+            let Some(value) = holder.get(field) else { continue };
+            for item in items_or_one(value) {
+                if let Some(part) = attachment(kind, item)
+                    && seen.insert(identity(&part))
+                {
+                    parts.push(part);
+                }
+            }
+        }
+        for item in IMAGE_FIELDS.iter().flat_map(|field| items(&holder[field])) {
+            let part = image(item);
+            if seen.insert(identity(&part)) {
+                parts.push(part);
+            }
+        }
+    }
+    // Mentions say where in the text an attachment is named; only those of nothing else are worth telling.
+    if let Some(mentions) = bubble["context"]["mentions"].as_object() {
+        for (field, mentioned) in mentions {
+            let kind =
+                FIELDS.iter().find(|(name, _)| name == field).map_or("context", |(_, kind)| kind);
+            for name in mentioned.as_object().into_iter().flat_map(|names| names.keys()) {
+                if name.is_empty() || parts.iter().any(|part| is_named(part, name)) {
+                    continue;
+                }
+                let name = workspace_of_json(&Json::String(name.clone()))
+                    .map_or(name.clone(), |named| named.path);
+                parts.push(Part::Attachment {
+                    kind: (*kind).to_owned(),
+                    name: Some(name),
+                    text: None,
+                });
+            }
+        }
+    }
+    parts
+}
+
+fn items_or_one(value: &Json) -> &[Json] {
+    match value {
+        Json::Array(items) => items,
+        Json::Object(_) | Json::String(_) => std::slice::from_ref(value),
+        _ => &[],
+    }
+}
+
+fn attachment(kind: &str, item: &Json) -> Option<Part> {
+    if is_blank(item) {
+        return None;
+    }
+    let kind = kind.to_owned();
+    if let Some(name) = text(item) {
+        return Some(Part::Attachment { kind, name: Some(name.to_owned()), text: None });
+    }
+    let (name, body) = (name_of(item), body_of(item));
+    let body = match (&name, body) {
+        // What is not understood is better shown as it is than not at all.
+        (None, None) => Some(item.to_string()),
+        (_, body) => body,
+    };
+    Some(Part::Attachment { kind, name, text: body })
+}
+
+/// What an attachment is called.
+pub(super) fn name_of(item: &Json) -> Option<String> {
+    let of_uri = || item.get("uri").and_then(workspace_of_json).map(|place| place.path);
+    let of_path = || {
+        text_of(
+            item,
+            &["fsPath", "relativeWorkspacePath", "path", "relativePath", "fileName", "filename"],
+        )
+    };
+    let of_name =
+        || text_of(item, &["name", "title", "url", "uri", "id", "sha", "composerId", "uuid"]);
+    of_uri().or_else(|| of_path().or_else(of_name).map(str::to_owned))
+}
+
+/// What an attachment says.
+fn body_of(item: &Json) -> Option<String> {
+    let names = [
+        "text",
+        "rawText",
+        "content",
+        "contents",
+        "code",
+        "selectedText",
+        "markdown",
+        "body",
+        "message",
+        "description",
+        "diff",
+        "output",
+    ];
+    let direct = text_of(item, &names).map(str::to_owned);
+    direct.or_else(|| {
+        let lines: Vec<&str> = items(&item["lines"])
+            .iter()
+            .filter_map(|line| text(line).or_else(|| text_of(line, &["text", "content"])))
+            .collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    })
+}
+
+fn image(item: &Json) -> Part {
+    let data = text_of(item, &["data", "base64"]);
+    Part::Image {
+        media_type: text_of(item, &["mimeType", "mediaType"]).map(str::to_owned),
+        path: text_of(item, &["path", "fsPath", "url"])
+            .or_else(|| text(item))
+            .or_else(|| text(&item["uuid"]))
+            .map(str::to_owned),
+        // Four characters are three bytes.
+        n_bytes: data.map(|data| data.len() as u64 / 4 * 3),
+    }
+}
+
+/// What makes two attachments one: bubbles have the same in two fields, once with more said of it.
+fn identity(part: &Part) -> String {
+    match part {
+        Part::Attachment { kind, name, text } => {
+            format!(
+                "{kind}\0{}\0{}",
+                name.as_deref().unwrap_or_default(),
+                text.as_deref().unwrap_or_default()
+            )
+        }
+        Part::Image { path, .. } => format!("image\0{}", path.as_deref().unwrap_or_default()),
+        _ => String::new(),
+    }
+}
+
+fn is_named(part: &Part, mentioned: &str) -> bool {
+    match part {
+        Part::Attachment { name: Some(name), .. } | Part::Image { path: Some(name), .. } => {
+            mentioned.contains(name.as_str()) || name.contains(mentioned) || {
+                workspace_of_json(&Json::String(mentioned.to_owned()))
+                    .is_some_and(|place| place.path == *name)
+            }
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,398 @@
+//! One conversation, put together from its rows: what the IDE shows, completed by what the model was given.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Value as Json, json};
+
+use super::agent_merge::merge_state;
+use super::agent_scan::find_by_request;
+use super::agent_state::{AgentState, find_root, read_state};
+use super::bubble::{Bubble, read_bubble};
+use super::gather::{ComposerRow, Gathered, count_others, gather, has_task, json_of};
+use super::headers::Headers;
+use super::heads::make_head;
+use super::inline::{capability_tools, fill_in, inline_bubbles};
+use super::keys;
+use super::lenient::{items, text, text_of, texts};
+use super::pool::chain;
+use super::summary::{Summary, summarise};
+use super::tool::todos;
+use super::turns::{interpolate, number_turns};
+use super::workspaces::workspace_of_id;
+use super::{IdeStore, Opened};
+use crate::model::{
+    Activity, Conversation, Damage, Head, Message, MessageKind, Part, PendingCall, Role, Shelf,
+    ToolState,
+};
+use crate::store::{Branches, Extent, ReadConversationError};
+use crate::workspace_json::workspace_of_json;
+
+pub(super) fn read(
+    store: &IdeStore,
+    id: &str,
+    extent: Extent,
+) -> Result<Conversation, ReadConversationError> {
+    let opened = store.open()?;
+    let gathered = gather(&opened.pool, id, extent).map_err(|err| store.unreadable(err))?;
+    if matches!(gathered.composer, ComposerRow::Missing | ComposerRow::Tombstone)
+        && gathered.bubbles.is_empty()
+        && gathered.damage.is_empty()
+    {
+        return Err(ReadConversationError::Missing(store.path.clone()));
+    }
+    let nothing = Json::Null;
+    let composer = match &gathered.composer {
+        ComposerRow::Json(composer) => composer,
+        _ => &nothing,
+    };
+    let mut damage: Vec<Damage> =
+        opened.damage().into_iter().chain(damage_of_composer(id, &gathered.composer)).collect();
+    let mut assembled = assemble(id, &gathered, composer, extent);
+    let state = agent_state(&opened, id, composer, &assembled.bubbles, extent, &mut damage);
+    let mut bubbles = merge_state(std::mem::take(&mut assembled.bubbles), &state, extent);
+    mark_pending(&mut bubbles, composer);
+    add_summary(&mut bubbles, composer);
+    let mut head = head_of(store, &opened, id, composer);
+    let n_said = bubbles.iter().filter(|bubble| is_said(&bubble.message)).count() as u64;
+    let is_whole = extent.last.is_none();
+    if is_whole {
+        head.n_messages = Some(n_said);
+    }
+    if let Some(last) = extent.last {
+        bubbles.drain(..bubbles.len().saturating_sub(last));
+    }
+    let created = head.created.filter(|_| is_whole).map(|at| at.at_ms);
+    interpolate(&mut bubbles, created, head.updated.map(|at| at.at_ms));
+    let turns = number_turns(&mut bubbles, text(&composer["status"]));
+    link_tasks(&opened, &mut bubbles, &mut head);
+    finish_head(&mut head, &bubbles, &state, store);
+    if bubbles.is_empty() {
+        bubbles.extend(unsent(composer));
+    }
+    if extent.branches == Branches::WithOrphans {
+        bubbles.append(&mut assembled.orphans);
+    }
+    let mut conversation = Conversation::new(head);
+    conversation.turns = turns;
+    conversation.messages = bubbles.into_iter().map(|bubble| bubble.message).collect();
+    conversation.todos = todos(&composer["todos"]);
+    if conversation.todos.is_empty() {
+        conversation.todos = state.todos;
+    }
+    conversation.plan = state.plan.or_else(|| plan(composer));
+    conversation.files = files(composer, state.files);
+    conversation.also_kept.extend(count_others(&opened.pool, id));
+    if assembled.n_orphans > 0 {
+        conversation.also_kept.insert("bubbleId without reference".to_owned(), assembled.n_orphans);
+    }
+    damage.extend(gathered.damage);
+    damage.append(&mut assembled.damage);
+    damage.extend(state.damage);
+    if !damage.is_empty() && conversation.head.activity != Activity::Live {
+        conversation.head.activity = Activity::Damaged;
+    }
+    conversation.damage = damage;
+    Ok(conversation)
+}
+
+/// What is counted as a message.
+fn is_said(message: &Message) -> bool {
+    matches!(message.role, Role::User | Role::Assistant)
+        && matches!(message.kind, MessageKind::Said | MessageKind::Pending | MessageKind::Simulated)
+}
+
+fn damage_of_composer(id: &str, composer: &ComposerRow) -> Option<Damage> {
+    let what = match composer {
+        ComposerRow::Json(_) => return None,
+        // Sub-agents of older builds never had one.
+        ComposerRow::Missing if id.starts_with(keys::TASK) => return None,
+        ComposerRow::Missing => {
+            "the row is missing, so the messages are in the order of their times"
+        }
+        ComposerRow::Tombstone => "the conversation was deleted, and some of its messages were not",
+        ComposerRow::Damaged(what) => what,
+    };
+    Some(Damage::new(format!("{}{id}", keys::COMPOSER), what))
+}
+
+struct Assembled {
+    bubbles: Vec<Bubble>,
+    orphans: Vec<Bubble>,
+    n_orphans: u64,
+    damage: Vec<Damage>,
+}
+
+/// Puts bubbles in order: as the headers say, then as they stand inline, then by their times.
+fn assemble(id: &str, gathered: &Gathered, composer: &Json, extent: Extent) -> Assembled {
+    let mut assembled =
+        Assembled { bubbles: Vec::new(), orphans: Vec::new(), n_orphans: 0, damage: Vec::new() };
+    let inline = inline_bubbles(composer);
+    let tools = capability_tools(composer);
+    let by_id: HashMap<&str, &Json> = inline
+        .iter()
+        .filter_map(|bubble| Some((text_of(bubble, &["bubbleId", "id"])?, bubble)))
+        .collect();
+    let read = |header: &Json, inline: Option<&Json>, assembled: &mut Assembled| {
+        let bubble_id = text(&header["bubbleId"]).unwrap_or_default();
+        let row = gathered.bubbles.get(bubble_id).map(|row| json_of(&row.value));
+        let mut bubble = match row {
+            Some(Ok(bubble)) => bubble,
+            None if inline.is_some() => json!({}),
+            Some(Err(_)) | None => {
+                let what =
+                    row.and_then(Result::err).unwrap_or_else(|| "the row is missing".to_owned());
+                assembled
+                    .damage
+                    .push(Damage::new(format!("{}{id}:{bubble_id}", keys::BUBBLE), what));
+                // A few words of it may be left.
+                match text(&header["grouping"]["textPreview"]) {
+                    Some(preview) if inline.is_none() => json!({"text": preview}),
+                    Some(_) | None if inline.is_some() => json!({}),
+                    _ => return None,
+                }
+            }
+        };
+        if let Some(inline) = inline {
+            fill_in(&mut bubble, inline);
+        }
+        if let Some(tool) = tools.get(bubble_id) {
+            let mut data = super::lenient::unpack(&bubble["toolFormerData"]);
+            if data.is_object() {
+                fill_in(&mut data, tool);
+            } else {
+                data = tool.clone();
+            }
+            bubble["toolFormerData"] = data;
+        }
+        Some(read_bubble(&bubble, header))
+    };
+    let headers = gathered.headers();
+    let skipped = headers.len().saturating_sub(extent.last.unwrap_or(usize::MAX));
+    let mut seen: HashSet<&str> = HashSet::new();
+    for (place, header) in headers.iter().enumerate() {
+        let Some(bubble_id) = text(&header["bubbleId"]) else { continue };
+        if !seen.insert(bubble_id) || place < skipped {
+            continue;
+        }
+        let bubble = read(header, by_id.get(bubble_id).copied(), &mut assembled);
+        assembled.bubbles.extend(bubble);
+    }
+    // Those that only stand inline come after the one that they follow there.
+    let mut place = 0;
+    for bubble in &inline {
+        let bubble_id = text_of(bubble, &["bubbleId", "id"]);
+        if let Some(bubble_id) = bubble_id
+            && !seen.insert(bubble_id)
+        {
+            let known = assembled
+                .bubbles
+                .iter()
+                .position(|known| known.message.id.as_deref() == Some(bubble_id));
+            place = known.map_or(place, |known| known + 1);
+            continue;
+        }
+        let header = json!({"bubbleId": bubble_id, "type": bubble["type"]});
+        if let Some(bubble) = read(&header, Some(bubble), &mut assembled) {
+            assembled.bubbles.insert(place.min(assembled.bubbles.len()), bubble);
+            place += 1;
+        }
+    }
+    let mut rest: Vec<(Bubble, i64)> = Vec::new();
+    for (bubble_id, row) in gathered.bubbles.iter().filter(|(id, _)| !seen.contains(id.as_str())) {
+        match json_of(&row.value) {
+            Ok(bubble) => {
+                rest.push((read_bubble(&bubble, &json!({"bubbleId": bubble_id})), row.rowid))
+            }
+            // What was deleted and is not missed is gone.
+            Err(_) if row.value == super::database::OwnedValue::Tombstone => {}
+            Err(what) => assembled
+                .damage
+                .push(Damage::new(format!("{}{id}:{bubble_id}", keys::BUBBLE), what)),
+        }
+    }
+    rest.sort_by_key(|(bubble, rowid)| (bubble.message.at.map_or(i64::MIN, |at| at.at_ms), *rowid));
+    let rest = rest.into_iter().map(|(bubble, _)| bubble);
+    let has_order = !headers.is_empty() || !inline.is_empty();
+    if has_order {
+        assembled.orphans = rest
+            .map(|mut bubble| {
+                bubble.message.kind = MessageKind::Orphan;
+                bubble
+            })
+            .collect();
+        assembled.n_orphans = assembled.orphans.len() as u64;
+    } else {
+        assembled.bubbles.extend(rest);
+    }
+    assembled
+}
+
+/// The state of the agent, where there is one; else what the blobs say of turns that have no answer.
+fn agent_state(
+    opened: &Opened,
+    id: &str,
+    composer: &Json,
+    bubbles: &[Bubble],
+    extent: Extent,
+    damage: &mut Vec<Damage>,
+) -> AgentState {
+    // A message of the IDE is a step, of which several make one for the model: never more of those.
+    let read = opened.pool.with(|database| match find_root(database, id, composer)? {
+        Some(root) => read_state(database, &root, extent.last).map(Some),
+        None => Ok(None),
+    });
+    match read {
+        Ok(Some(state)) => state,
+        // Looking through all blobs is worth it for what lies there, not for what is being said right now.
+        Ok(None) if extent.last.is_none() && text(&composer["status"]) != Some("generating") => {
+            let messages = find_by_request(&opened.pool, bubbles);
+            AgentState { messages, ..AgentState::default() }
+        }
+        Ok(None) => AgentState::default(),
+        Err(err) => {
+            damage.push(Damage::new(format!("{}{id}", keys::CHECKPOINT), chain(&err)));
+            AgentState::default()
+        }
+    }
+}
+
+fn mark_pending(bubbles: &mut [Bubble], composer: &Json) {
+    let generating: HashSet<String> = texts(&composer["generatingBubbleIds"]).into_iter().collect();
+    for bubble in bubbles {
+        if bubble.message.id.as_ref().is_some_and(|id| generating.contains(id)) {
+            bubble.message.kind = MessageKind::Pending;
+        }
+    }
+}
+
+/// A summary stands after the last message that it is of.
+fn add_summary(bubbles: &mut Vec<Bubble>, composer: &Json) {
+    let summary = &composer["latestConversationSummary"];
+    let said =
+        text(&summary["summary"]["summary"]).or_else(|| text_of(summary, &["summary", "text"]));
+    let Some(said) = said else { return };
+    let last = text_of(summary, &["lastBubbleId", "bubbleId", "truncationLastBubbleIdInclusive"])
+        .or_else(|| text(&summary["summary"]["truncationLastBubbleIdInclusive"]));
+    let place = last.and_then(|last| {
+        bubbles.iter().position(|bubble| bubble.message.id.as_deref() == Some(last))
+    });
+    let mut bubble = read_bubble(&json!({"type": 2, "text": said}), &Json::Null);
+    bubble.message.kind = MessageKind::Summary;
+    bubbles.insert(place.map_or(bubbles.len(), |place| place + 1), bubble);
+}
+
+/// What was typed into a conversation that was never begun.
+fn unsent(composer: &Json) -> Option<Bubble> {
+    let typed = json!({"type": 1, "text": composer["text"], "richText": composer["richText"]});
+    let mut bubble = read_bubble(&typed, &Json::Null);
+    bubble.message.kind = MessageKind::Pending;
+    (!bubble.message.parts.is_empty()).then_some(bubble)
+}
+
+fn head_of(store: &IdeStore, opened: &Opened, id: &str, composer: &Json) -> Head {
+    let summary = if composer.is_object() {
+        summarise(composer.to_string().as_bytes()).unwrap_or_default()
+    } else {
+        Summary::default()
+    };
+    let headers =
+        opened.pool.with(|database| Headers::read(database, Some(id))).unwrap_or_default();
+    let mut workspace = |ids: &[Option<&str>]| {
+        ids.iter().flatten().find_map(|id| workspace_of_id(&store.workspace_storage, id))
+    };
+    let mut head =
+        make_head(id, store.origin(), &summary, &headers, store.writer(), &mut workspace);
+    if head.workspace.is_none() {
+        let links = store.links();
+        head.workspace = links.workspace(id).cloned().or_else(|| summary.repository.clone());
+        head.title = head.title.take().or_else(|| links.title(id).map(str::to_owned));
+    }
+    head
+}
+
+/// Tells a call of a sub-agent which conversation it started.
+fn link_tasks(opened: &Opened, bubbles: &mut [Bubble], head: &mut Head) {
+    for part in bubbles.iter_mut().flat_map(|bubble| &mut bubble.message.parts) {
+        let Part::ToolCall(call) = part else { continue };
+        if call.subagent.is_none()
+            && let Some(id) = call.id.as_deref()
+            && (call.tool == "task" || call.name.is_empty() || call.name.contains("task"))
+            && has_task(&opened.pool, id)
+        {
+            call.subagent = Some(format!("{}{id}", keys::TASK));
+        }
+        if let Some(subagent) = &call.subagent
+            && !head.subagents.contains(subagent)
+        {
+            head.subagents.push(subagent.clone());
+        }
+    }
+}
+
+fn finish_head(head: &mut Head, bubbles: &[Bubble], state: &AgentState, store: &IdeStore) {
+    for bubble in bubbles {
+        if let Some(model) = &bubble.message.model {
+            head.add_model(model);
+        }
+        for call in bubble.message.tool_calls().filter(|call| call.state == ToolState::Pending) {
+            head.pending.push(PendingCall {
+                name: call.name.clone(),
+                id: call.id.clone(),
+                input: call.input.clone(),
+                started: call.started,
+            });
+        }
+    }
+    head.mode =
+        head.mode.take().or_else(|| bubbles.iter().rev().find_map(|bubble| bubble.mode.clone()));
+    head.tokens = match (head.tokens, state.tokens) {
+        (None, tokens) => tokens,
+        (known, _) => known,
+    };
+    let is_idle = head.activity == Activity::Idle;
+    if is_idle && !head.pending.is_empty() {
+        head.activity = match store.writer() {
+            super::heads::Writer::Active => Activity::Live,
+            super::heads::Writer::Gone => Activity::Interrupted,
+        };
+    }
+    if !bubbles.is_empty() && matches!(head.shelf, Shelf::Empty | Shelf::Draft) {
+        head.shelf = Shelf::Shown;
+    }
+    head.workspace = head
+        .workspace
+        .take()
+        .or_else(|| {
+            state.workspaces.iter().find_map(|uri| workspace_of_json(&Json::String(uri.clone())))
+        })
+        .or_else(|| {
+            bubbles.iter().flat_map(|bubble| &bubble.workspaces).find_map(workspace_of_json)
+        });
+}
+
+fn plan(composer: &Json) -> Option<String> {
+    text_of(&composer["plan"], &["plan", "content", "text"])
+        .or_else(|| text(&composer["plan"]))
+        .map(str::to_owned)
+}
+
+/// The files that were changed, as the composer and the agent name them.
+fn files(composer: &Json, of_agent: Vec<String>) -> Vec<String> {
+    let mut files: Vec<String> = Vec::new();
+    let created = items(&composer["newlyCreatedFiles"]).iter().filter_map(super::context::name_of);
+    let original =
+        composer["originalFileStates"].as_object().into_iter().flatten().map(|(uri, _)| {
+            workspace_of_json(&Json::String(uri.clone()))
+                .map_or_else(|| uri.clone(), |place| place.path)
+        });
+    let code = composer["codeBlockData"].as_object().into_iter().flatten().map(|(uri, _)| {
+        workspace_of_json(&Json::String(uri.clone()))
+            .map_or_else(|| uri.clone(), |place| place.path)
+    });
+    for file in created.chain(original).chain(code).chain(of_agent) {
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    files
+}

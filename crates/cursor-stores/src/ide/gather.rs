@@ -1,0 +1,170 @@
+//! The rows of one conversation.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use serde_json::Value as Json;
+
+use super::database::{OwnedValue, Row, Table};
+use super::keys;
+use super::lenient::{items, parse, text};
+use super::pool::{Pool, UsePoolError, chain};
+use crate::model::Damage;
+use crate::store::{Branches, Extent};
+
+/// What is at `composerData:<id>`.
+pub(super) enum ComposerRow {
+    Json(Json),
+    Missing,
+    Tombstone,
+    Damaged(String),
+}
+
+/// A bubble as its row has it.
+pub(super) struct BubbleRow {
+    pub(super) rowid: i64,
+    pub(super) value: OwnedValue,
+}
+
+pub(super) struct Gathered {
+    pub(super) composer: ComposerRow,
+    /// By their ids.
+    pub(super) bubbles: HashMap<String, BubbleRow>,
+    pub(super) damage: Vec<Damage>,
+}
+
+/// Reads the rows of a conversation, or only those of its last messages.
+pub(super) fn gather(pool: &Pool, id: &str, extent: Extent) -> Result<Gathered, UsePoolError> {
+    let key = format!("{}{id}", keys::COMPOSER);
+    let composer = match pool.with(|database| database.get(Table::DiskKv, &key)) {
+        Ok(None) => ComposerRow::Missing,
+        Ok(Some(OwnedValue::Tombstone)) => ComposerRow::Tombstone,
+        Ok(Some(OwnedValue::TooLarge { n_bytes })) => {
+            ComposerRow::Damaged(format!("has {n_bytes} bytes, too many to read"))
+        }
+        Ok(Some(OwnedValue::Bytes(bytes))) => match parse(&bytes).filter(Json::is_object) {
+            Some(json) => ComposerRow::Json(json),
+            None => ComposerRow::Damaged("is not JSON".to_owned()),
+        },
+        Err(UsePoolError::Read(err)) if err.is_damage() => ComposerRow::Damaged(chain(&err)),
+        Err(err) => return Err(err),
+    };
+    let mut gathered = Gathered { composer, bubbles: HashMap::new(), damage: Vec::new() };
+    let headers = gathered.headers();
+    match extent.last {
+        Some(last) if extent.branches == Branches::Current && !headers.is_empty() => {
+            let skipped = headers.len().saturating_sub(last);
+            let ids: Vec<String> = headers[skipped..]
+                .iter()
+                .filter_map(|header| text(&header["bubbleId"]))
+                .map(str::to_owned)
+                .collect();
+            for bubble_id in ids {
+                let key = format!("{}{id}:{bubble_id}", keys::BUBBLE);
+                match pool.with(|database| database.get(Table::DiskKv, &key)) {
+                    Ok(Some(value)) => {
+                        gathered.bubbles.insert(bubble_id, BubbleRow { rowid: 0, value });
+                    }
+                    Ok(None) => {}
+                    Err(UsePoolError::Read(err)) if err.is_damage() => {
+                        gathered.damage.push(Damage::new(key, chain(&err)));
+                    }
+                    Err(err) => return Err(err),
+                }
+            }
+        }
+        _ => {
+            let range = keys::of_composer(keys::BUBBLE, id);
+            let bubbles = &mut gathered.bubbles;
+            let damage = pool.visit(Table::DiskKv, &range, &mut |row| {
+                if let Some((owner, bubble_id)) = keys::split(keys::BUBBLE, row.key)
+                    && owner == id
+                {
+                    let bubble = BubbleRow { rowid: row.rowid, value: row.value.to_owned() };
+                    bubbles.insert(bubble_id.to_owned(), bubble);
+                }
+                ControlFlow::Continue(())
+            });
+            gathered.damage.extend(damage);
+        }
+    }
+    Ok(gathered)
+}
+
+impl Gathered {
+    /// The order of the messages, where the composer has it.
+    pub(super) fn headers(&self) -> &[Json] {
+        match &self.composer {
+            ComposerRow::Json(composer) => items(&composer["fullConversationHeadersOnly"]),
+            _ => &[],
+        }
+    }
+}
+
+/// Calls `visit` with every row of a conversation: its composer and its bubbles. Returns how many there are.
+pub(super) fn visit_rows(pool: &Pool, id: &str, visit: &mut dyn FnMut(&Row<'_>)) -> u64 {
+    let mut n_rows = 0;
+    let composer = format!("{}{id}", keys::COMPOSER);
+    let range_of_composer = composer.clone()..format!("{composer}\0");
+    for range in [range_of_composer, keys::of_composer(keys::BUBBLE, id)] {
+        // What is damaged now is damaged the next time.
+        let _damage = pool.visit(Table::DiskKv, &range, &mut |row| {
+            let is_own = row.key == composer
+                || keys::split(keys::BUBBLE, row.key).is_some_and(|(owner, _)| owner == id);
+            if is_own {
+                n_rows += 1;
+                visit(&row);
+            }
+            ControlFlow::Continue(())
+        });
+    }
+    n_rows
+}
+
+/// What a conversation takes in the database, by the lengths in the heads of its rows.
+pub(super) fn n_bytes(pool: &Pool, id: &str) -> Option<u64> {
+    let sql = "SELECT coalesce(sum(octet_length(value)), 0) FROM cursorDiskKV \
+               WHERE key = ?1 OR key >= ?2 AND key < ?3";
+    let range = keys::of_composer(keys::BUBBLE, id);
+    let composer = format!("{}{id}", keys::COMPOSER);
+    let sum = pool.with(|database| {
+        if !database.has(Table::DiskKv) {
+            return Ok(0);
+        }
+        database.database.read(|connection| {
+            connection
+                .query_row(sql, (&composer, &range.start, &range.end), |row| row.get::<_, i64>(0))
+        })
+    });
+    sum.ok().and_then(|sum| u64::try_from(sum).ok())
+}
+
+/// How many rows of the other families belong to a conversation, by keys alone.
+pub(super) fn count_others(pool: &Pool, id: &str) -> Vec<(String, u64)> {
+    keys::SIDE_FAMILIES
+        .iter()
+        .filter_map(|family| {
+            let range = keys::of_composer(family, id);
+            let count =
+                pool.with(|database| database.count_keys(Table::DiskKv, &range)).unwrap_or(0);
+            (count > 0).then(|| (family.trim_end_matches(':').to_owned(), count))
+        })
+        .collect()
+}
+
+/// Tells whether there are rows of a sub-agent that has no name but its call's.
+pub(super) fn has_task(pool: &Pool, call_id: &str) -> bool {
+    let range = keys::of_composer(keys::BUBBLE, &format!("{}{call_id}", keys::TASK));
+    pool.with(|database| database.first_key(Table::DiskKv, &range)).is_ok_and(|key| key.is_some())
+}
+
+/// The JSON of a row, or what is wrong with it.
+pub(super) fn json_of(value: &OwnedValue) -> Result<Json, String> {
+    match value {
+        OwnedValue::Tombstone => Err("was deleted".to_owned()),
+        OwnedValue::TooLarge { n_bytes } => Err(format!("has {n_bytes} bytes, too many to read")),
+        OwnedValue::Bytes(bytes) => {
+            parse(bytes).filter(Json::is_object).ok_or_else(|| "is not JSON".to_owned())
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Connections to one database for as long as one piece of work takes: one per thread, opened anew when it changes.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use super::database::{Table, Visit, Vscdb};
+use super::keys::KeyRange;
+use super::salvage;
+use crate::model::Damage;
+use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
+
+/// How often a database is opened anew because it changed while it was read.
+const ATTEMPTS: usize = 3;
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    path: PathBuf,
+    idle: Mutex<Vec<Vscdb>>,
+}
+
+/// Says why something was not read from a database.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UsePoolError {
+    #[error(transparent)]
+    Open(#[from] OpenDatabaseError),
+    #[error(transparent)]
+    Read(#[from] ReadDatabaseError),
+}
+
+impl Pool {
+    /// Opens the first connection, so that it is known that there can be some.
+    pub(super) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
+        let first = Vscdb::open(path)?;
+        Ok(Self { path: path.to_owned(), idle: Mutex::new(vec![first]) })
+    }
+
+    /// Runs `work` with a connection of its own, and once more if the database changed meanwhile.
+    pub(super) fn with<T>(
+        &self,
+        mut work: impl FnMut(&Vscdb) -> Result<T, ReadDatabaseError>,
+    ) -> Result<T, UsePoolError> {
+        let mut attempt = 1;
+        loop {
+            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let database = match idle {
+                Some(database) => database,
+                None => Vscdb::open(&self.path)?,
+            };
+            match work(&database) {
+                Err(ReadDatabaseError::Changed) if attempt < ATTEMPTS => {
+                    attempt += 1;
+                    // The others are of the same old state.
+                    self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                }
+                Err(err) => return Err(err.into()),
+                Ok(answer) => {
+                    self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(database);
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+
+    /// Calls `visit` for every row of a range, each once. Rows on damaged pages are passed over and named; everything
+    /// else is found even if the index is damaged.
+    pub(super) fn visit(
+        &self,
+        table: Table,
+        range: &KeyRange,
+        visit: &mut Visit<'_>,
+    ) -> Vec<Damage> {
+        let mut after = None;
+        // Begins where it stood when it has to begin again: what was visited before a change was as true as the rest.
+        let visited = self.with(|database| database.visit_from(table, range, &mut after, visit));
+        match visited {
+            Ok(()) => Vec::new(),
+            Err(UsePoolError::Read(err)) if err.is_damage() => {
+                let rest = after.clone().unwrap_or_else(|| range.start.clone())..range.end.clone();
+                let salvaged = self.with(|database| {
+                    salvage::visit_damaged(database, table, &rest, after.as_deref(), visit)
+                });
+                match salvaged {
+                    Ok(damage) => damage,
+                    Err(err) => vec![damage_of(range, &err)],
+                }
+            }
+            Err(err) => vec![damage_of(range, &err)],
+        }
+    }
+}
+
+fn damage_of(range: &KeyRange, err: &UsePoolError) -> Damage {
+    Damage::new(format!("{}…", range.start.escape_debug()), chain(err))
+}
+
+/// An error and what caused it, as one clause.
+pub(super) fn chain(err: &dyn std::error::Error) -> String {
+    let mut text = err.to_string();
+    let mut source = err.source();
+    while let Some(err) = source {
+        let cause = err.to_string();
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        source = err.source();
+    }
+    text
+}

@@ -1,0 +1,266 @@
+//! Stores that are broken, special, locked or being written: no hang, no crash, no change, and what is left is read.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+use store_fixtures::Closing;
+use store_fixtures::ide::{IdeHome, generate_large, user_bubble};
+
+use super::{Home, ID, Stage, open, texts};
+use crate::model::Activity;
+use crate::search::{Case, Matcher, Pattern};
+use crate::store::{ConversationStore, Discovered, Extent};
+use crate::test_store::picture_of;
+
+fn exercise(store: &dyn ConversationStore) -> usize {
+    let matcher = Matcher::new(Pattern::Words("needle"), Case::Smart).unwrap();
+    let heads = store.list().heads;
+    for mut head in heads.clone() {
+        let _read = store.read(&head.id, Extent::default());
+        store.complete(&mut head);
+        let _stamp = store.stamp(&head.id);
+    }
+    let _damage = store.search(&matcher, &|_| ControlFlow::Continue(()));
+    let _account = store.account();
+    heads.len()
+}
+
+fn global(directory: &Path) -> std::path::PathBuf {
+    directory.join("globalStorage").join("state.vscdb")
+}
+
+#[test]
+fn reading_changes_nothing_whether_the_writer_is_gone_killed_or_at_work() {
+    for closing in [Closing::Clean, Closing::Killed] {
+        let stage = Stage::new();
+        stage.say(ID, &[user_bubble("b0", "needle")]);
+        stage.home.put_workspace("aa11", None, &[]);
+        let Stage { directory, home } = stage;
+        home.close(closing);
+        let folder = directory.path().join("globalStorage");
+        if closing == Closing::Killed {
+            // It belongs to readers.
+            fs::remove_file(folder.join("state.vscdb-shm")).unwrap();
+        }
+        let before = picture_of(&folder);
+        let workspace = picture_of(&directory.path().join("workspaceStorage/aa11"));
+        let store = open(directory.path()).unwrap();
+        assert_eq!(exercise(&*store), 1);
+        let mut after = picture_of(&folder);
+        after.retain(|name, _| closing == Closing::Clean || !name.ends_with("-shm"));
+        assert_eq!(after, before);
+        assert_eq!(picture_of(&directory.path().join("workspaceStorage/aa11")), workspace);
+    }
+    let stage = Stage::new();
+    stage.say(ID, &[user_bubble("b0", "needle")]);
+    let folder = stage.directory.path().join("globalStorage");
+    let before = picture_of(&folder);
+    let store = open(stage.directory.path()).unwrap();
+    assert_eq!(exercise(&*store), 1);
+    let without_shm = |mut picture: std::collections::BTreeMap<String, _>| {
+        picture.retain(|name, _| !name.ends_with("-shm"));
+        picture
+    };
+    assert_eq!(without_shm(picture_of(&folder)), without_shm(before));
+    // And what is written while the store is known is read.
+    stage.say("later", &[user_bubble("b0", "later")]);
+    assert_eq!(store.list().heads.len(), 2);
+    let Stage { home, directory: _directory } = stage;
+    home.close(Closing::Clean);
+    assert_eq!(store.list().heads.len(), 2);
+}
+
+#[test]
+fn what_is_no_plain_file_is_skipped_with_a_reason() {
+    let makers: [fn(&Path); 3] = [
+        |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+        |path| symlink("/dev/zero", path).unwrap(),
+        |path| fs::create_dir(path).unwrap(),
+    ];
+    for make in makers {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("globalStorage")).unwrap();
+        make(&global(directory.path()));
+        let places = crate::StorePlaces {
+            cursor_user_dirs: vec![directory.path().to_owned()],
+            ..Default::default()
+        };
+        let found = super::super::discover(&places);
+        assert!(
+            matches!(&found[..], [Discovered::Skipped(place)] if place.why.contains("not a plain file"))
+        );
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let places = crate::StorePlaces {
+        cursor_user_dirs: vec![empty.path().to_owned()],
+        ..Default::default()
+    };
+    assert!(super::super::discover(&places).is_empty());
+}
+
+#[test]
+fn what_is_no_database_is_reported() {
+    let contents: [&[u8]; 3] =
+        [b"", b"garbage, and a good deal of it", b"SQLite format 3\0 and then nothing of the kind"];
+    for content in contents {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("globalStorage")).unwrap();
+        fs::write(global(directory.path()), content).unwrap();
+        let store = open(directory.path()).unwrap();
+        assert_eq!(exercise(&*store), 0);
+        assert_eq!((store.list().damage.len(), store.account().damage.len()), (1, 1));
+        assert!(store.read(ID, Extent::default()).is_err());
+    }
+    // A sparse file of 20 GB.
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("globalStorage")).unwrap();
+    fs::File::create(global(directory.path())).unwrap().set_len(20 << 30).unwrap();
+    assert_eq!(open(directory.path()).unwrap().list().damage.len(), 1);
+}
+
+#[test]
+fn a_database_without_the_tables_is_empty() {
+    let directory = tempfile::tempdir().unwrap();
+    let writer = store_fixtures::open_writer(&global(directory.path()));
+    // A view behind which an endless computation hides.
+    writer
+        .execute_batch(
+            "CREATE VIEW cursorDiskKV AS WITH RECURSIVE n(key) AS (SELECT 1 UNION ALL SELECT key + 1 FROM n) \
+             SELECT 'composerData:' || key AS key, '{}' AS value FROM n;
+             CREATE TABLE ItemTable (key TEXT, other BLOB);",
+        )
+        .unwrap();
+    writer.close().unwrap();
+    let store = open(directory.path()).unwrap();
+    assert_eq!(exercise(&*store), 0);
+    assert_eq!(store.account().families, []);
+}
+
+#[test]
+fn the_backup_is_read_when_the_database_cannot_be() {
+    let stage = Stage::new();
+    stage.say(ID, &[user_bubble("b0", "needle")]);
+    let Stage { directory, home } = stage;
+    home.close_with_backup();
+    let path = global(directory.path());
+    let store = open(directory.path()).unwrap();
+    assert!(store.account().backup.is_some());
+    assert_eq!(store.list().damage, []);
+    for ruin in [Some(&b"ruined"[..]), None] {
+        fs::remove_file(&path).unwrap();
+        if let Some(content) = ruin {
+            fs::write(&path, content).unwrap();
+        }
+        let store = open(directory.path()).unwrap();
+        let listing = store.list();
+        assert_eq!((listing.heads.len(), listing.heads[0].activity), (1, Activity::Damaged));
+        assert!(listing.damage[0].what.contains("state.vscdb.backup"), "{:?}", listing.damage);
+        let read = store.read(ID, Extent::default()).unwrap();
+        assert_eq!(texts(&read), ["needle"]);
+        assert!(read.damage[0].what.contains("as old as the end of the last session"));
+        if ruin.is_none() {
+            fs::write(&path, "").unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_no_json_or_too_large_is_named_and_its_neighbours_are_read() {
+    let stage = Stage::new();
+    stage.say(
+        ID,
+        &[user_bubble("b0", "kept"), user_bubble("b1", "lost"), user_bubble("b2", "huge")],
+    );
+    stage.home.put_bytes(&format!("bubbleId:{ID}:b1"), b"\xff\xfe{");
+    stage
+        .home
+        .connection()
+        .execute(
+            "UPDATE cursorDiskKV SET value = zeroblob(70000000) WHERE key = ?1",
+            [format!("bubbleId:{ID}:b2")],
+        )
+        .unwrap();
+    stage.home.put_bytes("composerData:broken", b"{\"name\":");
+    let home = stage.close();
+    let read = home.read(ID);
+    assert_eq!(texts(&read), ["kept"]);
+    let what: Vec<&str> = read.damage.iter().map(|damage| damage.what.as_str()).collect();
+    assert_eq!(what, ["is not JSON", "has 70000000 bytes, too many to read"]);
+    assert_eq!(home.head("broken").activity, Activity::Damaged);
+    assert_eq!(home.store.list().damage[0].place, "composerData:broken");
+}
+
+/// Many conversations, of which some pages are made of zeros.
+fn ruined(n_bytes: usize, from: usize) -> (tempfile::TempDir, usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = global(directory.path());
+    generate_large(&path, 40, 400, 40, 1_500_000);
+    let mut bytes = fs::read(&path).unwrap();
+    let from = from % (bytes.len() - n_bytes);
+    bytes[from..from + n_bytes].fill(0);
+    fs::write(&path, &bytes).unwrap();
+    (directory, bytes.len())
+}
+
+#[test]
+fn damaged_pages_cost_what_is_on_them() {
+    let (_, n_bytes) = ruined(1, 0);
+    let mut n_found = Vec::new();
+    for part in 1..10 {
+        let (directory, _) = ruined(8192, n_bytes / 10 * part);
+        let store = open(directory.path()).unwrap();
+        let listing = store.list();
+        let n_readable = listing
+            .heads
+            .iter()
+            .filter(|head| store.read(&head.id, Extent::default()).is_ok())
+            .count();
+        n_found.push(n_readable);
+        exercise(&*store);
+    }
+    // Wherever two pages are ruined, most conversations are there; a ruined index costs time, not conversations.
+    assert!(n_found.iter().all(|count| *count >= 30), "{n_found:?}");
+}
+
+#[test]
+fn a_locked_database_is_not_waited_for_for_ever() {
+    let stage = Stage::new();
+    stage.say(ID, &[user_bubble("b0", "x")]);
+    let home: Home = stage.close();
+    let path = global(home.directory.path());
+    #[expect(clippy::disallowed_methods, reason = "plays Cursor, which locks")]
+    let writer = rusqlite::Connection::open(&path).unwrap();
+    writer.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; CREATE TABLE t (x);").unwrap();
+    let listing = home.store.list();
+    assert_eq!(listing.heads.len() + listing.damage.len(), 1, "{:?}", listing.damage);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn no_flipped_or_missing_bytes_make_it_fail(flips in prop::collection::vec((0_usize..80_000, any::<u8>()), 1..40), length in 0_usize..80_000) {
+        let directory = tempfile::tempdir().unwrap();
+        let home = IdeHome::new(directory.path());
+        for number in 0..8 {
+            home.put_bubble(&format!("c{number}"), &user_bubble("b0", "needle"));
+            home.put(&format!("composerData:c{number}"), &store_fixtures::ide::composer("c", 10, &[]));
+        }
+        home.close(Closing::Clean);
+        let path = global(directory.path());
+        let mut bytes = fs::read(&path).unwrap();
+        for (at, byte) in flips {
+            let at = at % bytes.len();
+            bytes[at] ^= byte;
+        }
+        bytes.truncate(bytes.len().saturating_sub(length / 4));
+        fs::write(&path, &bytes).unwrap();
+        if let Some(store) = open(directory.path()) {
+            exercise(&*store);
+        }
+    }
+}

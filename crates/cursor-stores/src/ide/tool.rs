@@ -1,0 +1,125 @@
+//! What a bubble says of a tool: `toolFormerData`, in all its shapes.
+
+use serde_json::Value as Json;
+
+use super::lenient::{is_blank, items, text, text_of, unpack};
+use crate::model::{Part, Todo, TodoState, ToolCall, ToolResult, ToolState};
+
+/// Reads a call of a tool; `None` if there is nothing in it. Many have no name, and only say that they failed.
+pub(super) fn tool_call(data: &Json) -> Option<ToolCall> {
+    if is_blank(data) {
+        return None;
+    }
+    let mut call = ToolCall::new(text(&data["name"]).unwrap_or_default(), input(data));
+    call.id = text(&data["toolCallId"]).map(str::to_owned);
+    call.state = state(data);
+    call.result = result(data);
+    let additional = &data["additionalData"];
+    call.subagent = text_of(additional, &["subagentComposerId", "subagentId"]).map(str::to_owned);
+    Some(call)
+}
+
+/// What is kept with a call besides, of which nothing is known but that it is there.
+pub(super) fn rest_of_call(data: &Json) -> Option<Part> {
+    let fields = data["additionalData"].as_object()?;
+    let says_more = fields.iter().any(|(name, value)| name != "status" && !is_blank(value));
+    says_more.then(|| Part::Unknown {
+        kind: "additionalData".to_owned(),
+        value: data["additionalData"].clone(),
+    })
+}
+
+/// What the model wrote, and what Cursor made of it: both may lack what the other has.
+fn input(data: &Json) -> Json {
+    let (raw, params) = (unpack(&data["rawArgs"]), unpack(&data["params"]));
+    match (raw, params) {
+        (Json::Object(mut raw), Json::Object(params)) => {
+            for (name, value) in params {
+                raw.entry(name).or_insert(value);
+            }
+            Json::Object(raw)
+        }
+        (raw, params) if is_blank(&raw) || params.is_object() => {
+            if is_blank(&params) {
+                Json::Null
+            } else {
+                params
+            }
+        }
+        (raw, _) => raw,
+    }
+}
+
+fn result(data: &Json) -> Option<ToolResult> {
+    let output = match &data["result"] {
+        blank if is_blank(blank) => Json::Null,
+        result => unpack(result),
+    };
+    let error = error_text(&data["error"]);
+    (!output.is_null() || error.is_some()).then_some(ToolResult {
+        output,
+        error,
+        is_truncated: false,
+    })
+}
+
+/// An error as text, or as an object that says it for the model and for the user.
+pub(super) fn error_text(error: &Json) -> Option<String> {
+    match unpack(error) {
+        Json::String(text) => Some(text).filter(|text| !text.trim().is_empty()),
+        error @ Json::Object(_) => text_of(
+            &error,
+            &[
+                "message",
+                "clientVisibleErrorMessage",
+                "modelVisibleErrorMessage",
+                "actualErrorMessageShownToUser",
+                "error",
+                "title",
+                "detail",
+            ],
+        )
+        .map(str::to_owned)
+        .or_else(|| (!is_blank(&error)).then(|| error.to_string())),
+        _ => None,
+    }
+}
+
+fn state(data: &Json) -> ToolState {
+    let is_rejected =
+        text(&data["userDecision"]).is_some_and(|decision| decision.starts_with("reject"));
+    if is_rejected {
+        return ToolState::Rejected;
+    }
+    match text(&data["status"]).or_else(|| text(&data["additionalData"]["status"])) {
+        Some("completed" | "success" | "done") => ToolState::Succeeded,
+        Some("error" | "failed") => ToolState::Failed,
+        Some("cancelled" | "canceled" | "aborted") => ToolState::Cancelled,
+        Some("rejected") => ToolState::Rejected,
+        Some("loading" | "running" | "pending" | "streaming") => ToolState::Pending,
+        _ if error_text(&data["error"]).is_some() => ToolState::Failed,
+        _ => ToolState::Unknown,
+    }
+}
+
+/// A todo list, whose items are objects or JSON in strings.
+pub(super) fn todos(json: &Json) -> Vec<Todo> {
+    items(json)
+        .iter()
+        .map(unpack)
+        .filter_map(|item| {
+            let content = text(&item).or_else(|| text_of(&item, &["content", "text", "title"]))?;
+            Some(Todo { text: content.to_owned(), state: todo_state(&item["status"]) })
+        })
+        .collect()
+}
+
+fn todo_state(status: &Json) -> TodoState {
+    match status.as_str() {
+        Some("pending") => TodoState::Pending,
+        Some("in_progress" | "inProgress") => TodoState::InProgress,
+        Some("completed" | "done") => TodoState::Completed,
+        Some("cancelled" | "canceled") => TodoState::Cancelled,
+        _ => TodoState::Unknown,
+    }
+}
