@@ -20,6 +20,7 @@
 
 mod catalogue;
 pub mod chat;
+mod database_holders;
 mod ide;
 mod ide_old;
 mod merge;
@@ -34,6 +35,7 @@ mod store;
 #[cfg(test)]
 mod test_store;
 mod transcript;
+mod user_text;
 
 pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};
 pub use places::StorePlaces;

@@ -45,7 +45,7 @@ enum Access {
 }
 
 /// What identifies the content of a database without reading it: its file and its logs, but not `-shm`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DatabaseFingerprint {
     main: FileStamp,
     wal: Option<FileStamp>,
@@ -53,7 +53,7 @@ pub struct DatabaseFingerprint {
 }
 
 /// Without the time of the last status change: SQLite, as root, sets the owner of a log even when it only reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FileStamp {
     device: u64,
     inode: u64,
