@@ -22,6 +22,7 @@ mod catalogue;
 pub mod chat;
 mod database_copy;
 mod error_chain;
+mod database_holders;
 mod ide;
 mod ide_old;
 mod lenient_json;

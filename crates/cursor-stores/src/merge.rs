@@ -59,6 +59,9 @@ pub(crate) fn merge_conversations(known: Conversation, other: Conversation) -> C
     merge_heads(&mut rich.head, poor.head);
     for (rich, poor) in rich.turns.iter_mut().zip(poor.turns) {
         rich.model = rich.model.take().or(poor.model);
+        if rich.model_params.is_empty() {
+            rich.model_params = poor.model_params;
+        }
         rich.started = rich.started.or(poor.started);
         rich.ended = rich.ended.or(poor.ended);
         rich.tokens = rich.tokens.or(poor.tokens);

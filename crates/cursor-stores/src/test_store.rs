@@ -134,3 +134,31 @@ pub(crate) fn picture_of(directory: &Path) -> BTreeMap<String, FilePicture> {
     }
     picture
 }
+
+/// Everything in a directory and below it, by path. Without `-shm`, which belongs to readers.
+pub(crate) fn picture_of_tree(directory: &Path) -> BTreeMap<PathBuf, FilePicture> {
+    let mut picture = BTreeMap::new();
+    let mut rest = vec![directory.to_owned()];
+    while let Some(directory) = rest.pop() {
+        let (directories, files): (Vec<_>, Vec<_>) = fs::read_dir(&directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .partition(|path| path.is_dir() && !path.is_symlink());
+        rest.extend(directories);
+        for file in files {
+            let metadata = fs::symlink_metadata(&file).unwrap();
+            if !metadata.is_file() || file.to_string_lossy().ends_with("-shm") {
+                continue;
+            }
+            let bytes = fs::read(&file).unwrap();
+            let facts = FilePicture {
+                n_bytes: bytes.len(),
+                content: BlobId::of(&bytes),
+                inode: metadata.ino(),
+                modified: (metadata.mtime(), metadata.mtime_nsec()),
+            };
+            picture.insert(file, facts);
+        }
+    }
+    picture
+}

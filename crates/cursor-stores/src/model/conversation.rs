@@ -44,6 +44,9 @@ pub struct Turn {
     pub request_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What the model was set to, such as how hard it should think.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub model_params: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Moment>,
     #[serde(skip_serializing_if = "Option::is_none")]

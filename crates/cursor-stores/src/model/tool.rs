@@ -110,6 +110,7 @@ const TOOLS: &[(&str, &[&str])] = &[
     ("web_fetch", &["webfetch", "fetch"]),
     ("ask", &["askquestion"]),
     ("image", &["generateimage"]),
+    ("record_screen", &["recordscreen"]),
 ];
 
 /// Returns one word for the same tool in all stores: `run_terminal_command_v2`, `Shell`, `shellToolCall` and

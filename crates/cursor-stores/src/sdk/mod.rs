@@ -1,8 +1,34 @@
 //! Conversations of the SDK: `index.db` with runs and events, or its files of lines.
+//!
+//! ```text
+//! index.db ─ agents ─ runs ─ run_events ──► RunStory: pieces joined, one call out of many events
+//!     │                                         │
+//!     └─ agents/agent-<sha256>/store.db ──► Exchange: prompts and results that the events lack
+//!                                               │
+//!        ../../agent-transcripts ───────────────┴──► Conversation: a turn for every run
+//! ```
 
-use crate::StorePlaces;
-use crate::store::Discovered;
+mod account;
+mod agent_blobs;
+mod checkpoint;
+mod conversation;
+mod discovery;
+mod fields;
+mod heads;
+mod index_db;
+mod line_files;
+mod outcome;
+#[cfg(test)]
+mod real_sdk_tests;
+mod records;
+mod run_story;
+mod search;
+mod search_store;
+mod store;
+#[cfg(test)]
+mod store_tests;
+mod tool_event;
+mod transcript_exchanges;
 
-pub(crate) fn discover(_places: &StorePlaces) -> Vec<Discovered> {
-    Vec::new()
-}
+pub(crate) use discovery::discover;
+use store::{SdkStore, why};

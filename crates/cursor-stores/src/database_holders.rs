@@ -1,0 +1,104 @@
+//! Who has a database open for writing: a row that says "running" is true only as long as somebody is there to end it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use crate::plain_file;
+
+/// The first byte that SQLite locks in a database file. A connection with a write-ahead log keeps a lock from there on
+/// for as long as it is open.
+const PENDING_BYTE: u64 = 0x4000_0000;
+const MAX_LOCKS_BYTES: u64 = 4 * 1024 * 1024;
+/// How recent a change must be to count as a sign of life where locks cannot be seen: longer than most tool calls.
+const STILL_WARM: Duration = Duration::from_secs(300);
+
+/// Tells whether another process has the database open for writing. Where the system does not tell, a recent change
+/// stands for it.
+pub(crate) fn is_open_for_writing(database: &Path) -> bool {
+    let Ok(metadata) = plain_file::inspect(database) else { return false };
+    match plain_file::read_at_most(Path::new("/proc/locks"), MAX_LOCKS_BYTES) {
+        Ok(locks) => holders(&String::from_utf8_lossy(&locks), metadata.ino())
+            .filter(|pid| *pid != std::process::id())
+            .any(|pid| may_write(pid, metadata.ino())),
+        Err(_) => changed_recently(database),
+    }
+}
+
+/// Tells whether a file, or the log beside it, changed in the last minutes.
+pub(crate) fn changed_recently(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    [path, Path::new(&log)].into_iter().any(|file| {
+        plain_file::inspect(file)
+            .ok()
+            .and_then(|metadata| metadata.modified().ok())
+            .and_then(|modified| SystemTime::now().duration_since(modified).ok())
+            .is_some_and(|age| age < STILL_WARM)
+    })
+}
+
+/// Reads `/proc/locks`: the processes that hold one of SQLite's locks on the file of this inode.
+///
+/// The device is not compared: file systems in layers show another one there than `stat` does.
+fn holders(locks: &str, inode: u64) -> impl Iterator<Item = u32> + '_ {
+    locks.lines().filter_map(move |line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "POSIX", _, _, pid, file, start, _] = words.as_slice() else { return None };
+        let is_this_file = file.rsplit(':').next()?.parse() == Ok(inode);
+        let is_sqlite = start.parse::<u64>().is_ok_and(|start| start >= PENDING_BYTE);
+        (is_this_file && is_sqlite).then(|| pid.parse().ok()).flatten()
+    })
+}
+
+/// Readers hold the same lock. Only what can be looked at and has no descriptor for writing is certainly one.
+fn may_write(pid: u32, inode: u64) -> bool {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
+    descriptors
+        .flatten()
+        .filter(|entry| std::fs::metadata(entry.path()).is_ok_and(|file| file.ino() == inode))
+        .any(|entry| {
+            let name = entry.file_name();
+            let facts = format!("/proc/{pid}/fdinfo/{}", name.to_string_lossy());
+            std::fs::read_to_string(facts).map_or(true, |facts| is_for_writing(&facts))
+        })
+}
+
+fn is_for_writing(descriptor_facts: &str) -> bool {
+    let flags = descriptor_facts.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_none_or(|f| f & 0o3 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    const LOCKS: &str = "1: POSIX  ADVISORY  READ 30498 fe:00:10010727 128 128\n\
+                         2: POSIX  ADVISORY  READ 30498 fe:00:10010660 1073741826 1073742335\n\
+                         2: -> POSIX  ADVISORY  WRITE 30499 fe:00:10010660 1073741826 1073742335\n\
+                         3: FLOCK  ADVISORY  WRITE 30236 fe:00:10010660 0 EOF\n\
+                         4: POSIX  ADVISORY  WRITE 77 fe:00:10010660 0 100\n\ngarbage";
+
+    #[test]
+    fn only_locks_of_sqlite_on_the_very_file_count() {
+        assert_eq!(holders(LOCKS, 10_010_660).collect::<Vec<_>>(), [30498]);
+        assert_eq!(holders(LOCKS, 10_010_727).count(), 0);
+    }
+
+    #[test]
+    fn a_descriptor_says_whether_it_can_write() {
+        assert!(!is_for_writing("pos:\t0\nflags:\t0100000\n"));
+        assert!(is_for_writing("pos:\t0\nflags:\t0100002\n"));
+        assert!(is_for_writing("nothing"));
+    }
+
+    #[test]
+    fn a_store_that_nobody_has_open_is_not_held() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(!is_open_for_writing(file.path()));
+        assert!(changed_recently(file.path()));
+        assert!(!is_open_for_writing(Path::new("/nowhere/at/all")));
+    }
+}

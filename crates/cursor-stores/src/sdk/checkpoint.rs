@@ -1,0 +1,229 @@
+//! What the checkpoints of an agent know besides the events: prompts, and the results of calls.
+//!
+//! A checkpoint is the root of a conversation, as in a chat of the command line agent. Of it only the messages that the
+//! model is prompted with are read here.
+
+use std::collections::HashMap;
+
+use prost::Message as _;
+use serde_json::Value as Json;
+
+use super::fields::words;
+use super::run_story::prompt;
+use crate::chat::BlobId;
+use crate::model::{Message, Part, Role, ToolCall, ToolResult, ToolState};
+
+/// What was said between two prompts, the first of them included.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Exchange {
+    pub(super) prompts: Vec<Message>,
+    pub(super) answers: Vec<Message>,
+}
+
+/// Where blobs come from.
+pub(super) trait Blobs {
+    fn blob(&self, id: BlobId) -> Option<Vec<u8>>;
+}
+
+/// Only the one field that is needed. The rest of a root is read by the reader of chats.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RootMessages {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    messages: Vec<Vec<u8>>,
+}
+
+/// Where what a run added to the conversation begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    Conversation,
+    After(BlobId),
+    /// Nobody knows: with the last prompt.
+    LastPrompt,
+}
+
+/// Tells what a run added to the conversation: what the root at its end has and the one at its start has not.
+///
+/// `None` if the root is not there. Where the conversation was summarised in between, it is what comes from the last
+/// prompt on.
+pub(super) fn exchange_of_run(blobs: &dyn Blobs, begin: Begin, end: BlobId) -> Option<Exchange> {
+    let all = message_ids(blobs, end)?;
+    let before = match begin {
+        Begin::Conversation => Some(Vec::new()),
+        Begin::After(root) => message_ids(blobs, root),
+        Begin::LastPrompt => None,
+    };
+    let Some(added) = before.as_deref().and_then(|before| all.strip_prefix(before)) else {
+        return Some(read_from_last_prompt(blobs, &all));
+    };
+    let mut exchange = Exchange::default();
+    for message in read_messages(blobs, added) {
+        exchange.add(message);
+    }
+    Some(exchange)
+}
+
+/// Reads a whole conversation, prompt by prompt.
+pub(super) fn all_exchanges(blobs: &dyn Blobs, root: BlobId) -> Option<Vec<Exchange>> {
+    Some(split(read_messages(blobs, &message_ids(blobs, root)?)))
+}
+
+/// Cuts messages before every prompt.
+pub(super) fn split(messages: impl IntoIterator<Item = Json>) -> Vec<Exchange> {
+    let mut exchanges: Vec<Exchange> = Vec::new();
+    for message in messages {
+        let begins = message["role"] == "user" && prompt_of(&message).is_some();
+        if begins || exchanges.is_empty() {
+            exchanges.push(Exchange::default());
+        }
+        if let Some(exchange) = exchanges.last_mut() {
+            exchange.add(message);
+        }
+    }
+    exchanges.retain(|exchange| *exchange != Exchange::default());
+    exchanges
+}
+
+fn message_ids(blobs: &dyn Blobs, root: BlobId) -> Option<Vec<BlobId>> {
+    let root = RootMessages::decode(blobs.blob(root)?.as_slice()).ok()?;
+    Some(root.messages.iter().filter_map(|id| BlobId::try_from(id.as_slice()).ok()).collect())
+}
+
+fn read_messages<'a>(blobs: &'a dyn Blobs, ids: &'a [BlobId]) -> impl Iterator<Item = Json> + 'a {
+    ids.iter().filter_map(|id| serde_json::from_slice(&blobs.blob(*id)?).ok())
+}
+
+/// Goes backwards, so that what is before the last prompt costs nothing.
+fn read_from_last_prompt(blobs: &dyn Blobs, ids: &[BlobId]) -> Exchange {
+    let mut messages = Vec::new();
+    for place in (0..ids.len()).rev() {
+        let message = read_messages(blobs, &ids[place..=place]).next();
+        let begins = message.as_ref().is_some_and(|message| prompt_of(message).is_some());
+        messages.extend(message);
+        if begins {
+            break;
+        }
+    }
+    let mut exchange = Exchange::default();
+    for message in messages.into_iter().rev() {
+        exchange.add(message);
+    }
+    exchange
+}
+
+/// What a user said; `None` for context, and for everybody else.
+fn prompt_of(message: &Json) -> Option<Message> {
+    if message["role"] != "user" {
+        return None;
+    }
+    let mut text = String::new();
+    let mut others = Vec::new();
+    match message.get("content").or_else(|| message["message"].get("content")) {
+        Some(Json::String(words)) => text.clone_from(words),
+        Some(Json::Array(blocks)) => {
+            for block in blocks {
+                match (block["type"].as_str(), block["text"].as_str()) {
+                    (Some("text"), Some(words)) => text += words,
+                    (Some("image"), _) => {
+                        let media_type = words(block.get("mimeType"));
+                        others.push(Part::Image { media_type, path: None, n_bytes: None });
+                    }
+                    (kind, _) => {
+                        let kind = kind.unwrap_or_default().to_owned();
+                        others.push(Part::Unknown { kind, value: block.clone() });
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+    let mut message = prompt(&text);
+    let is_said = message.kind.is_said() && !(text.is_empty() && others.is_empty());
+    message.parts.append(&mut others);
+    is_said.then_some(message)
+}
+
+impl Exchange {
+    fn add(&mut self, mut message: Json) {
+        match message["role"].as_str() {
+            Some("user") => self.prompts.extend(prompt_of(&message)),
+            Some("assistant") => {
+                let inner = if message.get("content").is_some() {
+                    &mut message
+                } else {
+                    &mut message["message"]
+                };
+                let parts = match inner.get_mut("content").map(Json::take) {
+                    Some(Json::String(text)) => vec![Part::text(text)],
+                    Some(Json::Array(blocks)) => blocks.into_iter().map(answer_part).collect(),
+                    _ => Vec::new(),
+                };
+                if !parts.is_empty() {
+                    self.answers.push(Message::new(Role::Assistant, parts));
+                }
+            }
+            Some("tool") => self.add_results(message["content"].take()),
+            // System prompts are the same in every checkpoint, and none of what was said.
+            _ => {}
+        }
+    }
+
+    fn add_results(&mut self, blocks: Json) {
+        let Json::Array(blocks) = blocks else { return };
+        for mut block in blocks {
+            let id = words(block.get("toolCallId"));
+            let call =
+                self.answers.iter_mut().flat_map(|message| &mut message.parts).find_map(|part| {
+                    match part {
+                        Part::ToolCall(call) if call.id.is_some() && call.id == id => Some(call),
+                        _ => None,
+                    }
+                });
+            let is_error = block["isError"] == true;
+            let output =
+                ["result", "output"].into_iter().find_map(|name| Some(block.get_mut(name)?.take()));
+            let Some(call) = call else { continue };
+            call.state = if is_error { ToolState::Failed } else { ToolState::Succeeded };
+            call.result = Some(ToolResult {
+                error: words(block.get("error")),
+                output: output.unwrap_or_default(),
+                is_truncated: false,
+            });
+        }
+    }
+
+    /// The calls, by their ids.
+    pub(super) fn calls(&self) -> HashMap<&str, &ToolCall> {
+        self.answers
+            .iter()
+            .flat_map(Message::tool_calls)
+            .filter_map(|call| Some((call.id.as_deref()?, call)))
+            .collect()
+    }
+}
+
+/// A block of an answer, in a checkpoint or in a transcript.
+fn answer_part(mut block: Json) -> Part {
+    let kind = block["type"].as_str().unwrap_or_default().to_owned();
+    let text = words(block.get("text")).unwrap_or_default();
+    match kind.as_str() {
+        "text" => Part::text(text),
+        "reasoning" | "thinking" => Part::reasoning(words(block.get("thinking")).unwrap_or(text)),
+        "redacted-reasoning" => {
+            Part::Reasoning { text: String::new(), duration_ms: None, is_redacted: true }
+        }
+        "tool-call" | "tool_use" => {
+            let name = ["toolName", "name"].into_iter().find_map(|name| words(block.get(name)));
+            let id = ["toolCallId", "id"].into_iter().find_map(|name| words(block.get(name)));
+            let input =
+                ["args", "input"].into_iter().find_map(|name| Some(block.get_mut(name)?.take()));
+            let mut call = ToolCall::new(name.unwrap_or_default(), input.unwrap_or_default());
+            call.id = id;
+            Part::ToolCall(call)
+        }
+        _ => Part::Unknown { kind, value: block },
+    }
+}
+
+#[cfg(test)]
+#[path = "checkpoint_tests.rs"]
+mod tests;

@@ -1,0 +1,447 @@
+//! `index.db`: the tables of agents, runs and events, whichever columns their generation has.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Params, Row};
+use serde_json::{Map, Value as Json};
+
+use super::fields::at_ms;
+use super::records::{Agent, Event, Payload, Run};
+use crate::model::Damage;
+use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
+
+/// A larger value is not loaded.
+const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
+/// A writer that comes and goes between our reads; with a log there is no such thing.
+const ATTEMPTS: usize = 3;
+
+/// Says why `index.db` was not read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum IndexDbError {
+    #[error(transparent)]
+    Open(#[from] OpenDatabaseError),
+    #[error(transparent)]
+    Read(#[from] ReadDatabaseError),
+    /// Not a store at all, or the main file of a young one that was copied without its log.
+    #[error("the database has no ordinary table `agents`, as when it was copied without its log")]
+    NotAStore,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    Agents,
+    Runs,
+    RunEvents,
+}
+
+/// The database, open for reading.
+pub(super) struct IndexDb {
+    database: ReadOnlyDatabase,
+    agents: Vec<String>,
+    runs: Vec<String>,
+    events: Vec<String>,
+}
+
+/// Called with the values of a row, by column.
+pub(super) type VisitValues<'a> = dyn FnMut(&[(&str, ValueRef<'_>)]) -> ControlFlow<()> + 'a;
+
+/// Which columns of a row are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Columns {
+    /// Those that a list needs.
+    Listed,
+    All,
+}
+
+/// Opens the database and works with it; again, if it changed meanwhile.
+pub(super) fn with_index<T>(
+    path: &Path,
+    mut work: impl FnMut(&IndexDb) -> Result<T, ReadDatabaseError>,
+) -> Result<T, IndexDbError> {
+    for _ in 1..ATTEMPTS {
+        match IndexDb::open(path) {
+            Ok(index) => match work(&index) {
+                Err(ReadDatabaseError::Changed) => {}
+                other => return Ok(other?),
+            },
+            Err(IndexDbError::Read(ReadDatabaseError::Changed)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(work(&IndexDb::open(path)?)?)
+}
+
+impl Table {
+    pub(super) const ALL: [Self; 3] = [Self::Agents, Self::Runs, Self::RunEvents];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Agents => "agents",
+            Self::Runs => "runs",
+            Self::RunEvents => "run_events",
+        }
+    }
+
+    /// Without these it is something else.
+    fn essential_columns(self) -> [&'static str; 2] {
+        match self {
+            Self::Agents => ["agent_id", "status"],
+            Self::Runs => ["run_id", "agent_id"],
+            Self::RunEvents => ["run_id", "seq"],
+        }
+    }
+}
+
+impl IndexDb {
+    fn open(path: &Path) -> Result<Self, IndexDbError> {
+        let database = ReadOnlyDatabase::open(path)?;
+        let columns = |table: Table| -> Result<Vec<String>, ReadDatabaseError> {
+            if !database.has_plain_table(table.name(), table.essential_columns())? {
+                return Ok(Vec::new());
+            }
+            database.read(|connection| {
+                let sql = "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0";
+                let mut statement = connection.prepare(sql)?;
+                statement.query_map([table.name()], |row| row.get(0))?.collect()
+            })
+        };
+        let (agents, runs, events) =
+            (columns(Table::Agents)?, columns(Table::Runs)?, columns(Table::RunEvents)?);
+        if agents.is_empty() && runs.is_empty() {
+            return Err(IndexDbError::NotAStore);
+        }
+        Ok(Self { database, agents, runs, events })
+    }
+
+    fn columns(&self, table: Table) -> &[String] {
+        match table {
+            Table::Agents => &self.agents,
+            Table::Runs => &self.runs,
+            Table::RunEvents => &self.events,
+        }
+    }
+
+    pub(super) fn has(&self, table: Table) -> bool {
+        !self.columns(table).is_empty()
+    }
+
+    /// All agents, or one.
+    pub(super) fn agents(
+        &self,
+        id: Option<&str>,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Vec<Agent>, ReadDatabaseError> {
+        let condition = if id.is_some() { "agent_id = ?1" } else { "?1 IS NULL" };
+        let query = Query::new(Table::Agents, condition, "agent_id");
+        let mut agents = Vec::new();
+        self.visit(&query, Columns::Listed, [id], damage, &mut |row| {
+            agents.extend(Agent::from_row(&fields(row)?));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(agents)
+    }
+
+    /// All runs, or those of one agent, in no order.
+    pub(super) fn runs(
+        &self,
+        agent_id: Option<&str>,
+        columns: Columns,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Vec<Run>, ReadDatabaseError> {
+        let condition = if agent_id.is_some() { "agent_id = ?1" } else { "?1 IS NULL" };
+        let query = Query::new(Table::Runs, condition, "agent_id");
+        let mut runs = Vec::new();
+        let mut too_large = Vec::new();
+        self.visit(&query, columns, [agent_id], damage, &mut |row| {
+            let row = fields(row)?;
+            let run = Run::from_row(&row);
+            if let (Some(run), Some(result)) = (&run, row.get("result"))
+                && is_too_large(result)
+            {
+                let place = format!("runs {}", run.id);
+                too_large.push(Damage::new(place, "its result is too large to be read"));
+            }
+            runs.extend(run);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        damage.append(&mut too_large);
+        Ok(runs)
+    }
+
+    /// The events of a run, in their order.
+    pub(super) fn events(
+        &self,
+        run_id: &str,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Vec<Event>, ReadDatabaseError> {
+        let query = Query::new(Table::RunEvents, "run_id = ?1", "seq");
+        let mut events = Vec::new();
+        self.visit(&query, Columns::Listed, [run_id], damage, &mut |row| {
+            let mut row = fields(row)?;
+            events.push(Event {
+                seq: row.get("seq").and_then(Json::as_i64).unwrap_or_default(),
+                at: at_ms(row.get("created_at")),
+                payload: payload(&mut row),
+            });
+            Ok(ControlFlow::Continue(()))
+        })?;
+        events.sort_by_key(|event| event.seq);
+        Ok(events)
+    }
+
+    /// The highest number of an event, by run.
+    pub(super) fn last_seq(&self, run_id: &str) -> Result<Option<i64>, ReadDatabaseError> {
+        if !self.has(Table::RunEvents) {
+            return Ok(None);
+        }
+        self.database.read(|connection| {
+            let sql = "SELECT max(seq) FROM run_events WHERE run_id = ?1";
+            connection
+                .prepare_cached(sql)?
+                .query_row([run_id], |row| Ok(row.get(0).unwrap_or_default()))
+        })
+    }
+
+    /// Calls `visit` with the values of each row whose `column` is `equals`, by column. Too large ones are passed over
+    /// and named.
+    pub(super) fn visit_values(
+        &self,
+        table: Table,
+        column: &str,
+        equals: &str,
+        damage: &mut Vec<Damage>,
+        visit: &mut VisitValues<'_>,
+    ) -> Result<(), ReadDatabaseError> {
+        let order = if table == Table::RunEvents { "seq" } else { "rowid" };
+        let condition = format!("{column} = ?1");
+        let query = Query::new(table, &condition, order);
+        let names = self.columns(table);
+        let mut too_large = Vec::new();
+        self.visit(&query, Columns::All, [equals], damage, &mut |row| {
+            let mut values = Vec::with_capacity(names.len());
+            for (place, name) in names.iter().enumerate() {
+                match row.get_ref(place + 1)? {
+                    ValueRef::Integer(number) if number < -MAX_VALUE_BYTES => {
+                        let place = format!("{}.{name} of {equals}", table.name());
+                        too_large.push(Damage::new(place, "it is too large to be searched"));
+                    }
+                    value => values.push((name.as_str(), value)),
+                }
+            }
+            Ok(visit(&values))
+        })?;
+        damage.append(&mut too_large);
+        Ok(())
+    }
+
+    /// The runs that events name, each once. Keys only.
+    pub(super) fn runs_of_events(&self) -> Result<Vec<String>, ReadDatabaseError> {
+        if !self.has(Table::RunEvents) {
+            return Ok(Vec::new());
+        }
+        self.database.read(|connection| {
+            // From key to key, so that a run of many events costs no more than one of few.
+            let sql = "SELECT run_id FROM run_events WHERE run_id > ?1 ORDER BY run_id LIMIT 1";
+            let mut statement = connection.prepare(sql)?;
+            let mut runs: Vec<String> = Vec::new();
+            loop {
+                let last = runs.last().map(String::as_str).unwrap_or_default();
+                let mut rows = statement.query([last])?;
+                let next = match rows.next()? {
+                    Some(row) => match row.get_ref(0)? {
+                        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                        // Everything that is no text is sorted behind all texts.
+                        _ => return Ok(runs),
+                    },
+                    None => return Ok(runs),
+                };
+                // Bytes that are no UTF-8 would be asked for again and again.
+                if next.as_str() <= last {
+                    return Ok(runs);
+                }
+                drop(rows);
+                runs.push(next);
+            }
+        })
+    }
+
+    /// The number of rows of every ordinary table.
+    pub(super) fn counts(&self) -> Result<BTreeMap<String, u64>, ReadDatabaseError> {
+        self.database.read(|connection| {
+            let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+            let names: Vec<String> = connection
+                .prepare(sql)?
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            names
+                .into_iter()
+                .map(|name| {
+                    let sql = format!("SELECT count(*) FROM \"{}\"", name.replace('"', "\"\""));
+                    let count: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
+                    Ok((name, count.unsigned_abs()))
+                })
+                .collect()
+        })
+    }
+
+    /// Visits rows in their order. Where a part of the file is damaged, the rows that can be reached one by one are
+    /// visited all the same, in any order, and the others are named.
+    fn visit<P: Params + Copy>(
+        &self,
+        query: &Query<'_>,
+        columns: Columns,
+        params: P,
+        damage: &mut Vec<Damage>,
+        visit: &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<ControlFlow<()>>,
+    ) -> Result<(), ReadDatabaseError> {
+        let names = self.columns(query.table);
+        if names.is_empty() {
+            return Ok(());
+        }
+        let selected = bounded(names, query.table, columns);
+        let mut seen = HashSet::new();
+        let whole = self.database.read(|connection| {
+            let sql = query.sql(&selected, "");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query(params)?;
+            while let Some(row) = rows.next()? {
+                seen.insert(row.get::<_, i64>(0)?);
+                if visit(row)?.is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        match whole {
+            Err(error) if error.is_damage() => {}
+            other => return other,
+        }
+        let (mut rowids, by_index) = self.rowids(query, params, "")?;
+        if by_index.is_break() {
+            rowids.extend(self.rowids(query, params, "NOT INDEXED")?.0);
+            damage.push(Damage::new(query.table.name(), "some rows cannot be listed"));
+        }
+        for rowid in rowids {
+            if !seen.insert(rowid) {
+                continue;
+            }
+            let one = self.database.read(|connection| {
+                let sql = format!("SELECT {selected} FROM {} WHERE rowid = ?1", query.table.name());
+                connection.prepare_cached(&sql)?.query_row([rowid], |row| visit(row))
+            });
+            match one {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return Ok(()),
+                Err(ReadDatabaseError::Changed) => return Err(ReadDatabaseError::Changed),
+                Err(_) => damage.push(Damage::new(
+                    format!("{} row {rowid}", query.table.name()),
+                    "the part of the file that holds it is damaged",
+                )),
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of the rows, as far as they can be listed; breaks if that was not to the end.
+    fn rowids<P: Params>(
+        &self,
+        query: &Query<'_>,
+        params: P,
+        index: &str,
+    ) -> Result<(Vec<i64>, ControlFlow<()>), ReadDatabaseError> {
+        let mut rowids = Vec::new();
+        let listed = self.database.read(|connection: &Connection| {
+            let mut statement = connection.prepare(&query.sql("rowid", index))?;
+            let mut rows = statement.query(params)?;
+            while let Some(row) = rows.next()? {
+                rowids.push(row.get(0)?);
+            }
+            Ok(())
+        });
+        match listed {
+            Ok(()) => Ok((rowids, ControlFlow::Continue(()))),
+            Err(error) if error.is_damage() => Ok((rowids, ControlFlow::Break(()))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+struct Query<'a> {
+    table: Table,
+    condition: &'a str,
+    order: &'a str,
+}
+
+impl<'a> Query<'a> {
+    fn new(table: Table, condition: &'a str, order: &'a str) -> Self {
+        Self { table, condition, order }
+    }
+
+    /// Without its order where no index may be used: sorting would need all rows before the first.
+    fn sql(&self, selected: &str, index: &str) -> String {
+        let (table, condition) = (self.table.name(), self.condition);
+        let order =
+            if index.is_empty() { format!("ORDER BY {}", self.order) } else { String::new() };
+        format!("SELECT {selected} FROM {table} {index} WHERE {condition} {order}")
+    }
+}
+
+/// The row's number and its columns, each with a bound: of a value that is too large only the length is read, negative.
+fn bounded(names: &[String], table: Table, columns: Columns) -> String {
+    let is_wanted = |name: &str| match (columns, table) {
+        (Columns::All, _) => true,
+        (Columns::Listed, Table::Agents) => name != "metadata_json",
+        (Columns::Listed, Table::Runs) => name != "result",
+        (Columns::Listed, Table::RunEvents) => {
+            ["seq", "payload_json", "payload_ref", "created_at"].contains(&name)
+        }
+    };
+    let mut selected = String::from("rowid");
+    for name in names.iter().filter(|name| is_wanted(name)) {
+        let name = format!("\"{}\"", name.replace('"', "\"\""));
+        selected += &format!(
+            ", CASE WHEN octet_length({name}) > {MAX_VALUE_BYTES} THEN -octet_length({name}) ELSE {name} END AS {name}"
+        );
+    }
+    selected
+}
+
+/// A row as JSON, by column.
+fn fields(row: &Row<'_>) -> rusqlite::Result<Map<String, Json>> {
+    let statement = row.as_ref();
+    let mut fields = Map::new();
+    for place in 1..statement.column_count() {
+        let value = match row.get_ref(place)? {
+            ValueRef::Null => continue,
+            ValueRef::Integer(number) => number.into(),
+            ValueRef::Real(number) => number.into(),
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+                String::from_utf8_lossy(bytes).into_owned().into()
+            }
+        };
+        fields.insert(statement.column_name(place)?.to_owned(), value);
+    }
+    Ok(fields)
+}
+
+fn payload(row: &mut Map<String, Json>) -> Payload {
+    match (row.remove("payload_json"), row.remove("payload_ref")) {
+        (Some(Json::String(text)), _) => Payload::Json(text.into_bytes()),
+        (Some(value), _) if is_too_large(&value) => Payload::TooLarge,
+        (Some(value), _) => Payload::Json(value.to_string().into_bytes()),
+        (None, Some(Json::String(reference))) => Payload::Elsewhere(reference),
+        (None, _) => Payload::Absent,
+    }
+}
+
+/// Tells the length that [`bounded`] puts in the place of a value.
+fn is_too_large(value: &Json) -> bool {
+    value.as_i64().is_some_and(|number| number < -MAX_VALUE_BYTES)
+}
+
+#[cfg(test)]
+#[path = "index_db_tests.rs"]
+mod tests;

@@ -1,0 +1,213 @@
+//! The other form of the store: four files of lines, rewritten whole with every change.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, BufReader, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value as Json};
+
+use super::fields::{at_ms, words};
+use super::records::{Agent, Event, Payload, Run};
+use crate::chat::BlobId;
+use crate::model::Damage;
+use crate::plain_file::{self, PlainFileError};
+
+pub(super) const AGENTS: &str = "agents.ndjson";
+pub(super) const RUNS: &str = "runs.ndjson";
+pub(super) const RUN_EVENTS: &str = "run_events.ndjson";
+pub(super) const CHECKPOINTS: &str = "checkpoints.ndjson";
+pub(super) const ALL: [&str; 4] = [AGENTS, RUNS, RUN_EVENTS, CHECKPOINTS];
+
+/// The SDK itself cannot read a larger file: it takes it for one text.
+const MAX_FILE_BYTES: u64 = 1024 * 1024 * 1024;
+/// A longer line is passed over.
+const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
+/// The blobs of one agent that are kept in memory. What is more is as good as missing.
+const MAX_BLOB_BYTES: usize = 256 * 1024 * 1024;
+
+/// The directory of the files.
+#[derive(Debug, Clone)]
+pub(super) struct LineFiles {
+    pub(super) directory: PathBuf,
+}
+
+impl LineFiles {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// All agents, or one.
+    pub(super) fn agents(
+        &self,
+        id: Option<&str>,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Vec<Agent>, PlainFileError> {
+        let mut agents = BTreeMap::new();
+        self.visit_objects(AGENTS, id.as_slice(), damage, &mut |document| {
+            // The last word counts, should an agent be there twice.
+            if let Some(agent) = Agent::from_document(document)
+                && id.is_none_or(|id| id == agent.id)
+            {
+                agents.insert(agent.id.clone(), agent);
+            }
+        })?;
+        Ok(agents.into_values().collect())
+    }
+
+    /// All runs, or those of one agent, in no order.
+    pub(super) fn runs(
+        &self,
+        agent_id: Option<&str>,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Vec<Run>, PlainFileError> {
+        let mut runs = BTreeMap::new();
+        self.visit_objects(RUNS, agent_id.as_slice(), damage, &mut |document| {
+            if let Some(run) = Run::from_document(document)
+                && agent_id.is_none_or(|id| id == run.agent_id)
+            {
+                runs.insert(run.id.clone(), run);
+            }
+        })?;
+        Ok(runs.into_values().collect())
+    }
+
+    /// The events of these runs, each in their order, in one pass over the file.
+    pub(super) fn events(
+        &self,
+        runs: &[&str],
+        damage: &mut Vec<Damage>,
+    ) -> Result<HashMap<String, Vec<Event>>, PlainFileError> {
+        let mut events: HashMap<String, Vec<Event>> =
+            runs.iter().map(|run| ((*run).to_owned(), Vec::new())).collect();
+        if runs.is_empty() {
+            return Ok(events);
+        }
+        self.visit_objects(RUN_EVENTS, runs, damage, &mut |document| {
+            let run = document.get("runId").and_then(Json::as_str).unwrap_or_default();
+            let Some(of_run) = events.get_mut(run) else { return };
+            let payload = match (document.get("payload"), words(document.get("payloadRef"))) {
+                (None | Some(Json::Null), Some(reference)) => Payload::Elsewhere(reference),
+                (None | Some(Json::Null), None) => Payload::Absent,
+                (Some(payload), _) => Payload::Json(payload.to_string().into_bytes()),
+            };
+            of_run.push(Event {
+                seq: document.get("seq").and_then(Json::as_i64).unwrap_or_default(),
+                at: at_ms(document.get("createdAt")),
+                payload,
+            });
+        })?;
+        for events in events.values_mut() {
+            events.sort_by_key(|event| event.seq);
+        }
+        Ok(events)
+    }
+
+    /// The blobs of an agent, as far as there is room for them.
+    pub(super) fn blobs(
+        &self,
+        agent_id: &str,
+        damage: &mut Vec<Damage>,
+    ) -> Result<HashMap<BlobId, Vec<u8>>, PlainFileError> {
+        let mut blobs = HashMap::new();
+        let mut room = MAX_BLOB_BYTES;
+        self.visit_objects(CHECKPOINTS, &[agent_id], damage, &mut |document| {
+            let Some((id, data)) = blob(document, agent_id) else { return };
+            if let Some(left) = room.checked_sub(data.len()) {
+                room = left;
+                blobs.insert(id, data);
+            }
+        })?;
+        Ok(blobs)
+    }
+
+    /// Visits the lines that are JSON objects and, if ids are given, mention one of them. Lines that are no objects are
+    /// named.
+    ///
+    /// An id in an escaped form would not be found, but ids are plain, and the SDK escapes nothing it need not.
+    fn visit_objects(
+        &self,
+        name: &str,
+        ids: &[&str],
+        damage: &mut Vec<Damage>,
+        visit: &mut dyn FnMut(&Map<String, Json>),
+    ) -> Result<(), PlainFileError> {
+        let is_mentioned = |line: &[u8]| {
+            ids.is_empty()
+                || ids.iter().any(|id| memchr::memmem::find(line, id.as_bytes()).is_some())
+        };
+        let mut unreadable = Vec::new();
+        visit_lines(&self.file(name), damage, &mut |number, line| {
+            // To look for many ids takes longer than to parse the line.
+            if ids.len() == 1 && !is_mentioned(line) {
+                return ControlFlow::Continue(());
+            }
+            match serde_json::from_slice(line) {
+                Ok(Json::Object(object)) => visit(&object),
+                _ if is_mentioned(line) => {
+                    let place = format!("{name} line {number}");
+                    unreadable.push(Damage::new(place, "it is not a JSON object"));
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        })?;
+        damage.append(&mut unreadable);
+        Ok(())
+    }
+}
+
+/// The id and the bytes of a line of `checkpoints.ndjson`, if they belong to this agent.
+pub(super) fn blob(document: &Map<String, Json>, agent_id: &str) -> Option<(BlobId, Vec<u8>)> {
+    if document.get("agentId")?.as_str()? != agent_id {
+        return None;
+    }
+    let id = document.get("blobId")?.as_str()?.parse().ok()?;
+    Some((id, STANDARD.decode(document.get("dataBase64")?.as_str()?).ok()?))
+}
+
+/// Calls `visit` with every line that is not empty, and its number from 1, until it breaks. A file that is not there has
+/// no lines; lines that are too long are named.
+pub(super) fn visit_lines(
+    path: &Path,
+    damage: &mut Vec<Damage>,
+    visit: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
+) -> Result<(), PlainFileError> {
+    let file = match plain_file::open(path) {
+        Ok(file) => file,
+        Err(PlainFileError::Missing { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let failed = |source| PlainFileError::Read { path: path.to_owned(), source };
+    if file.metadata().map_err(failed)?.len() > MAX_FILE_BYTES {
+        return Err(PlainFileError::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
+    }
+    let mut reader = BufReader::with_capacity(256 * 1024, file);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let n_bytes =
+            (&mut reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(failed)?;
+        if n_bytes == 0 {
+            break;
+        }
+        if n_bytes as u64 == MAX_LINE_BYTES && line.last() != Some(&b'\n') {
+            line = Vec::new();
+            reader.skip_until(b'\n').map_err(failed)?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            damage.push(Damage::new(format!("{name} line {number}"), "it is too long to be read"));
+            continue;
+        }
+        let text = line.trim_ascii();
+        if !text.is_empty() && visit(number, text).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "line_files_tests.rs"]
+mod tests;

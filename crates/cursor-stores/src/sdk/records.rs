@@ -1,0 +1,251 @@
+//! Agents, runs and events, whichever form of the store keeps them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json};
+
+use super::fields::{at_ms, token_usage, words};
+use crate::chat::BlobId;
+use crate::model::{TokenUsage, TurnState};
+
+/// A conversation, as the SDK keeps it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Agent {
+    pub(super) id: String,
+    pub(super) workspace: Option<String>,
+    pub(super) status: AgentStatus,
+    pub(super) checkpoint: Option<BlobId>,
+    pub(super) name: Option<String>,
+    pub(super) created: Option<i64>,
+    pub(super) updated: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum AgentStatus {
+    Idle,
+    Running,
+    Error,
+    Archived,
+    #[default]
+    Unknown,
+}
+
+/// From one prompt to the next.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Run {
+    pub(super) id: String,
+    pub(super) agent_id: String,
+    pub(super) request_id: Option<String>,
+    pub(super) turn_number: Option<i64>,
+    pub(super) status: RunStatus,
+    pub(super) model: Option<String>,
+    pub(super) model_params: BTreeMap<String, String>,
+    pub(super) start_checkpoint: Option<BlobId>,
+    pub(super) checkpoint: Option<BlobId>,
+    pub(super) error: Option<String>,
+    pub(super) usage: Option<TokenUsage>,
+    pub(super) result: Option<String>,
+    pub(super) created: Option<i64>,
+    pub(super) updated: Option<i64>,
+    pub(super) started: Option<i64>,
+    /// As its own column says, or else the last change of a run that is over.
+    pub(super) ended: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum RunStatus {
+    Queued,
+    /// Also while it is being created.
+    Running,
+    Finished,
+    Error,
+    Cancelled,
+    /// It was still running when somebody forced the next one.
+    Expired,
+    #[default]
+    Unknown,
+}
+
+/// Something that happened in a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Event {
+    pub(super) seq: i64,
+    pub(super) at: Option<i64>,
+    pub(super) payload: Payload,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Payload {
+    Json(Vec<u8>),
+    /// Kept out of line, under this name.
+    Elsewhere(String),
+    /// More than we load.
+    TooLarge,
+    Absent,
+}
+
+impl AgentStatus {
+    fn of(word: Option<&str>) -> Self {
+        match word.unwrap_or_default().to_ascii_uppercase().as_str() {
+            "IDLE" => Self::Idle,
+            "RUNNING" => Self::Running,
+            "ERROR" => Self::Error,
+            "ARCHIVED" => Self::Archived,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl RunStatus {
+    pub(super) fn of(word: &str) -> Self {
+        match word.to_ascii_uppercase().as_str() {
+            "QUEUED" => Self::Queued,
+            "CREATING" | "RUNNING" => Self::Running,
+            "FINISHED" => Self::Finished,
+            "ERROR" => Self::Error,
+            "CANCELLED" => Self::Cancelled,
+            "EXPIRED" => Self::Expired,
+            _ => Self::Unknown,
+        }
+    }
+
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Finished | Self::Error | Self::Cancelled | Self::Expired)
+    }
+
+    pub(super) fn turn_state(self) -> TurnState {
+        match self {
+            Self::Queued | Self::Running => TurnState::Running,
+            Self::Finished => TurnState::Finished,
+            Self::Error => TurnState::Failed,
+            Self::Cancelled | Self::Expired => TurnState::Cancelled,
+            Self::Unknown => TurnState::Unknown,
+        }
+    }
+}
+
+impl Agent {
+    /// Reads a row of `agents`; `None` if it has no id.
+    pub(super) fn from_row(row: &Map<String, Json>) -> Option<Self> {
+        Some(Self {
+            id: words(row.get("agent_id"))?,
+            workspace: words(row.get("workspace_ref")),
+            status: AgentStatus::of(row.get("status").and_then(Json::as_str)),
+            checkpoint: checkpoint(&inner_json(row.get("latest_checkpoint_ref_json"))),
+            name: words(row.get("name")),
+            created: at_ms(row.get("created_at")),
+            updated: at_ms(row.get("updated_at")),
+        })
+    }
+
+    /// Reads a line of `agents.ndjson`.
+    pub(super) fn from_document(document: &Map<String, Json>) -> Option<Self> {
+        Some(Self {
+            id: words(document.get("agentId"))?,
+            workspace: words(document.get("cwd")),
+            status: AgentStatus::of(document.get("status").and_then(Json::as_str)),
+            checkpoint: document.get("latestCheckpoint").and_then(checkpoint),
+            name: words(document.get("name")),
+            created: at_ms(document.get("createdAt")),
+            updated: at_ms(document.get("updatedAt")),
+        })
+    }
+}
+
+impl Run {
+    /// Reads a row of `runs`, of any generation; `None` if it has no id.
+    pub(super) fn from_row(row: &Map<String, Json>) -> Option<Self> {
+        let status = RunStatus::of(row.get("status").and_then(Json::as_str).unwrap_or_default());
+        let ended = ["finished_at", "cancelled_at", "expired_at"]
+            .into_iter()
+            .find_map(|column| at_ms(row.get(column)));
+        let updated = at_ms(row.get("updated_at"));
+        Some(Self {
+            id: words(row.get("run_id"))?,
+            agent_id: words(row.get("agent_id")).unwrap_or_default(),
+            request_id: words(row.get("request_id")),
+            turn_number: row.get("turn_number").and_then(Json::as_i64),
+            status,
+            model: words(row.get("model")),
+            model_params: model_params(&inner_json(row.get("model_params_json"))),
+            start_checkpoint: checkpoint(&inner_json(row.get("start_checkpoint_ref_json"))),
+            checkpoint: checkpoint(&inner_json(row.get("latest_checkpoint_ref_json"))),
+            error: words(row.get("error_code")),
+            usage: token_usage(&inner_json(row.get("usage_json"))),
+            result: words(row.get("result")),
+            created: at_ms(row.get("created_at")),
+            updated,
+            started: at_ms(row.get("started_at")),
+            ended: ended.or(updated.filter(|_| status.is_over())),
+        })
+    }
+
+    /// Reads a line of `runs.ndjson`.
+    pub(super) fn from_document(document: &Map<String, Json>) -> Option<Self> {
+        let text = |name: &str| words(document.get(name));
+        let status =
+            RunStatus::of(document.get("status").and_then(Json::as_str).unwrap_or_default());
+        let model = document.get("model").unwrap_or(&Json::Null);
+        let updated = at_ms(document.get("updatedAt"));
+        Some(Self {
+            id: text("runId")?,
+            agent_id: text("agentId").unwrap_or_default(),
+            request_id: text("requestId"),
+            turn_number: document.get("turnNumber").and_then(Json::as_i64),
+            status,
+            model: words(model.get("id")).or_else(|| words(Some(model))),
+            model_params: model_params(model.get("params").unwrap_or(&Json::Null)),
+            start_checkpoint: document.get("startCheckpointRef").and_then(checkpoint),
+            checkpoint: document.get("latestCheckpointRef").and_then(checkpoint),
+            error: text("error"),
+            usage: document.get("usage").and_then(token_usage),
+            result: text("result"),
+            created: at_ms(document.get("createdAt")),
+            updated,
+            started: at_ms(document.get("startedAt")),
+            ended: at_ms(document.get("endedAt")).or(updated.filter(|_| status.is_over())),
+        })
+    }
+}
+
+/// Puts runs into their order. Turn numbers start at 0 or 1, and a hostile store has the same twice.
+pub(super) fn sort_runs(runs: &mut [Run]) {
+    runs.sort_by(|one, other| {
+        let place =
+            |run: &Run| (run.turn_number.unwrap_or(i64::MAX), run.created.unwrap_or(i64::MAX));
+        place(one).cmp(&place(other))
+    });
+}
+
+/// JSON that is kept as text in a column.
+fn inner_json(column: Option<&Json>) -> Json {
+    column
+        .and_then(Json::as_str)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or(Json::Null)
+}
+
+/// The root that a reference names: `blobId` in the columns, `rootBlobId` in the documents.
+fn checkpoint(reference: &Json) -> Option<BlobId> {
+    ["blobId", "rootBlobId"]
+        .into_iter()
+        .find_map(|name| reference.get(name)?.as_str()?.parse().ok())
+}
+
+fn model_params(params: &Json) -> BTreeMap<String, String> {
+    let pairs = params.as_array().map(Vec::as_slice).unwrap_or_default();
+    pairs
+        .iter()
+        .filter_map(|pair| {
+            let value = match pair.get("value")? {
+                Json::String(text) => text.clone(),
+                value => value.to_string(),
+            };
+            Some((words(pair.get("id"))?, value))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "records_tests.rs"]
+mod tests;

@@ -1,0 +1,317 @@
+//! Searching all agents of a store, on all cores.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rusqlite::OptionalExtension;
+use rusqlite::types::ValueRef;
+use serde_json::Value as Json;
+
+use super::agent_blobs::chat_path;
+use super::index_db::{Columns, IndexDb, Table, with_index};
+use super::line_files::{self, LineFiles, blob, visit_lines};
+use super::search::{Finds, RunSearch};
+use super::{SdkStore, why};
+use crate::chat::ChatMeta;
+use crate::model::Damage;
+use crate::parallel;
+use crate::plain_file::PlainFileError;
+use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
+use crate::search::Matcher;
+use crate::store::Hit;
+
+/// A larger blob is not looked through.
+const MAX_BLOB_BYTES: i64 = 64 * 1024 * 1024;
+const ATTEMPTS: usize = 3;
+/// Agents differ in size, so that every core gets several shares of them.
+const SHARES_PER_CORE: usize = 8;
+
+type Found<'a> = &'a (dyn Fn(Hit) -> ControlFlow<()> + Sync);
+
+/// Searches `index.db` and the databases of its agents, agent by agent.
+pub(super) fn search_database(
+    store: &SdkStore,
+    matcher: &Matcher,
+    found: Found<'_>,
+) -> Vec<Damage> {
+    let mut damage = Vec::new();
+    let listed = with_index(&store.path, |index| {
+        let mut lost = Vec::new();
+        let agents = index.agents(None, &mut lost)?.into_iter().map(|agent| agent.id);
+        let mut runs: HashMap<String, Vec<String>> = agents.map(|id| (id, Vec::new())).collect();
+        let mut strays = index.runs_of_events()?;
+        for run in index.runs(None, Columns::Listed, &mut lost)? {
+            runs.entry(run.agent_id).or_default().push(run.id);
+        }
+        let known: std::collections::HashSet<&String> = runs.values().flatten().collect();
+        strays.retain(|run| !known.contains(run));
+        Ok((runs, strays, lost))
+    });
+    let (runs, strays) = match listed {
+        Ok((runs, strays, mut lost)) => {
+            damage.append(&mut lost);
+            (runs, strays)
+        }
+        Err(error) => return vec![Damage::new("index.db", why(&error))],
+    };
+    // Events of a run that is not known belong to nobody, and are looked through all the same.
+    let mut work: Vec<(String, Vec<String>)> = runs.into_iter().collect();
+    work.push((String::new(), strays));
+    let is_over = AtomicBool::new(false);
+    let found_until_over = |hit: Hit| {
+        let flow =
+            if is_over.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { found(hit) };
+        if flow.is_break() {
+            is_over.store(true, Ordering::Relaxed);
+        }
+        flow
+    };
+    // To open a database with a long log takes a while: a few agents share one.
+    let n_shares = parallel::n_cores() * SHARES_PER_CORE;
+    let shares: Vec<&[(String, Vec<String>)]> =
+        work.chunks(work.len().div_ceil(n_shares).max(1)).collect();
+    let lost = parallel::map(&shares, |agents| {
+        let mut finds: Vec<Finds<'_>> =
+            agents.iter().map(|(id, _)| Finds::new(matcher, &found_until_over, id)).collect();
+        let mut lost = search_index(store, agents, &mut finds);
+        for finds in finds.iter_mut().filter(|finds| !finds.key.is_empty()) {
+            if !is_over.load(Ordering::Relaxed) {
+                search_chat(store, finds, &mut lost);
+            }
+        }
+        lost
+    });
+    damage.extend(lost.into_iter().flatten());
+    damage
+}
+
+/// Looks through the rows of some agents. Those that are done are not done again if the database changes meanwhile.
+fn search_index(
+    store: &SdkStore,
+    agents: &[(String, Vec<String>)],
+    finds: &mut [Finds<'_>],
+) -> Vec<Damage> {
+    let mut damage = Vec::new();
+    let mut rest = agents.iter().zip(finds).peekable();
+    let searched = with_index(&store.path, |index| {
+        while let Some(((agent_id, runs), finds)) = rest.peek_mut() {
+            finds.restart();
+            let mut lost = Vec::new();
+            if search_rows(index, agent_id, runs, finds, &mut lost)?.is_break() {
+                break;
+            }
+            damage.append(&mut lost);
+            rest.next();
+        }
+        Ok(())
+    });
+    if let Err(error) = searched {
+        damage.push(Damage::new("index.db", why(&error)));
+    }
+    damage
+}
+
+fn search_rows(
+    index: &IndexDb,
+    agent_id: &str,
+    runs: &[String],
+    finds: &mut Finds<'_>,
+    damage: &mut Vec<Damage>,
+) -> Result<ControlFlow<()>, ReadDatabaseError> {
+    let mut flow = ControlFlow::Continue(());
+    for (table, id_column) in [(Table::Agents, "agent_id"), (Table::Runs, "run_id")] {
+        index.visit_values(table, "agent_id", agent_id, damage, &mut |values| {
+            let id = values.iter().find(|(name, _)| *name == id_column).map(|(_, id)| text_of(*id));
+            flow = values.iter().try_for_each(|(name, value)| {
+                finds.value(
+                    id.as_deref(),
+                    &format!("{}.{name}", table.name()),
+                    text_of(*value).as_bytes(),
+                )
+            });
+            flow
+        })?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
+    }
+    for run in runs {
+        let mut of_run = RunSearch::new(run);
+        index.visit_values(Table::RunEvents, "run_id", run, damage, &mut |values| {
+            flow = search_event(&mut of_run, run, values, finds);
+            flow
+        })?;
+        if flow.is_break() || of_run.finish(finds).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(flow)
+}
+
+fn search_event(
+    of_run: &mut RunSearch,
+    run: &str,
+    values: &[(&str, ValueRef<'_>)],
+    finds: &mut Finds<'_>,
+) -> ControlFlow<()> {
+    let of =
+        |column: &str| values.iter().find(|(name, _)| *name == column).map(|(_, value)| *value);
+    let seq = text_of(of("seq").unwrap_or(ValueRef::Null));
+    for (name, value) in values {
+        match (*name, value) {
+            ("run_id", _) => {}
+            ("payload_json", ValueRef::Text(payload) | ValueRef::Blob(payload)) => {
+                of_run.event(finds, &seq, payload)?;
+            }
+            (_, ValueRef::Text(value) | ValueRef::Blob(value)) => {
+                let id = super::run_story::event_id(run, &seq);
+                finds.value(Some(&id), &format!("run_events.{name}"), value)?;
+            }
+            _ => {}
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+fn text_of(value: ValueRef<'_>) -> std::borrow::Cow<'_, str> {
+    match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes),
+        ValueRef::Integer(number) => number.to_string().into(),
+        ValueRef::Real(number) => number.to_string().into(),
+        ValueRef::Null => "".into(),
+    }
+}
+
+/// Looks through an agent's own database.
+fn search_chat(store: &SdkStore, finds: &mut Finds<'_>, damage: &mut Vec<Damage>) {
+    let path = chat_path(&store.directory, finds.key);
+    let place = format!("store.db of {}", finds.key);
+    for attempt in 1..=ATTEMPTS {
+        let database = match ReadOnlyDatabase::open(&path) {
+            Ok(database) => database,
+            Err(OpenDatabaseError::File(PlainFileError::Missing { .. })) => return,
+            Err(error) => return damage.push(Damage::new(place, why(&error))),
+        };
+        match search_tables(&database, finds) {
+            Ok(0) => return,
+            Ok(n) => {
+                return damage
+                    .push(Damage::new(place, format!("{n} blobs are too large to be searched")));
+            }
+            Err(ReadDatabaseError::Changed) if attempt < ATTEMPTS => {}
+            Err(error) => return damage.push(Damage::new(place, why(&error))),
+        }
+    }
+}
+
+/// Returns the number of blobs that are too large. What a first attempt found is known by its surroundings.
+fn search_tables(
+    database: &ReadOnlyDatabase,
+    finds: &mut Finds<'_>,
+) -> Result<u64, ReadDatabaseError> {
+    let is_chat = database.has_plain_table("meta", ["key", "value"])?
+        && database.has_plain_table("blobs", ["id", "data"])?;
+    if !is_chat {
+        return Ok(0);
+    }
+    database.read(|connection| {
+        let sql = "SELECT value FROM meta WHERE key = '0' AND octet_length(value) <= ?1";
+        let meta = connection.query_row(sql, [MAX_BLOB_BYTES], |row| {
+            Ok(ChatMeta::from_row(text_of(row.get_ref(0)?).as_bytes()).ok())
+        });
+        if let Some(meta) = meta.optional()?.flatten() {
+            // Without the encryption key, in whose place these fields have a marker.
+            let fields = Json::Object(meta.fields().clone()).to_string();
+            if finds.blob("meta", fields.as_bytes()).is_break() {
+                return Ok(0);
+            }
+        }
+        let sql = "SELECT id, CASE WHEN octet_length(data) <= ?1 THEN data END, octet_length(data) > ?1 FROM blobs";
+        let mut statement = connection.prepare(sql)?;
+        let mut rows = statement.query([MAX_BLOB_BYTES])?;
+        let mut n_too_large = 0;
+        while let Some(row) = rows.next()? {
+            n_too_large += u64::from(row.get::<_, Option<bool>>(2)?.unwrap_or_default());
+            let (ValueRef::Text(data) | ValueRef::Blob(data)) = row.get_ref(1)? else { continue };
+            if finds.blob(&text_of(row.get_ref(0)?), data).is_break() {
+                break;
+            }
+        }
+        Ok(n_too_large)
+    })
+}
+
+/// Searches the files of lines, one after the other: every line is parsed anyway.
+pub(super) fn search_lines(files: &LineFiles, matcher: &Matcher, found: Found<'_>) -> Vec<Damage> {
+    let mut damage = Vec::new();
+    let agent_of: HashMap<String, String> = match files.runs(None, &mut damage) {
+        Ok(runs) => runs.into_iter().map(|run| (run.id, run.agent_id)).collect(),
+        Err(error) => {
+            damage.push(Damage::new(line_files::RUNS, why(&error)));
+            HashMap::new()
+        }
+    };
+    damage.clear();
+    let key = |document: &Json| {
+        let run = document["runId"].as_str().unwrap_or_default();
+        let agent = document["agentId"].as_str().or_else(|| agent_of.get(run).map(String::as_str));
+        agent.unwrap_or_default().to_owned()
+    };
+    let runs: Mutex<HashMap<String, (String, RunSearch)>> = Mutex::default();
+    for name in line_files::ALL {
+        let mut visit_line = |number: usize, line: &[u8]| {
+            let document: Json = serde_json::from_slice(line).unwrap_or_default();
+            let key = key(&document);
+            let mut finds = Finds::new(matcher, found, &key);
+            let line_id = format!("{name}:{number}");
+            match name {
+                line_files::RUN_EVENTS => {
+                    let Ok(mut runs) = runs.lock() else { return ControlFlow::Break(()) };
+                    search_event_line(document, &mut runs, &mut finds)
+                }
+                line_files::CHECKPOINTS => {
+                    let data = document.as_object().and_then(|document| blob(document, &key));
+                    match data {
+                        Some((id, data)) => finds.blob(&id.to_string(), &data),
+                        None => finds.value(Some(&line_id), name, line),
+                    }
+                }
+                _ => finds.value(Some(&line_id), name, line),
+            }
+        };
+        let visited = visit_lines(&files.file(name), &mut damage, &mut visit_line);
+        if let Err(error) = visited {
+            damage.push(Damage::new(name, why(&error)));
+        }
+    }
+    if let Ok(runs) = runs.into_inner() {
+        for (key, mut run) in runs.into_values() {
+            let mut finds = Finds::new(matcher, found, &key);
+            if run.finish(&mut finds).is_break() {
+                break;
+            }
+        }
+    }
+    damage
+}
+
+fn search_event_line(
+    mut document: Json,
+    runs: &mut HashMap<String, (String, RunSearch)>,
+    finds: &mut Finds<'_>,
+) -> ControlFlow<()> {
+    let run_id = document["runId"].as_str().unwrap_or_default().to_owned();
+    let seq = document["seq"].to_string();
+    let payload = document.get_mut("payload").map(Json::take).unwrap_or_default();
+    let (_, of_run) = runs
+        .entry(run_id.clone())
+        .or_insert_with(|| (finds.key.to_owned(), RunSearch::new(&run_id)));
+    of_run.event(finds, &seq, payload.to_string().as_bytes())?;
+    if let Some(fields) = document.as_object_mut() {
+        fields.remove("runId");
+    }
+    let id = super::run_story::event_id(&run_id, &seq);
+    finds.value(Some(&id), line_files::RUN_EVENTS, document.to_string().as_bytes())
+}

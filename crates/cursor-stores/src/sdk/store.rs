@@ -1,0 +1,294 @@
+//! One store of the SDK, in either form.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::agent_blobs::{ChatBlobs, chat_path};
+use super::checkpoint::Blobs;
+use super::conversation::{Material, assemble};
+use super::heads::{Writer, make_head};
+use super::index_db::{Columns, with_index};
+use super::line_files::{self, LineFiles};
+use super::records::{Agent, AgentStatus, Event, Run, sort_runs};
+use super::run_story::RunStory;
+use super::transcript_exchanges::transcript_exchanges;
+use super::{account, search_store};
+use crate::chat::BlobId;
+use crate::database_holders::{changed_recently, is_open_for_writing};
+use crate::model::{Activity, Conversation, Damage, Head, Parent, StoreKind};
+use crate::plain_file;
+use crate::read_only_database::DatabaseFingerprint;
+use crate::search::Matcher;
+use crate::store::{Account, ConversationStore, Extent, Hit, Listing, ReadConversationError};
+
+/// A store: `index.db`, or the files beside `agents.ndjson`.
+pub(super) struct SdkStore {
+    pub(super) path: PathBuf,
+    /// Where `path` lies.
+    pub(super) directory: PathBuf,
+    pub(super) form: Form,
+}
+
+pub(super) enum Form {
+    Database,
+    Lines(LineFiles),
+}
+
+impl SdkStore {
+    /// The store whose index is this file.
+    pub(super) fn database(path: PathBuf) -> Self {
+        let directory = path.parent().unwrap_or(Path::new("")).to_owned();
+        Self { path, directory, form: Form::Database }
+    }
+
+    /// The store whose agents are the lines of this file.
+    pub(super) fn lines(path: PathBuf) -> Self {
+        let directory = path.parent().unwrap_or(Path::new("")).to_owned();
+        Self { path, form: Form::Lines(LineFiles { directory: directory.clone() }), directory }
+    }
+
+    fn writer(&self, agent: AgentStatus, runs: &[Run]) -> Writer {
+        let is_unfinished = runs.last().is_some_and(|run| !run.status.is_over());
+        if !is_unfinished && agent != AgentStatus::Running {
+            return Writer::Gone;
+        }
+        let is_present = match &self.form {
+            Form::Database => is_open_for_writing(&self.path),
+            Form::Lines(files) => {
+                line_files::ALL.into_iter().any(|name| changed_recently(&files.file(name)))
+            }
+        };
+        if is_present { Writer::Present } else { Writer::Gone }
+    }
+
+    /// All agents with what a list needs of their runs, or one agent with everything.
+    fn load(&self, key: Option<&str>) -> Result<Loaded, Box<dyn Error + Send + Sync>> {
+        let columns = if key.is_some() { Columns::All } else { Columns::Listed };
+        let mut damage = Vec::new();
+        let (agents, runs) = match &self.form {
+            Form::Database => with_index(&self.path, |index| {
+                damage.clear();
+                Ok((index.agents(key, &mut damage)?, index.runs(key, columns, &mut damage)?))
+            })?,
+            Form::Lines(files) => (files.agents(key, &mut damage)?, files.runs(key, &mut damage)?),
+        };
+        let mut by_agent: HashMap<String, Vec<Run>> = HashMap::new();
+        for run in runs {
+            by_agent.entry(run.agent_id.clone()).or_default().push(run);
+        }
+        let mut loaded: Vec<(Agent, Vec<Run>)> = agents
+            .into_iter()
+            .map(|agent| {
+                let runs = by_agent.remove(&agent.id).unwrap_or_default();
+                (agent, runs)
+            })
+            .collect();
+        // Runs whose agent is lost are still a conversation.
+        let lost = by_agent.into_iter().filter(|(id, _)| !id.is_empty());
+        loaded.extend(lost.map(|(id, runs)| (Agent { id, ..Agent::default() }, runs)));
+        for (_, runs) in &mut loaded {
+            sort_runs(runs);
+        }
+        Ok(Loaded { agents: loaded, damage })
+    }
+
+    fn read_agent(
+        &self,
+        agent: &Agent,
+        runs: &[Run],
+        extent: Extent,
+    ) -> Result<Conversation, Box<dyn Error + Send + Sync>> {
+        let mut head = make_head(self, agent, runs, self.writer(agent.status, runs));
+        let mut lost = Vec::new();
+        let transcript = || transcript_exchanges(&self.directory, &agent.id);
+        let mut conversation = match &self.form {
+            Form::Database => {
+                let chat = chat_path(&self.directory, &agent.id);
+                let blobs = ChatBlobs::new(chat);
+                let (root, parent) = blobs.meta();
+                head.parent = parent.and_then(|parent| {
+                    let id = parent.parent_agent_id?;
+                    Some(Parent {
+                        id,
+                        tool_call_id: parent.tool_call_id,
+                        type_name: parent.type_name,
+                    })
+                });
+                let agent = &Agent { checkpoint: agent.checkpoint.or(root), ..agent.clone() };
+                let material = Material { agent, runs, blobs: &blobs, transcript: &transcript };
+                with_index(&self.path, |index| {
+                    lost.clear();
+                    assemble(&material, head.clone(), extent.last, &mut |run| {
+                        let events = index.events(&run.id, &mut lost)?;
+                        Ok(story(run, events, &blobs))
+                    })
+                })?
+            }
+            Form::Lines(files) => {
+                let blobs = files.blobs(&agent.id, &mut lost)?;
+                let ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+                let mut events = files.events(&ids, &mut lost)?;
+                let material = Material { agent, runs, blobs: &blobs, transcript: &transcript };
+                let mut read = |run: &Run| -> Result<RunStory, std::convert::Infallible> {
+                    Ok(story(run, events.remove(&run.id).unwrap_or_default(), &blobs))
+                };
+                assemble(&material, head, extent.last, &mut read)?
+            }
+        };
+        add_damage(&mut conversation, lost);
+        Ok(conversation)
+    }
+
+    /// What changes whenever something in the conversation does.
+    fn stamp_agent(
+        &self,
+        key: &str,
+        hasher: &mut DefaultHasher,
+    ) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        match &self.form {
+            Form::Database => {
+                let rows = with_index(&self.path, |index| {
+                    let mut damage = Vec::new();
+                    let agents = index.agents(Some(key), &mut damage)?;
+                    let runs = index.runs(Some(key), Columns::Listed, &mut damage)?;
+                    let seqs = runs
+                        .iter()
+                        .map(|run| index.last_seq(&run.id))
+                        .collect::<Result<Vec<_>, _>>()?;
+                    Ok((agents, runs, seqs))
+                })?;
+                format!("{rows:?}").hash(hasher);
+                DatabaseFingerprint::of(&chat_path(&self.directory, key)).ok().hash(hasher);
+                Ok(!rows.0.is_empty() || !rows.1.is_empty())
+            }
+            Form::Lines(files) => {
+                for name in line_files::ALL {
+                    let facts = plain_file::inspect(&files.file(name)).ok();
+                    facts.map(|f| (f.ino(), f.size(), f.mtime(), f.mtime_nsec())).hash(hasher);
+                }
+                Ok(!files.agents(Some(key), &mut Vec::new())?.is_empty())
+            }
+        }
+    }
+}
+
+struct Loaded {
+    /// With their runs in order.
+    agents: Vec<(Agent, Vec<Run>)>,
+    damage: Vec<Damage>,
+}
+
+fn add_damage(conversation: &mut Conversation, damage: Vec<Damage>) {
+    conversation.damage.extend(damage);
+    if !conversation.damage.is_empty() {
+        conversation.head.activity = Activity::Damaged;
+    }
+}
+
+fn story(run: &Run, events: Vec<Event>, blobs: &dyn Blobs) -> RunStory {
+    RunStory::of(run, events, &|reference| blobs.blob(reference.parse::<BlobId>().ok()?))
+}
+
+impl ConversationStore for SdkStore {
+    fn kind(&self) -> StoreKind {
+        StoreKind::Sdk
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn list(&self) -> Listing {
+        match self.load(None) {
+            Ok(Loaded { agents, damage }) => {
+                let heads = agents
+                    .iter()
+                    .map(|(agent, runs)| {
+                        make_head(self, agent, runs, self.writer(agent.status, runs))
+                    })
+                    .collect();
+                Listing { heads, damage }
+            }
+            Err(error) => {
+                let file = self.path.file_name().unwrap_or_default().to_string_lossy();
+                Listing { heads: Vec::new(), damage: vec![Damage::new(file, why(&*error))] }
+            }
+        }
+    }
+
+    /// Counts the messages, for which the events have to be read.
+    fn complete(&self, head: &mut Head) {
+        let Some(origin) = head.origins.iter().find(|origin| origin.path.as_ref() == self.path)
+        else {
+            return;
+        };
+        if head.n_messages.is_none()
+            && let Ok(conversation) = self.read(origin.key(head), Extent::default())
+        {
+            head.n_messages = conversation.head.n_messages;
+        }
+    }
+
+    fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError> {
+        let unreadable =
+            |source| ReadConversationError::Unreadable { path: self.path.clone(), source };
+        let Loaded { agents, damage } = self.load(Some(key)).map_err(unreadable)?;
+        let Some((agent, runs)) = agents.into_iter().next() else {
+            return Err(match damage.as_slice() {
+                [] => ReadConversationError::Missing(self.path.clone()),
+                [damage, ..] => unreadable(format!("{}: {}", damage.place, damage.what).into()),
+            });
+        };
+        let mut conversation = self.read_agent(&agent, &runs, extent).map_err(unreadable)?;
+        add_damage(&mut conversation, damage);
+        Ok(conversation)
+    }
+
+    fn search(
+        &self,
+        matcher: &Matcher,
+        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
+    ) -> Vec<Damage> {
+        match &self.form {
+            Form::Database => search_store::search_database(self, matcher, found),
+            Form::Lines(files) => search_store::search_lines(files, matcher, found),
+        }
+    }
+
+    fn stamp(&self, key: &str) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.stamp_agent(key, &mut hasher).ok()?.then(|| hasher.finish())
+    }
+
+    fn watched(&self, key: Option<&str>) -> Vec<PathBuf> {
+        let mut directories = vec![self.directory.clone()];
+        if let (Form::Database, Some(key)) = (&self.form, key) {
+            let of_agent = chat_path(&self.directory, key).parent().map(Path::to_owned);
+            directories.extend(of_agent.filter(|directory| directory.is_dir()));
+        }
+        directories
+    }
+
+    fn account(&self) -> Account {
+        account::account(self)
+    }
+}
+
+/// The whole chain of an error, as a clause.
+pub(super) fn why(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text += ": ";
+            text += &cause_text;
+        }
+        source = cause.source();
+    }
+    text
+}
