@@ -20,11 +20,12 @@
 
 mod catalogue;
 pub mod chat;
+mod export;
 mod ide;
 mod ide_old;
 mod merge;
 pub mod model;
-mod parallel;
+pub mod parallel;
 mod places;
 mod plain_file;
 mod read_only_database;
@@ -36,6 +37,7 @@ mod test_store;
 mod transcript;
 
 pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};
+pub use export::{ExportFileError, write_json, write_jsonl};
 pub use places::StorePlaces;
 pub use plain_file::PlainFileError;
 pub use read_only_database::{DatabaseFingerprint, OpenDatabaseError, ReadDatabaseError};
