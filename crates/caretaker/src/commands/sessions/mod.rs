@@ -1,6 +1,7 @@
 //! `caretaker sessions`: every conversation that Cursor keeps on this machine.
 
-mod ls;
+mod export;
+pub(crate) mod ls;
 mod selection;
 mod stores;
 
@@ -23,11 +24,13 @@ pub(crate) struct Args {
 enum SessionsCommand {
     Ls(ls::Args),
     Stores(stores::Args),
+    Export(Box<export::Args>),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
         SessionsCommand::Ls(args) => ls::run(args),
         SessionsCommand::Stores(args) => stores::run(args),
+        SessionsCommand::Export(args) => export::run(args),
     }
 }
