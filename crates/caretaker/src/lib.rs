@@ -26,6 +26,7 @@ mod command_error;
 mod commands;
 mod config;
 mod control_client;
+mod conversation_stats;
 mod data_out;
 mod disk;
 mod entry_points;

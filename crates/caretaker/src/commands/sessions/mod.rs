@@ -3,6 +3,7 @@
 mod export;
 pub(crate) mod ls;
 mod selection;
+mod stats;
 mod stores;
 
 use clap::Subcommand;
@@ -25,6 +26,7 @@ enum SessionsCommand {
     Ls(ls::Args),
     Stores(stores::Args),
     Export(Box<export::Args>),
+    Stats(stats::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -32,5 +34,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         SessionsCommand::Ls(args) => ls::run(args),
         SessionsCommand::Stores(args) => stores::run(args),
         SessionsCommand::Export(args) => export::run(args),
+        SessionsCommand::Stats(args) => stats::run(args),
     }
 }
