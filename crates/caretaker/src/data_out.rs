@@ -31,6 +31,23 @@ impl Data {
         self.out.write_all(b"\n")
     }
 
+    /// JSON of many lines.
+    pub(crate) fn json_lines(
+        &mut self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if !self.is_terminal {
+            return write(&mut self.out);
+        }
+        let mut json = Vec::new();
+        write(&mut json)?;
+        for line in String::from_utf8_lossy(&json).lines() {
+            self.out.write_all(safe_text::in_json(line).as_bytes())?;
+            self.out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         if self.is_terminal {
             self.out.write_all(safe_text::on_lines(text).as_bytes())

@@ -1,37 +1,48 @@
-//! How far long work has come, for a person who waits.
+//! A bar on stderr for work that takes a while, where somebody sits in front of it.
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar on the terminal of stderr; nothing at all where there is none. It is gone when this is dropped.
-pub(crate) struct Progress {
-    bar: ProgressBar,
-}
-
-/// What is shorter needs no bar.
+/// What is done sooner needs no bar.
 const TOO_SHORT: Duration = Duration::from_millis(300);
 
+/// Draws nothing where stderr is not a terminal. Goes away when it is dropped.
+pub(crate) struct Progress(ProgressBar);
+
 impl Progress {
-    pub(crate) fn new(what: &'static str) -> Self {
-        let bar = ProgressBar::no_length().with_message(what);
+    /// `what` is a verb: `reading`.
+    pub(crate) fn of(n_steps: usize, what: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(n_steps as u64), ProgressDrawTarget::hidden());
         // The template is our own, and sound; without it the bar has its default look.
-        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}") {
-            bar.set_style(style);
+        if let Ok(style) =
+            ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len}, {eta} left")
+        {
+            bar.set_style(style.progress_chars("━╸ "));
         }
-        Self { bar }
+        Self(bar.with_message(what))
     }
 
-    pub(crate) fn show(&mut self, n_done: usize, n_all: usize) {
-        if self.bar.elapsed() >= TOO_SHORT {
-            self.bar.set_length(n_all as u64);
-            self.bar.set_position(n_done as u64);
+    pub(crate) fn step(&self) {
+        self.appear();
+        self.0.inc(1);
+    }
+
+    pub(crate) fn show(&self, n_done: usize, n_all: usize) {
+        self.appear();
+        self.0.set_length(n_all as u64);
+        self.0.set_position(n_done as u64);
+    }
+
+    fn appear(&self) {
+        if self.0.is_hidden() && self.0.elapsed() >= TOO_SHORT {
+            self.0.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.0.finish_and_clear();
     }
 }

@@ -18,6 +18,7 @@ pub(crate) fn store_places(host: &Host) -> Result<StorePlaces, CommandError> {
         projects: vec![roots.projects(), dot_cursor.join("projects")],
         cursor_user_dirs: cursor_user_dirs(host),
         sdk_stores: Vec::new(),
+        exports: Vec::new(),
     };
     places.projects.extend(private_projects(&host.places.state));
     for list in [&mut places.chats, &mut places.acp_sessions, &mut places.projects] {

@@ -11,7 +11,7 @@ use crate::search::Matcher;
 use crate::store::{
     ConversationStore, Discovered, Extent, Hit, Listing, ReadConversationError, SkippedPlace,
 };
-use crate::{chat, ide, ide_old, sdk, transcript};
+use crate::{chat, export, ide, ide_old, sdk, transcript};
 
 /// The stores that were found.
 pub struct Catalogue {
@@ -48,10 +48,16 @@ impl Catalogue {
     /// Looks at all places for stores of these kinds; none means all kinds.
     #[must_use]
     pub fn open(places: &StorePlaces, kinds: &[StoreKind]) -> Self {
-        let discovered =
-            [chat::discover, ide::discover, ide_old::discover, sdk::discover, transcript::discover]
-                .into_iter()
-                .flat_map(|discover| discover(places));
+        let discovered = [
+            chat::discover,
+            ide::discover,
+            ide_old::discover,
+            sdk::discover,
+            transcript::discover,
+            export::discover,
+        ]
+        .into_iter()
+        .flat_map(|discover| discover(places));
         let mut catalogue = Self { stores: Vec::new(), skipped: Vec::new() };
         let is_wanted = |kind: StoreKind| kinds.is_empty() || kinds.contains(&kind);
         for found in discovered {

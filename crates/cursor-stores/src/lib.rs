@@ -21,14 +21,15 @@
 mod catalogue;
 pub mod chat;
 mod database_copy;
-mod error_chain;
 mod database_holders;
+mod error_chain;
+mod export;
 mod ide;
 mod ide_old;
 mod lenient_json;
 mod merge;
 pub mod model;
-mod parallel;
+pub mod parallel;
 mod places;
 mod plain_file;
 mod prompt_time;
@@ -46,6 +47,7 @@ mod user_text;
 mod workspace_json;
 
 pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};
+pub use export::{ExportFileError, write_json, write_jsonl};
 pub use places::StorePlaces;
 pub use plain_file::PlainFileError;
 pub use read_only_database::{DatabaseFingerprint, OpenDatabaseError, ReadDatabaseError};

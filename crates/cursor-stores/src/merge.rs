@@ -11,7 +11,12 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
     } else {
         (std::mem::replace(known, Head::new("", other.origins[0].clone())), other)
     };
-    rich.origins.extend(poor.origins);
+    for origin in poor.origins {
+        // An export names the stores it was made of, which may be here too.
+        if !rich.origins.contains(&origin) {
+            rich.origins.push(origin);
+        }
+    }
     rich.title = rich.title.or(poor.title);
     rich.workspace = rich.workspace.or(poor.workspace);
     rich.created = better(rich.created, poor.created, i64::min);

@@ -6,7 +6,7 @@ use std::thread;
 
 /// Calls `work` for every item, on as many threads as there are cores, and returns the answers in the order of the
 /// items. Items are handed out one by one, so a large one delays nobody.
-pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let n_threads = n_cores().min(items.len());
     if n_threads <= 1 {
         return items.iter().map(work).collect();

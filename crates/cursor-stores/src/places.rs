@@ -15,4 +15,6 @@ pub struct StorePlaces {
     pub cursor_user_dirs: Vec<PathBuf>,
     /// Stores of the SDK that an application put elsewhere: directories with `index.db` or `agents.ndjson`.
     pub sdk_stores: Vec<PathBuf>,
+    /// Files that `sessions export` wrote, and directories of such files.
+    pub exports: Vec<PathBuf>,
 }

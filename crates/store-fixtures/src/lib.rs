@@ -9,6 +9,7 @@
 )]
 
 pub mod chat;
+pub mod conversation;
 pub mod ide;
 pub mod ide_old;
 pub mod sdk;

@@ -1,10 +1,12 @@
 //! Typed values as something to read.
 
 pub(crate) mod agent_lines;
+pub(crate) mod chart;
 pub(crate) mod conversation;
 pub(crate) mod run_view;
 pub(crate) mod safe_text;
 pub(crate) mod show_view;
+pub(crate) mod stats_view;
 pub(crate) mod stream_view;
 pub(crate) mod styled_line;
 pub(crate) mod summary_view;

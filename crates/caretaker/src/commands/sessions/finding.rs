@@ -68,7 +68,7 @@ impl Search<'_> {
             make_private_directory(&self.host.places.state).map_err(SearchIndexError::Make)?;
         }
         let mut index = SearchIndex::open(&path)?;
-        let mut progress = Progress::new("reading conversations into the index");
+        let progress = Progress::of(0, "reading into the index");
         index.refresh(self.catalogue, &mut |n_done, n_all| progress.show(n_done, n_all))?;
         drop(progress);
         let Some(candidates) = index.candidates(self.matcher)? else { return Ok(None) };

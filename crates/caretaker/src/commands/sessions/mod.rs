@@ -1,10 +1,12 @@
 //! `caretaker sessions`: every conversation that Cursor keeps on this machine.
 
+mod export;
 mod finding;
 pub(crate) mod ls;
 mod search;
 mod selection;
 mod show;
+mod stats;
 mod stores;
 mod tail;
 
@@ -30,6 +32,8 @@ enum SessionsCommand {
     Tail(tail::Args),
     Search(search::Args),
     Stores(stores::Args),
+    Export(Box<export::Args>),
+    Stats(stats::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -39,5 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         SessionsCommand::Tail(args) => tail::run(args),
         SessionsCommand::Search(args) => search::run(args),
         SessionsCommand::Stores(args) => stores::run(args),
+        SessionsCommand::Export(args) => export::run(args),
+        SessionsCommand::Stats(args) => stats::run(args),
     }
 }

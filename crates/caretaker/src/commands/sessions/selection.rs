@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cursor_stores::model::{Head, Shelf, StoreKind};
-use cursor_stores::{Catalogue, StoreDamage};
+use cursor_stores::{Catalogue, StoreDamage, StorePlaces};
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
@@ -16,7 +16,7 @@ use crate::view::units::counted;
 /// Where to look.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Where {
-    /// Only this kind of store: cli, acp, ide, ide-old, sdk or transcript. May be given several times.
+    /// Only this kind of store: cli, acp, ide, ide-old, sdk, transcript or export. May be given several times.
     #[arg(long, value_name = "KIND")]
     store: Vec<StoreKind>,
     /// Look into this `Cursor/User` directory too, of another machine or user.
@@ -25,6 +25,10 @@ pub(crate) struct Where {
     /// Look into this directory too, where an application of the SDK keeps its agents.
     #[arg(long, value_name = "DIR")]
     sdk_store: Vec<PathBuf>,
+    /// Read what `sessions export` wrote as json or jsonl instead of this machine's stores: a file, or a directory of
+    /// such files. May be given several times.
+    #[arg(long, value_name = "FILE|DIR")]
+    from: Vec<PathBuf>,
 }
 
 /// Which of them to take.
@@ -52,7 +56,9 @@ pub(crate) struct Selection {
 impl Where {
     /// Looks for the stores.
     pub(crate) fn open(&self, host: &Host) -> Result<Catalogue, CommandError> {
-        let mut places = store_places(host)?;
+        // A file that says it is some conversation must not be mixed with the one that is here.
+        let mut places =
+            if self.from.is_empty() { store_places(host)? } else { StorePlaces::default() };
         for (given, list) in [
             (&self.cursor_user_dir, &mut places.cursor_user_dirs),
             (&self.sdk_store, &mut places.sdk_stores),
@@ -65,6 +71,14 @@ impl Where {
                 }
                 list.push(path);
             }
+        }
+        for path in &self.from {
+            let path = host.environment.absolute(path);
+            let real = std::fs::canonicalize(&path).map_err(|error| {
+                let what = format!("`{}` cannot be read", path.display());
+                CommandError::new(ExitCode::NotFound, what).because(error)
+            })?;
+            places.exports.push(real);
         }
         Ok(Catalogue::open(&places, &self.store))
     }
@@ -95,6 +109,12 @@ impl Selection {
             || self.until.is_some()
             || self.workspace.is_some()
             || self.model.is_some()
+    }
+
+    /// Whether anything was said about which.
+    pub(crate) fn is_given(&self) -> bool {
+        let Self { place: _, since, until, workspace, model, all } = self;
+        since.is_some() || until.is_some() || workspace.is_some() || model.is_some() || *all
     }
 
     /// The conversations that are meant, newest first. What could not be listed is said on stderr.

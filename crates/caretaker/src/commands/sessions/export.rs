@@ -1,0 +1,293 @@
+//! `caretaker sessions export`: conversations as files to keep.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use cursor_stores::model::{Conversation, Head};
+use cursor_stores::{Branches, Catalogue, Extent, ReadConversationError, parallel};
+use run_protocol::ExitCode;
+
+use super::selection::{Selection, find};
+use crate::cancellation::Cancellation;
+use crate::command_error::CommandError;
+use crate::data_out::Data;
+use crate::export::file_name::file_name;
+use crate::export::output_file::{Existing, WriteFileError, write_whole};
+use crate::export::{self, Format};
+use crate::host::Host;
+use crate::progress::Progress;
+use crate::talk::{note, say};
+use crate::view::units::{counted, grouped};
+
+/// More than that is not read by anyone.
+const MOST_NAMED_FAILURES: usize = 20;
+
+/// Write conversations to files: Markdown or HTML to read, JSON to keep and to read back with `--from`.
+///
+/// One conversation is named, or many are selected as `sessions ls` does; `--all` exports everything there is. Each of
+/// many becomes a file of its own in the directory that `-o` names, called by its id. No file appears before it is whole.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker sessions export - > last.md
+  caretaker sessions export 6f1d9c3e -o talk.html
+  caretaker sessions export -C . --since 7d --format html -o talks/
+  caretaker sessions export --all --format json -o backup/
+  caretaker sessions ls --from backup/
+  caretaker sessions export --all --format jsonl -o - | gzip > all.jsonl.gz")]
+pub(crate) struct Args {
+    /// The conversation: an id, a unique beginning of one, or `-` for the one that changed last.
+    session: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
+    /// The form. [default: what the name of the file says, else md]
+    #[arg(long, short)]
+    format: Option<Format>,
+    /// Where to: a file, a directory for many, or `-` for stdout. [default for one: stdout]
+    #[arg(long, short, value_name = "FILE|DIR|-")]
+    output: Option<PathBuf>,
+    /// Replace files that are there already.
+    #[arg(long)]
+    force: bool,
+    /// Also what was edited away or regenerated, at the end, marked as such.
+    #[arg(long)]
+    orphans: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let export = Export::of(args, &host);
+    match (&args.session, args.selection.is_given()) {
+        (Some(_), true) => Err(usage("an id names one conversation, and a selection names many")
+            .hint("leave one of them out")),
+        (None, false) => Err(usage("it is not said which conversations to export")
+            .hint("name one, or select many: `caretaker sessions export --all -o DIR`")),
+        (Some(session), false) => {
+            let catalogue = args.selection.place.open(&host)?;
+            export.one(&catalogue, &find(&catalogue, session)?)
+        }
+        (None, true) => {
+            let target = export.target_for_many()?;
+            let catalogue = args.selection.place.open(&host)?;
+            let heads = args.selection.select(&host, &catalogue);
+            match target {
+                Target::Stdout => export.many_to_stdout(&catalogue, &heads),
+                Target::Path(directory) => export.many(&catalogue, &heads, &directory),
+            }
+        }
+    }
+}
+
+/// What is to be done with each conversation.
+struct Export {
+    format: Format,
+    extent: Extent,
+    existing: Existing,
+    target: Target,
+}
+
+#[derive(Clone)]
+enum Target {
+    Stdout,
+    Path(PathBuf),
+}
+
+/// Says why a conversation was not exported.
+#[derive(Debug, thiserror::Error)]
+enum ExportError {
+    #[error("it cannot be read")]
+    Read(#[from] ReadConversationError),
+    #[error(transparent)]
+    File(#[from] WriteFileError),
+    #[error("it was cancelled")]
+    Cancelled,
+}
+
+impl Export {
+    fn of(args: &Args, host: &Host) -> Self {
+        let target = match &args.output {
+            None => Target::Stdout,
+            Some(path) if path.as_os_str() == "-" => Target::Stdout,
+            Some(path) => Target::Path(host.environment.absolute(path)),
+        };
+        let named = match &target {
+            Target::Path(path) => path.extension().and_then(|extension| extension.to_str()),
+            Target::Stdout => None,
+        };
+        let format = args.format.or_else(|| named.and_then(Format::of_extension));
+        let branches = if args.orphans { Branches::WithOrphans } else { Branches::Current };
+        Self {
+            format: format.unwrap_or(Format::Markdown),
+            extent: Extent { last: None, branches },
+            existing: if args.force { Existing::Replace } else { Existing::Keep },
+            target,
+        }
+    }
+
+    /// One file cannot hold many, unless they are lines.
+    fn target_for_many(&self) -> Result<Target, CommandError> {
+        match &self.target {
+            Target::Stdout if self.format == Format::Jsonl => Ok(Target::Stdout),
+            Target::Stdout => Err(usage("many conversations do not fit into one document")
+                .hint("name a directory with `-o DIR`, or write lines: `--format jsonl -o -`")),
+            Target::Path(path) if path.exists() && !path.is_dir() => {
+                Err(usage(format!("`{}` is not a directory", path.display()))
+                    .hint("each conversation becomes a file of its own: name a directory"))
+            }
+            Target::Path(path) => Ok(Target::Path(path.clone())),
+        }
+    }
+
+    fn read(&self, catalogue: &Catalogue, head: &Head) -> Result<Conversation, ExportError> {
+        Ok(catalogue.read(head, self.extent)?)
+    }
+
+    fn one(&self, catalogue: &Catalogue, head: &Head) -> Result<ExitCode, CommandError> {
+        let failed = |error: ExportError| {
+            let what = format!("the conversation {} was not exported", head.id);
+            let is_there = matches!(error, ExportError::File(WriteFileError::Exists));
+            let failed = CommandError::new(
+                if is_there { ExitCode::Conflict } else { ExitCode::Failed },
+                what,
+            )
+            .because(error);
+            if is_there { failed.hint("replace it with `--force`") } else { failed }
+        };
+        let path = match &self.target {
+            Target::Stdout => {
+                let conversation = self.read(catalogue, head).map_err(failed)?;
+                print(conversation, self.format)?;
+                return Ok(ExitCode::Success);
+            }
+            Target::Path(path) if is_meant_as_directory(path) => {
+                path.join(file_name(&head.id, self.format))
+            }
+            Target::Path(path) => path.clone(),
+        };
+        let cancellation = Cancellation::on_signals()?;
+        match self.to_file(catalogue, head, &path, &cancellation) {
+            Err(ExportError::Cancelled) => Ok(ExitCode::Cancelled),
+            outcome => outcome.map(|()| ExitCode::Success).map_err(failed),
+        }
+    }
+
+    fn to_file(
+        &self,
+        catalogue: &Catalogue,
+        head: &Head,
+        path: &Path,
+        cancellation: &Cancellation,
+    ) -> Result<(), ExportError> {
+        if cancellation.is_asked_for() {
+            return Err(ExportError::Cancelled);
+        }
+        // Before a conversation is read for nothing.
+        if self.existing == Existing::Keep && path.symlink_metadata().is_ok() {
+            return Err(WriteFileError::Exists.into());
+        }
+        let conversation = self.read(catalogue, head)?;
+        let written = write_whole(path, self.existing, |out| {
+            export::write(conversation, self.format, &mut cancellation.stopping(out))
+        });
+        match written {
+            Err(WriteFileError::Write(_)) if cancellation.is_asked_for() => {
+                Err(ExportError::Cancelled)
+            }
+            written => Ok(written?),
+        }
+    }
+
+    fn many(
+        &self,
+        catalogue: &Catalogue,
+        heads: &[Head],
+        directory: &Path,
+    ) -> Result<ExitCode, CommandError> {
+        std::fs::create_dir_all(directory).map_err(|error| {
+            let what = format!("the directory `{}` cannot be made", directory.display());
+            CommandError::new(ExitCode::Failed, what).because(error)
+        })?;
+        let cancellation = Cancellation::on_signals()?;
+        let progress = Progress::of(heads.len(), "exporting");
+        let outcomes = parallel::map(heads, |head| {
+            let path = directory.join(file_name(&head.id, self.format));
+            let outcome = self.to_file(catalogue, head, &path, &cancellation);
+            progress.step();
+            outcome
+        });
+        drop(progress);
+        let n_written = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        say(&format!(
+            "{} exported to {}",
+            counted(n_written as u64, "conversation", "conversations"),
+            crate::view::safe_text::on_one_line(&directory.display().to_string())
+        ));
+        if cancellation.is_asked_for() {
+            note(&format!(
+                "cancelled: {} were not exported",
+                grouped((heads.len() - n_written) as u64)
+            ));
+            return Ok(ExitCode::Cancelled);
+        }
+        let failures =
+            heads.iter().zip(outcomes).filter_map(|(head, outcome)| Some((head, outcome.err()?)));
+        Ok(report(failures.collect()))
+    }
+
+    fn many_to_stdout(
+        &self,
+        catalogue: &Catalogue,
+        heads: &[Head],
+    ) -> Result<ExitCode, CommandError> {
+        let mut failures = Vec::new();
+        for head in heads {
+            match self.read(catalogue, head) {
+                Ok(conversation) => print(conversation, self.format)?,
+                Err(error) => failures.push((head, error)),
+            }
+        }
+        Ok(report(failures))
+    }
+}
+
+fn usage(what: impl Into<String>) -> CommandError {
+    CommandError::new(ExitCode::Usage, what)
+}
+
+fn is_meant_as_directory(path: &Path) -> bool {
+    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+fn print(conversation: Conversation, format: Format) -> Result<(), CommandError> {
+    let mut out = Data::of_stdout();
+    match format {
+        Format::Json | Format::Jsonl => {
+            out.json_lines(|out: &mut dyn Write| export::write(conversation, format, out))
+        }
+        // Fit for a terminal as they are.
+        Format::Markdown | Format::Html => export::write(conversation, format, &mut out),
+    }
+    .and_then(|()| out.flush())
+    .map_err(CommandError::writing)
+}
+
+/// Names what was not exported. Files that were there already are only counted: nothing went wrong with them.
+fn report(failures: Vec<(&Head, ExportError)>) -> ExitCode {
+    let is_there = |error: &ExportError| matches!(error, ExportError::File(WriteFileError::Exists));
+    let (kept, failed): (Vec<_>, Vec<_>) =
+        failures.into_iter().partition(|(_, error)| is_there(error));
+    if !kept.is_empty() {
+        let files = counted(kept.len() as u64, "file was", "files were");
+        note(&format!("{files} there already and not replaced; `--force` replaces them"));
+    }
+    let n_failed = failed.len();
+    for (head, error) in failed.into_iter().take(MOST_NAMED_FAILURES) {
+        let what = format!("{} was not exported", head.id);
+        note(&CommandError::new(ExitCode::Failed, what).because(error).message_with_causes());
+    }
+    if n_failed > MOST_NAMED_FAILURES {
+        let more = grouped((n_failed - MOST_NAMED_FAILURES) as u64);
+        note(&format!("and {more} more were not exported"));
+    }
+    if kept.is_empty() && n_failed == 0 { ExitCode::Success } else { ExitCode::Failed }
+}

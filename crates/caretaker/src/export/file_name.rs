@@ -1,0 +1,54 @@
+//! What the file of a conversation is called.
+
+use sha2::{Digest, Sha256};
+
+use super::Format;
+
+/// Longer than any id of Cursor's.
+const LONGEST_ID: usize = 64;
+
+/// Returns a name that is the same for the same id, another for another, and never more than a name: ids come from
+/// stores, and a store may say anything.
+pub(crate) fn file_name(id: &str, format: Format) -> String {
+    let extension = format.extension();
+    if is_plain(id) {
+        return format!("{id}.{extension}");
+    }
+    // No plain id has an underscore, so no id can take the name of another.
+    let hash = hex::encode(Sha256::digest(id));
+    format!("session_{hash:.32}.{extension}")
+}
+
+/// Whether it can stand as it is. Capital letters cannot: not every file system tells them from small ones.
+fn is_plain(id: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !id.is_empty() && id.len() <= LONGEST_ID && !id.starts_with('-') && id.bytes().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_its_own_name_unless_it_could_be_more_than_a_name() {
+        let uuid = "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11";
+        assert_eq!(file_name(uuid, Format::Markdown), format!("{uuid}.md"));
+        for id in ["../../etc/passwd", "", ".", "-rf", "a/b", "CON", "a\0b", "é", &"x".repeat(65)]
+        {
+            let name = file_name(id, Format::Json);
+            assert!(name.starts_with("session_") && name.len() == 8 + 32 + 5, "{id}: {name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_harmless_and_no_two_ids_share_one(one in "[-a-zA-Z0-9_./]{0,4}|\\PC{0,8}", other in "[-a-zA-Z0-9_./]{0,4}|\\PC{0,8}") {
+            let names = [&one, &other].map(|id| file_name(id, Format::Html).to_lowercase());
+            prop_assert_eq!(names[0] == names[1], one == other);
+            let is_harmless = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            prop_assert!(names[0].chars().all(is_harmless) && !names[0].starts_with(['.', '-']));
+        }
+    }
+}

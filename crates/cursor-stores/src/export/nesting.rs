@@ -1,0 +1,86 @@
+//! How deep JSON is nested, told from its bytes before anything recurses into it.
+
+use std::io::{self, Read};
+
+/// Deeper than any value of a store by the few levels that a conversation adds.
+pub(super) const MAX_NESTING: usize = 256;
+
+/// Where in a JSON text we are.
+#[derive(Debug, Default)]
+struct Nesting {
+    depth: usize,
+    is_in_string: bool,
+    is_escaped: bool,
+}
+
+impl Nesting {
+    fn step(&mut self, byte: u8) {
+        if self.is_in_string {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = true,
+                b'"' => self.is_in_string = false,
+                _ => {}
+            }
+        } else {
+            match byte {
+                b'"' => self.is_in_string = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether these bytes are nested deeper than anything that we wrote.
+pub(super) fn is_too_deep(json: &[u8]) -> bool {
+    let mut nesting = Nesting::default();
+    json.iter().any(|byte| {
+        nesting.step(*byte);
+        nesting.depth > MAX_NESTING
+    })
+}
+
+/// A reader that fails where the JSON it reads is nested too deep.
+pub(super) struct Guarded<R> {
+    input: R,
+    nesting: Nesting,
+}
+
+impl<R> Guarded<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, nesting: Nesting::default() }
+    }
+}
+
+impl<R: Read> Read for Guarded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n_read = self.input.read(into)?;
+        for byte in into.iter().take(n_read) {
+            self.nesting.step(*byte);
+            if self.nesting.depth > MAX_NESTING {
+                let what = format!("values are nested more than {MAX_NESTING} deep");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
+        }
+        Ok(n_read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_brackets_outside_of_strings_count() {
+        let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n)).into_bytes();
+        assert!(!is_too_deep(&deep(MAX_NESTING)));
+        assert!(is_too_deep(&deep(MAX_NESTING + 1)));
+        let in_string = serde_json::to_vec(&format!("\"\\{}", "[".repeat(1000))).unwrap();
+        assert!(!is_too_deep(&in_string));
+        assert!(
+            Guarded::new(deep(MAX_NESTING + 1).as_slice()).read_to_end(&mut Vec::new()).is_err()
+        );
+    }
+}
