@@ -119,10 +119,6 @@ fn messages() -> Vec<Message> {
             id: Some("message-2".to_owned()),
             turn: Some(0),
             model: Some("Composer 2".to_owned()),
-            model_params: std::collections::BTreeMap::from([(
-                "effort".to_owned(),
-                "high".to_owned(),
-            )]),
             ..message(Role::Assistant, Some(20_000), answer_parts())
         },
         Message {
