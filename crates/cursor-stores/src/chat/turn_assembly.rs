@@ -37,7 +37,7 @@ pub(super) fn assemble(
         for source in &draft.sources {
             assembled.sources.entry(*source).or_insert(position);
         }
-        for id in draft.turn.and_then(|turn| history.turns.get(turn)?.id) {
+        if let Some(id) = draft.turn.and_then(|turn| history.turns.get(turn)?.id) {
             assembled.sources.entry(id).or_insert(position);
         }
         if let Some(turn) = assembled.turns.last_mut() {
