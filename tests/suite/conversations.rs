@@ -68,7 +68,7 @@ fn plant_everywhere(stage: &Stage) -> Vec<(String, String)> {
 
     let agent = sdk::planted_agent("agent-5d5d5d5d", &mut |field| word_of("sdk", field));
     let store = sdk::state_root(&cursor.join("projects"), "/srv/app");
-    sdk::write_database(&store, sdk::Generation::V1_0_32, &[agent], Closing::Clean);
+    sdk::write_database(&store, sdk::Generation::September2026, &[agent], Closing::Clean);
     words
 }
 
@@ -296,9 +296,9 @@ fn an_agent_of_the_sdk_is_followed() {
     let stage = Stage::new();
     let id = "agent-f0110f03-0000-4000-8000-000000000001";
     let store = sdk::state_root(&stage.home().join(".cursor/projects"), "/srv/app");
-    let run = sdk::Run::new("run-1", vec![sdk::user("firstword")]);
+    let run = sdk::Run::new("run-1", vec![sdk::events::user("firstword")]);
     let agent = sdk::Agent::new(id, "/srv/app").with(run);
-    sdk::write_database(&store, sdk::Generation::V1_0_32, &[agent], Closing::Clean);
+    sdk::write_database(&store, sdk::Generation::September2026, &[agent], Closing::Clean);
     let writer = open_writer(&store.join("index.db"));
     let mut seq = 100;
     follow(&stage, id, |word| {
