@@ -177,6 +177,12 @@ impl ChatFiles {
         if let Some(meta_file) = self.meta_file() {
             add_meta_file(&mut head, meta_file);
         }
+        // `meta.json` is written when a turn ends; a log with content is from one that has not.
+        if let Some(log_ms) = self.wal.modified_ms().filter(|_| self.wal.n_bytes() > 0)
+            && head.updated.is_none_or(|updated| updated.at_ms < log_ms)
+        {
+            head.updated = Some(Moment::of_file(log_ms));
+        }
         head
     }
 }
