@@ -169,6 +169,12 @@ impl<'c> Blobs<'c> {
         }
     }
 
+    pub(super) fn is_empty(&self) -> rusqlite::Result<bool> {
+        let first =
+            self.connection.query_row("SELECT 1 FROM blobs LIMIT 1", [], |_| Ok(())).optional()?;
+        Ok(first.is_none())
+    }
+
     /// Splits the rows there are into ranges, each of about the same number of them.
     pub(super) fn pieces(&self, n_pieces: usize) -> rusqlite::Result<Vec<Rows>> {
         let sql = "SELECT coalesce((SELECT min(rowid) FROM blobs), 0), coalesce((SELECT max(rowid) FROM blobs), 0)";

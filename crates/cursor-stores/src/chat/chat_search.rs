@@ -14,6 +14,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::blob_id::BlobId;
@@ -23,12 +24,15 @@ use super::chat_files::{FileState, MetaFile, describe};
 use super::chat_reading::{ReadChatError, meta_row, read_from, with_store};
 use super::chat_store::ChatStore;
 use super::chats_root::{ChatsRoot, ListedChat};
+use super::database_page::{table_page, visit_rows};
 use super::json_message::JsonMessage;
+use super::meta_page::meta_in;
 use super::reach::{Reached, reach};
 use super::references::BlobKind;
 use crate::model::{Damage, Message, Part, Role};
 use crate::parallel;
-use crate::read_only_database::ReadDatabaseError;
+use crate::plain_file;
+use crate::read_only_database::{DatabaseFingerprint, ReadDatabaseError};
 use crate::search::{FieldMatch, Matcher, search_bytes, search_json};
 use crate::store::{Extent, Hit};
 
@@ -105,6 +109,9 @@ impl ChatSearch<'_> {
             FileState::Refused(why) => return Some(Damage::new(place(), why.clone())),
             FileState::Plain { .. } => {}
         }
+        if self.is_surely_nowhere() {
+            return None;
+        }
         // Hits are told only when all of them are known to be from one state of the store.
         match with_store(&files.database_path(), |store| self.hits(store)) {
             Ok((hits, is_whole)) => {
@@ -119,6 +126,33 @@ impl ChatSearch<'_> {
             }
             Err(err) => Some(Damage::new(place(), describe(&err))),
         }
+    }
+
+    /// Looks through the pages of a small store that nobody writes to: opening a database takes ten times as long, and
+    /// most chats have nothing of what is looked for.
+    fn is_surely_nowhere(&self) -> bool {
+        let files = &self.chat.files;
+        if files.database.n_bytes() >= LARGE || !files.is_closed() {
+            return false;
+        }
+        let Some(file) = read_unchanged(&files.database_path()) else { return false };
+        let mut is_noted = vec![false; self.matcher.n_terms()];
+        let may_be_there = |is_noted: &[bool]| is_noted.iter().all(|is_noted| *is_noted);
+        let Some(meta) = meta_in(&file).and_then(|meta| serde_json::to_vec(&meta).ok()) else {
+            return false;
+        };
+        self.matcher.note_terms(&meta, &mut is_noted);
+        let visited = table_page(&file, "blobs").and_then(|page| {
+            visit_rows(&file, page, &mut |row| {
+                self.matcher.note_terms(row, &mut is_noted);
+                if may_be_there(&is_noted) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })
+        });
+        visited.is_some() && !may_be_there(&is_noted)
     }
 
     fn search_meta_file(&self) -> ControlFlow<()> {
@@ -269,6 +303,13 @@ impl ChatSearch<'_> {
         }
         Ok(())
     }
+}
+
+/// Reads a file whole, unless it changes meanwhile.
+fn read_unchanged(path: &Path) -> Option<Vec<u8>> {
+    let before = DatabaseFingerprint::of(path).ok()?;
+    let file = plain_file::read_at_most(path, LARGE).ok()?;
+    (DatabaseFingerprint::of(path).ok()? == before).then_some(file)
 }
 
 fn in_field(reached: &Reached, found: FieldMatch) -> FieldMatch {

@@ -158,6 +158,19 @@ fn directories_that_hold_no_more_than_a_meta_file_are_empty_conversations() {
 }
 
 #[test]
+fn a_store_in_which_nothing_was_written_is_empty_once_it_is_looked_at() {
+    let home = tempfile::tempdir().unwrap();
+    let store =
+        store_fixtures::chat::StoreWriter::create(&home.path().join("b").join("new"), "new", 1);
+    store.put_meta(store_fixtures::chat::MetaForm::Hex);
+    store.close(Closing::Clean);
+    let mut head = heads(home.path()).remove(0);
+    assert_eq!((head.shelf, head.title.as_deref()), (Shelf::Shown, None));
+    cli(home.path()).complete(&mut head);
+    assert_eq!((head.shelf, head.activity), (Shelf::Empty, Activity::Idle));
+}
+
+#[test]
 fn an_account_counts_files_and_what_is_hidden() {
     let home = tempfile::tempdir().unwrap();
     chat(Generation::Sep2026, "a").write_cli(home.path(), Closing::Clean);
@@ -311,13 +324,23 @@ fn somebody_who_writes_makes_it_live_and_nobody_else_does() {
     log.set_modified(long_ago).unwrap();
     drop(log);
     assert_eq!(completed(), (Activity::Idle, Activity::Interrupted));
-    // Our own process does not count, another does.
+    // Our own process does not count, another does, if it may write.
+    let chat = root.find(&root.list().heads[0].origins[0].key.clone().unwrap()).unwrap();
+    let is_live = || cli(home.path()).is_live(&chat.files);
     let _ours = fs::File::options().append(true).open(directory.join("store.db")).unwrap();
-    assert!(
-        !root.is_live(
-            &root.find(&root.list().heads[0].origins[0].key.clone().unwrap()).unwrap().files
-        )
-    );
+    assert!(!is_live());
+    for (may_write, expected) in [(false, false), (true, true)] {
+        let file = fs::File::options()
+            .read(true)
+            .write(may_write)
+            .open(directory.join("store.db"))
+            .unwrap();
+        let mut other = std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
+        assert_eq!(is_live(), expected);
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+    assert!(!is_live());
 }
 
 #[test]
@@ -332,7 +355,7 @@ fn the_stamp_changes_with_the_conversation_and_only_then() {
     let writer = open_writer(&directory.join("store.db"));
     writer.execute("INSERT INTO blobs VALUES ('x', 'y')", []).unwrap();
     assert!(root.stamp(&key) != before);
-    assert_eq!(root.watched(Some(&key)), [directory.clone()]);
+    assert_eq!(root.watched(Some(&key)), vec![directory.clone()]);
     assert_eq!(
         root.watched(None),
         [home.path().to_owned(), directory.parent().unwrap().to_owned(), directory]

@@ -29,6 +29,7 @@ mod chats_root;
 #[cfg(test)]
 mod chats_root_tests;
 mod conversation_root;
+mod database_page;
 mod decode;
 mod draft;
 mod integrity;

@@ -1,6 +1,6 @@
 //! Messages and turns of the model from drafts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::blob_id::BlobId;
 use super::draft::Draft;
@@ -23,6 +23,7 @@ pub(super) fn assemble(
 ) -> Assembled {
     let mut assembled =
         Assembled { messages: Vec::new(), turns: Vec::new(), sources: HashMap::new() };
+    let mut ids = HashSet::new();
     // The turn of the history that the current one is.
     let mut current: Option<usize> = None;
     for draft in drafts {
@@ -43,7 +44,13 @@ pub(super) fn assemble(
         if let Some(turn) = assembled.turns.last_mut() {
             note_message(turn, &draft);
         }
-        assembled.messages.push(Message { turn, ..draft.into_message() });
+        let ordinal = draft.ordinal;
+        let mut message = Message { turn, ..draft.into_message() };
+        // The same words are one blob, however often they were said.
+        message.id = message
+            .id
+            .map(|id| if ids.insert(id.clone()) { id } else { format!("{id}@{ordinal}") });
+        assembled.messages.push(message);
     }
     assembled
 }
