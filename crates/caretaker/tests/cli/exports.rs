@@ -361,3 +361,44 @@ fn commits_between_two_are_ranked_together() {
         none.stderr()
     );
 }
+
+#[test]
+fn a_cancelled_export_leaves_whole_files_alone() {
+    let scene = Scene::new();
+    let n_conversations = 2000;
+    let mut lines = Vec::new();
+    for number in 0..n_conversations {
+        let conversation = listed(&format!("many-{number}"), "One of many");
+        cursor_stores::write_jsonl(conversation, &mut lines).unwrap();
+    }
+    let kept = scene.write("kept/all.jsonl", lines);
+    let out = scene.path("out");
+    let child = scene
+        .command()
+        .args(["sessions", "export", "--all", "-f", "html", "-o"])
+        .arg(&out)
+        .arg("--from")
+        .arg(kept)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let is_begun = || fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some());
+    while !is_begun() {
+        std::thread::yield_now();
+    }
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("note: cancelled: "), "{stderr}");
+    let written = names(&out);
+    assert!(written.len() < n_conversations, "it was not cancelled in time");
+    for name in written {
+        assert!(name.ends_with(".html"), "{name} is left");
+        assert!(
+            fs::read_to_string(out.join(&name)).unwrap().ends_with("</html>\n"),
+            "{name} is cut"
+        );
+    }
+}
