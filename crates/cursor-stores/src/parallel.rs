@@ -1,6 +1,7 @@
 //! Doing many small things on all cores.
 
 use std::num::NonZero;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -38,7 +39,9 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
 }
 
 pub(crate) fn n_cores() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
+    // Asked once: it costs the reading of several files of the system.
+    static N_CORES: OnceLock<usize> = OnceLock::new();
+    *N_CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }
 
 #[cfg(test)]

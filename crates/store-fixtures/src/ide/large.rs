@@ -30,7 +30,7 @@ pub fn generate_large(
     connection.execute_batch("BEGIN").unwrap();
     let n_rows = n_bubbles + n_blobs;
     // Pages are never quite full, and every row has a frame.
-    let n_text = usize::try_from(n_bytes).unwrap() / n_rows.max(1) * 9 / 10;
+    let n_text = usize::try_from(n_bytes).unwrap() / n_rows.max(1) * 94 / 100;
     let mut words = Words::new(n_text);
     for number in 0..n_composers {
         let share =
