@@ -8,7 +8,9 @@
     reason = "a test that cannot go on has failed, and the suite reads stores as a stranger would"
 )]
 
+mod browser;
 mod captures;
+mod export_page;
 mod key_sets;
 mod parse_command;
 mod programs;
