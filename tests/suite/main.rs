@@ -9,8 +9,10 @@
 )]
 
 mod before_release;
+mod browser;
 mod captures;
 mod conversations;
+mod export_page;
 mod full_disk;
 mod key_sets;
 mod login;

@@ -24,6 +24,11 @@ pub(crate) const PROTOC: Package = Package {
     package: "protobuf-compiler",
     why: "a test reads stores with a decoder that is not ours",
 };
+pub(crate) const CHROMIUM: Package = Package {
+    program: "chromium",
+    package: "chromium",
+    why: "a test opens hostile pages in a real browser",
+};
 pub(crate) const JQ: Package =
     Package { program: "jq", package: "jq", why: "the peer that parsing is measured against" };
 

@@ -3,10 +3,10 @@
 use std::process::{Command, Stdio};
 
 use crate::commands::{self, on_path};
-use crate::system_packages::{self, BUBBLEWRAP, C_COMPILER, GIT, PROTOC};
+use crate::system_packages::{self, BUBBLEWRAP, C_COMPILER, CHROMIUM, GIT, PROTOC};
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    system_packages::ensure(&[C_COMPILER, BUBBLEWRAP, GIT, PROTOC])?;
+    system_packages::ensure(&[C_COMPILER, BUBBLEWRAP, GIT, PROTOC, CHROMIUM])?;
     let cargo = commands::cargo();
     ensure_component(&cargo, "fmt", "rustfmt")?;
     ensure_component(&cargo, "clippy", "clippy")?;
