@@ -51,8 +51,8 @@ pub use export::{ExportFileError, write_json, write_jsonl};
 pub use places::StorePlaces;
 pub use plain_file::PlainFileError;
 pub use read_only_database::{DatabaseFingerprint, OpenDatabaseError, ReadDatabaseError};
-pub use search_index::{Candidate, Refreshed, SearchIndex, SearchIndexError};
+pub use search_index::{Candidates, Refreshed, SearchIndex, SearchIndexError};
 pub use store::{
     Account, Branches, ConversationStore, Discovered, Encoding, Extent, Family, Hit,
-    IndexableStore, Listing, ReadConversationError, Record, SkippedPlace, Treatment,
+    IndexableStore, Listing, ReadConversationError, Section, SkippedPlace, Treatment,
 };

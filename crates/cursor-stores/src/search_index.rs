@@ -1,17 +1,16 @@
-//! An index for searches that come again: which conversations may hold a word. Derived, and ours; may be deleted at any
-//! time.
+//! An index for searches that come again: which parts of a store may hold a word. Derived, and ours; may be deleted at
+//! any time.
 //!
 //! ```text
-//!   words ──► their trigrams ──► FTS5: conversations that have them all ──► their records are searched as ever
+//!   words ──► their trigrams ──► FTS5: sections that have them all ──► those are searched as ever
 //! ```
 //!
-//! It keeps no text, only which sequences of three letters a conversation has, so it is small, and a find is always made in
+//! It keeps no text, only which sequences of three letters a section has, so it is small, and a find is always made in
 //! the store itself: what the index says can be too much, never wrong. Stores that are not indexable are searched as ever.
 
 use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -20,9 +19,10 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use crate::catalogue::Catalogue;
 use crate::model::{Head, StoreKind};
+use crate::parallel;
 use crate::search::Matcher;
 use crate::search::trigrams::Trigrams;
-use crate::store::IndexableStore;
+use crate::store::{IndexableStore, Section};
 
 /// The version while somebody writes: whoever comes upon it finds what a killed writer left.
 const BEING_WRITTEN: i32 = -1;
@@ -34,13 +34,16 @@ const SCHEMA: &str = "
         kind TEXT NOT NULL, path BLOB NOT NULL, fingerprint INTEGER,
         PRIMARY KEY (kind, path)
     ) WITHOUT ROWID;
-    CREATE TABLE conversations (
+    CREATE TABLE sections (
         id INTEGER PRIMARY KEY,
-        kind TEXT NOT NULL, path BLOB NOT NULL, key TEXT NOT NULL,
-        stamp INTEGER,
-        head TEXT,
-        UNIQUE (kind, path, key)
+        kind TEXT NOT NULL, path BLOB NOT NULL, name TEXT NOT NULL,
+        stamp INTEGER NOT NULL,
+        UNIQUE (kind, path, name)
     );
+    CREATE TABLE heads (
+        kind TEXT NOT NULL, path BLOB NOT NULL, key TEXT NOT NULL, head TEXT NOT NULL,
+        PRIMARY KEY (kind, path, key)
+    ) WITHOUT ROWID;
     CREATE VIRTUAL TABLE trigrams USING fts5 (
         numbers, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
     );
@@ -52,14 +55,12 @@ pub struct SearchIndex {
     connection: Connection,
 }
 
-/// A conversation that may hold what is looked for.
-#[derive(Debug)]
-pub struct Candidate {
+/// The sections of one store that may hold what is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidates {
     pub store: StoreKind,
     pub path: BytesPath,
-    /// The key in that store; empty for what belongs to no conversation.
-    pub key: String,
-    pub head: Option<Head>,
+    pub sections: Vec<String>,
 }
 
 /// What bringing an index up to date took.
@@ -127,7 +128,7 @@ impl SearchIndex {
         Ok(known.flatten() == Some(now as i64))
     }
 
-    /// Reads what changed since the last time. `progress` is told how many conversations are done, of how many. Nobody
+    /// Reads what changed since the last time. `progress` is told how many sections are done, of how many. Nobody
     /// else can use the index meanwhile; if this process is killed at it, the next one makes it anew.
     pub fn refresh(
         &mut self,
@@ -164,43 +165,40 @@ impl SearchIndex {
         for &store in changed {
             // Before the reading: what is written meanwhile makes it differ.
             let fingerprint = store.fingerprint();
-            fingerprints.push((store, fingerprint));
-            let known = self.known(store)?;
-            let listing = store.list();
-            let mut gone = known.clone();
-            // What belongs to no conversation has no head, and changes with the whole.
-            let nobody = (String::new(), fingerprint, None);
-            let everybody = listing.heads.into_iter().map(|head| {
-                let key = head
-                    .origins
-                    .first()
-                    .map_or(head.id.as_str(), |origin| origin.key(&head))
-                    .to_owned();
-                let stamp = store.stamp(&key);
-                (key, stamp, Some(head))
-            });
-            for (key, stamp, head) in everybody.chain([nobody]) {
-                gone.remove(&key);
-                if stamp.is_none() || known.get(&key) != Some(&stamp) {
-                    stale.push((store, key, stamp, head));
+            let Ok(sections) = store.sections() else {
+                refreshed.n_failed += 1;
+                continue;
+            };
+            let mut gone = self.known(store)?;
+            for section in sections {
+                if gone.remove(&section.name) != Some(section.stamp) {
+                    stale.push((store, section));
                 }
             }
             refreshed.n_removed += self.remove(store, gone.into_keys())?;
+            self.put_heads(store)?;
+            fingerprints.push((store, fingerprint));
         }
         let n_stale = stale.len();
-        for (n_done, (store, key, stamp, head)) in stale.into_iter().enumerate() {
-            progress(n_done, n_stale);
-            let mut trigrams = Trigrams::default();
-            let visited = store.records(&key, &mut |record| {
-                trigrams.add(&record);
-                ControlFlow::Continue(())
+        // A few at a time, each on its own core; what is read must not pile up.
+        for (n_before, batch) in stale.chunks(parallel::n_cores()).enumerate() {
+            progress(n_before * parallel::n_cores(), n_stale);
+            let read = parallel::map(batch, |(store, section)| {
+                let mut trigrams = Trigrams::default();
+                store
+                    .visit_section(&section.name, &mut |content, encoding| {
+                        trigrams.add(content, encoding);
+                    })
+                    .map(|()| trigrams)
             });
-            match visited {
-                Ok(()) => {
-                    self.put(store, &key, stamp, head.as_ref(), &trigrams)?;
-                    refreshed.n_read += 1;
+            for ((store, section), read) in batch.iter().zip(read) {
+                match read {
+                    Ok(trigrams) => {
+                        self.put(*store, section, &trigrams)?;
+                        refreshed.n_read += 1;
+                    }
+                    Err(_) => refreshed.n_failed += 1,
                 }
-                Err(_) => refreshed.n_failed += 1,
             }
         }
         progress(n_stale, n_stale);
@@ -219,12 +217,12 @@ impl SearchIndex {
         Ok(refreshed)
     }
 
-    /// The conversations that may hold the pattern. `None` if the index cannot tell: words of less than three letters and
-    /// expressions have to be looked for everywhere.
+    /// The sections that may hold the pattern, by store. `None` if the index cannot tell: words of less than three letters
+    /// and expressions have to be looked for everywhere.
     pub fn candidates(
         &self,
         matcher: &Matcher,
-    ) -> Result<Option<Vec<Candidate>>, SearchIndexError> {
+    ) -> Result<Option<Vec<Candidates>>, SearchIndexError> {
         let mut query = String::new();
         for literal in matcher.literals() {
             for number in Trigrams::of_text(literal).numbers() {
@@ -238,49 +236,52 @@ impl SearchIndex {
             return Ok(None);
         }
         let mut statement = self.connection.prepare_cached(
-            "SELECT kind, path, key, head FROM conversations
+            "SELECT kind, path, name FROM sections
              WHERE id IN (SELECT rowid FROM trigrams WHERE trigrams MATCH ?1)",
         )?;
         let rows = statement.query_map([query], |row| {
-            let kind: String = row.get(0)?;
-            let path: Vec<u8> = row.get(1)?;
-            let head: Option<String> = row.get(3)?;
-            Ok((kind, path, row.get(2)?, head))
+            Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, String>(2)?))
         })?;
-        let mut candidates = Vec::new();
+        let mut by_store: HashMap<(String, Vec<u8>), Vec<String>> = HashMap::new();
         for row in rows {
-            let (kind, path, key, head) = row?;
-            let Ok(store) = kind.parse() else { continue };
-            let head = head.and_then(|head| serde_json::from_str(&head).ok());
-            candidates.push(Candidate { store, path: path_of(path), key, head });
+            let (kind, path, name) = row?;
+            by_store.entry((kind, path)).or_default().push(name);
         }
-        Ok(Some(candidates))
+        let candidates = by_store.into_iter().filter_map(|((kind, path), sections)| {
+            Some(Candidates { store: kind.parse().ok()?, path: path_of(path), sections })
+        });
+        Ok(Some(candidates.collect()))
     }
 
-    /// Stamps of the store's conversations by key.
-    fn known(
-        &self,
-        store: &dyn IndexableStore,
-    ) -> Result<HashMap<String, Option<u64>>, SearchIndexError> {
+    /// What the store said of a conversation when it was last looked through.
+    pub fn head(&self, store: &dyn IndexableStore, key: &str) -> Option<Head> {
+        let text: String = self
+            .connection
+            .prepare_cached("SELECT head FROM heads WHERE kind = ?1 AND path = ?2 AND key = ?3")
+            .ok()?
+            .query_row(params![store.kind().as_str(), path_bytes(store.path()), key], |row| {
+                row.get(0)
+            })
+            .ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Stamps of the store's sections by name.
+    fn known(&self, store: &dyn IndexableStore) -> Result<HashMap<String, u64>, SearchIndexError> {
         let mut statement = self
             .connection
-            .prepare_cached("SELECT key, stamp FROM conversations WHERE kind = ?1 AND path = ?2")?;
-        let rows = statement.query_map(
-            params![store.kind().as_str(), path_bytes(store.path())],
-            |row| {
-                let stamp: Option<i64> = row.get(1)?;
-                Ok((row.get(0)?, stamp.map(|stamp| stamp as u64)))
-            },
-        )?;
+            .prepare_cached("SELECT name, stamp FROM sections WHERE kind = ?1 AND path = ?2")?;
+        let rows = statement
+            .query_map(params![store.kind().as_str(), path_bytes(store.path())], |row| {
+                Ok((row.get(0)?, row.get::<_, i64>(1)? as u64))
+            })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
     fn put(
         &mut self,
         store: &dyn IndexableStore,
-        key: &str,
-        stamp: Option<u64>,
-        head: Option<&Head>,
+        section: &Section,
         trigrams: &Trigrams,
     ) -> Result<(), SearchIndexError> {
         let mut numbers = String::new();
@@ -288,18 +289,16 @@ impl SearchIndex {
             numbers.push_str(&token(number));
             numbers.push(' ');
         }
-        let id = id_of(store, key);
-        let head = head.and_then(|head| serde_json::to_string(head).ok());
+        let id = id_of(store, &section.name);
         let transaction = self.connection.transaction()?;
         transaction
-            .prepare_cached("INSERT OR REPLACE INTO conversations VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+            .prepare_cached("INSERT OR REPLACE INTO sections VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![
                 id,
                 store.kind().as_str(),
                 path_bytes(store.path()),
-                key,
-                stamp.map(|stamp| stamp as i64),
-                head
+                section.name,
+                section.stamp as i64
             ])?;
         transaction.prepare_cached("DELETE FROM trigrams WHERE rowid = ?1")?.execute([id])?;
         transaction
@@ -308,17 +307,32 @@ impl SearchIndex {
         Ok(transaction.commit()?)
     }
 
+    fn put_heads(&mut self, store: &dyn IndexableStore) -> Result<(), SearchIndexError> {
+        let (kind, path) = (store.kind().as_str(), path_bytes(store.path()));
+        let transaction = self.connection.transaction()?;
+        transaction
+            .execute("DELETE FROM heads WHERE kind = ?1 AND path = ?2", params![kind, path])?;
+        for head in store.list().heads {
+            let key = head.origins.first().map_or(head.id.as_str(), |origin| origin.key(&head));
+            let Ok(text) = serde_json::to_string(&head) else { continue };
+            transaction
+                .prepare_cached("INSERT OR REPLACE INTO heads VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![kind, path, key, text])?;
+        }
+        Ok(transaction.commit()?)
+    }
+
     fn remove(
         &mut self,
         store: &dyn IndexableStore,
-        keys: impl Iterator<Item = String>,
+        names: impl Iterator<Item = String>,
     ) -> Result<usize, SearchIndexError> {
         let transaction = self.connection.transaction()?;
         let mut n_removed = 0;
-        for key in keys {
-            let id = id_of(store, &key);
+        for name in names {
+            let id = id_of(store, &name);
             transaction.execute("DELETE FROM trigrams WHERE rowid = ?1", [id])?;
-            n_removed += transaction.execute("DELETE FROM conversations WHERE id = ?1", [id])?;
+            n_removed += transaction.execute("DELETE FROM sections WHERE id = ?1", [id])?;
         }
         transaction.commit()?;
         Ok(n_removed)
@@ -334,10 +348,10 @@ fn token(number: u32) -> String {
     format!("x{number:x}")
 }
 
-/// The same number for the same conversation, so that a new reading takes the place of the old one.
-fn id_of(store: &dyn IndexableStore, key: &str) -> i64 {
+/// The same number for the same section, so that a new reading takes the place of the old one.
+fn id_of(store: &dyn IndexableStore, name: &str) -> i64 {
     let mut hasher = DefaultHasher::new();
-    (store.kind().as_str(), path_bytes(store.path()), key).hash(&mut hasher);
+    (store.kind().as_str(), path_bytes(store.path()), name).hash(&mut hasher);
     // Rowids are best positive.
     (hasher.finish() >> 1) as i64
 }

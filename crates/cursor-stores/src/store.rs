@@ -8,7 +8,7 @@ use run_protocol::BytesPath;
 use serde::Serialize;
 
 use crate::model::{Conversation, Damage, Head, StoreKind};
-use crate::search::{FieldMatch, Matcher, Snippet, search_bytes, search_json};
+use crate::search::{Matcher, Snippet};
 
 /// One place where Cursor keeps conversations. Reading it never changes it.
 ///
@@ -56,18 +56,36 @@ pub trait ConversationStore: Send + Sync {
     fn account(&self) -> Account;
 }
 
-/// A store that can say, for each conversation, everything that a search looks through.
+/// A store that is large, and can be searched in parts.
 pub trait IndexableStore: ConversationStore {
-    /// Calls `visit` with everything that [`ConversationStore::search`] looks through for one conversation, as the store
-    /// has it, until it breaks. The empty key stands for what belongs to no conversation. Credentials are never among it.
-    fn records(
-        &self,
-        key: &str,
-        visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
-    ) -> Result<(), ReadConversationError>;
-
     /// Tells apart states of the whole store: as long as it is the same, nothing changed.
     fn fingerprint(&self) -> Option<u64>;
+
+    /// The parts as they are now. Those without content are left out.
+    fn sections(&self) -> Result<Vec<Section>, ReadConversationError>;
+
+    /// Calls `visit` with every record of a part.
+    fn visit_section(
+        &self,
+        name: &str,
+        visit: &mut dyn FnMut(&[u8], Encoding),
+    ) -> Result<(), ReadConversationError>;
+
+    /// As [`ConversationStore::search`], in these parts and in all that is in no part.
+    fn search_sections(
+        &self,
+        names: &[String],
+        matcher: &Matcher,
+        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
+    ) -> Vec<Damage>;
+}
+
+/// A part of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    pub name: String,
+    /// Tells apart states of it.
+    pub stamp: u64,
 }
 
 /// What a store holds.
@@ -125,43 +143,12 @@ pub struct Hit {
     pub snippet: Snippet,
 }
 
-/// A row, a line or a file of a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record<'a> {
-    /// The store's own name of the message or row.
-    pub id: Option<&'a str>,
-    /// The position among the messages of the conversation, from 0, where that is known.
-    pub position: Option<usize>,
-    /// Stands before the names of fields: `agentKv`, `composerData`; may be empty.
-    pub family: &'a str,
-    pub content: &'a [u8],
-    pub encoding: Encoding,
-}
-
 /// What the bytes of a record are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Json,
-    Text,
     /// Texts between bytes that are none, such as a message of protobuf.
     Bytes,
-}
-
-impl Record<'_> {
-    /// Looks for the pattern in it.
-    #[must_use]
-    pub fn search(&self, matcher: &Matcher) -> Option<FieldMatch> {
-        let found = match self.encoding {
-            Encoding::Json => search_json(matcher, self.content)?,
-            Encoding::Text | Encoding::Bytes => search_bytes(matcher, "", self.content)?,
-        };
-        let field = match (self.family, found.field.as_str()) {
-            (family, "") => family.to_owned(),
-            ("", field) => field.to_owned(),
-            (family, field) => format!("{family}.{field}"),
-        };
-        Some(FieldMatch { field, ..found })
-    }
 }
 
 /// What was found at a place, so that "my chats are not listed" answers itself.

@@ -168,6 +168,29 @@ impl Vscdb {
         })
     }
 
+    /// Calls `visit` with every key of a range and the number of its row, from the index alone.
+    pub(super) fn visit_row_numbers(
+        &self,
+        table: Table,
+        range: &KeyRange,
+        visit: &mut dyn FnMut(&str, i64),
+    ) -> Result<(), ReadDatabaseError> {
+        if !self.has(table) {
+            return Ok(());
+        }
+        let sql = format!("SELECT key, rowid FROM {} WHERE key >= ?1 AND key < ?2", table.name());
+        self.database.read(|connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query((&range.start, &range.end))?;
+            while let Some(row) = rows.next()? {
+                if let Ok(key) = row.get_ref(0)?.as_str() {
+                    visit(key, row.get(1)?);
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Calls `visit` with the keys of a range, which the index has: no value is looked at.
     pub(super) fn visit_keys(
         &self,

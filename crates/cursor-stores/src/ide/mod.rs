@@ -29,6 +29,7 @@ mod pool;
 mod salvage;
 mod search;
 mod search_owners;
+mod sections;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -52,8 +53,8 @@ use crate::model::{Conversation, Damage, Head, Origin, StoreKind};
 use crate::plain_file::{self, PlainFileError};
 use crate::search::Matcher;
 use crate::store::{
-    Account, ConversationStore, Discovered, Extent, Hit, Listing, ReadConversationError,
-    SkippedPlace,
+    Account, ConversationStore, Discovered, Extent, Hit, IndexableStore, Listing,
+    ReadConversationError, SkippedPlace,
 };
 
 /// A log that nobody wrote to for this long was left by a writer that is gone.
@@ -193,7 +194,11 @@ impl ConversationStore for IdeStore {
         matcher: &Matcher,
         found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
     ) -> Vec<Damage> {
-        search::search(self, matcher, found)
+        search::search(self, &search::all_tasks(), matcher, found)
+    }
+
+    fn indexable(&self) -> Option<&dyn IndexableStore> {
+        Some(self)
     }
 
     fn stamp(&self, key: &str) -> Option<u64> {

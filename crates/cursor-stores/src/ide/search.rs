@@ -26,15 +26,40 @@ use crate::store::Hit;
 /// Items of conversations and of the projects that they belong to.
 const ITEM_PREFIXES: [&str; 2] = ["composer.", "glass.localAgentProject"];
 
-enum Task {
+#[derive(Debug, Clone)]
+pub(super) enum Task {
     Composers(KeyRange),
     /// Rows of a family that belong to a conversation each.
     Rows(&'static str, KeyRange),
     Blobs(KeyRange),
 }
 
+/// Everything that is searched row by row, cut into pieces that several threads can share. They are always the same, so
+/// that an index can name them.
+pub(super) fn all_tasks() -> Vec<Task> {
+    let mut tasks: Vec<Task> = Vec::new();
+    tasks.extend(keys::slices(keys::BLOB, 2).into_iter().map(Task::Blobs));
+    tasks.extend(
+        keys::slices(keys::BUBBLE, 2).into_iter().map(|range| Task::Rows(keys::BUBBLE, range)),
+    );
+    tasks.extend(keys::slices(keys::COMPOSER, 1).into_iter().map(Task::Composers));
+    for family in keys::SIDE_FAMILIES {
+        tasks.extend(keys::slices(family, 1).into_iter().map(|range| Task::Rows(family, range)));
+    }
+    tasks
+}
+
+impl Task {
+    pub(super) fn range(&self) -> &KeyRange {
+        let (Self::Composers(range) | Self::Rows(_, range) | Self::Blobs(range)) = self;
+        range
+    }
+}
+
+/// Performs some of [`all_tasks`], and looks through what is small besides.
 pub(super) fn search(
     store: &IdeStore,
+    tasks: &[Task],
     matcher: &Matcher,
     found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
 ) -> Vec<Damage> {
@@ -50,17 +75,8 @@ pub(super) fn search(
         blob_hits: Mutex::default(),
         composers: Mutex::default(),
     };
-    let mut tasks: Vec<Task> = Vec::new();
-    tasks.extend(keys::slices(keys::BLOB, 2).into_iter().map(Task::Blobs));
-    tasks.extend(
-        keys::slices(keys::BUBBLE, 2).into_iter().map(|range| Task::Rows(keys::BUBBLE, range)),
-    );
-    tasks.extend(keys::slices(keys::COMPOSER, 1).into_iter().map(Task::Composers));
-    for family in keys::SIDE_FAMILIES {
-        tasks.extend(keys::slices(family, 1).into_iter().map(|range| Task::Rows(family, range)));
-    }
     let mut damage: Vec<Damage> = opened.damage().into_iter().collect();
-    damage.extend(parallel::map(&tasks, |task| search.perform(task)).into_iter().flatten());
+    damage.extend(parallel::map(tasks, |task| search.perform(task)).into_iter().flatten());
     search.emit_blob_hits();
     damage.extend(search.catalogues());
     // The titles that only a workspace has.
@@ -84,11 +100,10 @@ impl Search<'_> {
     fn perform(&self, task: &Task) -> Vec<Damage> {
         let mut too_large = Vec::new();
         let mut positions = Positions::default();
-        let (Task::Composers(range) | Task::Rows(_, range) | Task::Blobs(range)) = task;
         if self.is_over() {
             return Vec::new();
         }
-        let mut damage = self.pool.visit(Table::DiskKv, range, &mut |row| {
+        let mut damage = self.pool.visit(Table::DiskKv, task.range(), &mut |row| {
             match row.value {
                 Value::Tombstone => {}
                 Value::TooLarge { n_bytes } => too_large

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use crate::store::{Encoding, Record};
+use super::json_fields::is_secret;
+use crate::store::Encoding;
 
 /// JSON inside a string of JSON, as deep as a search looks.
 const MAX_NESTING: usize = 4;
@@ -33,15 +34,14 @@ impl Trigrams {
         trigrams
     }
 
-    pub(crate) fn add(&mut self, record: &Record<'_>) {
-        match record.encoding {
-            Encoding::Json => match serde_json::from_slice(record.content) {
-                Ok(value) => self.add_json(&value, 0),
-                Err(_) => self.add_text(&String::from_utf8_lossy(record.content)),
-            },
-            Encoding::Text | Encoding::Bytes => {
-                self.add_text(&String::from_utf8_lossy(record.content));
-            }
+    pub(crate) fn add(&mut self, content: &[u8], encoding: Encoding) {
+        let json = match encoding {
+            Encoding::Json => serde_json::from_slice(content).ok(),
+            Encoding::Bytes => None,
+        };
+        match json {
+            Some(value) => self.add_json(&value, 0),
+            None => self.add_text(&String::from_utf8_lossy(content)),
         }
     }
 
@@ -58,7 +58,10 @@ impl Trigrams {
                 }
             }
             Json::Array(values) => values.iter().for_each(|value| self.add_json(value, nesting)),
-            Json::Object(fields) => fields.values().for_each(|value| self.add_json(value, nesting)),
+            Json::Object(fields) => fields
+                .iter()
+                .filter(|(name, _)| !is_secret(name))
+                .for_each(|(_, value)| self.add_json(value, nesting)),
             Json::Number(number) => self.add_text(&number.to_string()),
             Json::Null | Json::Bool(_) => {}
         }

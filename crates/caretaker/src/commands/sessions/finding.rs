@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cursor_stores::model::{Head, StoreKind};
 use cursor_stores::search::Matcher;
-use cursor_stores::{
-    Candidate, Catalogue, ConversationStore, Hit, IndexableStore, SearchIndex, SearchIndexError,
-};
+use cursor_stores::{Candidates, Catalogue, ConversationStore, Hit, SearchIndex, SearchIndexError};
 
 use super::search::Args;
 use super::selection::report;
@@ -78,49 +76,49 @@ impl Search<'_> {
         index.refresh(self.catalogue, &mut |n_done, n_all| progress.show(n_done, n_all))?;
         drop(progress);
         let Some(candidates) = index.candidates(self.matcher)? else { return Ok(None) };
-        Ok(Some(self.hits_among(candidates)))
+        Ok(Some(self.hits_among(&index, &candidates)))
     }
 
-    fn hits_among(&self, candidates: Vec<Candidate>) -> Hits {
+    /// What the stores in the index hold, where it says that they may.
+    fn hits_among(&self, index: &SearchIndex, candidates: &[Candidates]) -> Hits {
         let mut hits = Vec::new();
-        for Candidate { store: kind, path, key, head } in candidates {
-            let head = head.map(Arc::new);
-            let is_meant = match &head {
-                Some(head) => self.args.selection.allows(self.host, head),
-                None => !self.args.selection.is_restricted(),
+        for store in self.catalogue.stores().filter_map(|store| store.indexable()) {
+            let is_of_store = |candidates: &&Candidates| {
+                candidates.store == store.kind() && candidates.path.0 == store.path()
             };
-            let Some(store) = self.store(kind, &path.0).filter(|_| is_meant) else { continue };
-            let searched = store.records(&key, &mut |record| {
-                if let Some(found) = record.search(self.matcher) {
-                    let hit = Hit {
-                        key: key.clone(),
-                        message_id: record.id.map(str::to_owned),
-                        position: record.position,
-                        field: found.field,
-                        snippet: found.snippet,
-                    };
-                    hits.push(FoundHit { head: head.clone(), store: kind, hit });
-                }
-                if hits.len() < MOST_HITS {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            });
-            if let Err(error) = searched {
-                note(&format!("{key} in {} could not be searched: {error}", path.0.display()));
+            let sections =
+                candidates.iter().find(is_of_store).map(|found| found.sections.as_slice());
+            let found: Mutex<Vec<Hit>> = Mutex::default();
+            let damage =
+                store.search_sections(sections.unwrap_or_default(), self.matcher, &|hit| {
+                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                    found.push(hit);
+                    if found.len() < MOST_HITS {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                });
+            for damage in damage {
+                note(&format!("{} could not be searched: {}", damage.place, damage.what));
             }
-            if hits.len() >= MOST_HITS {
-                return Hits { hits, is_cut: true };
+            let mut heads: HashMap<String, Option<Arc<Head>>> = HashMap::new();
+            for hit in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                let head = heads
+                    .entry(hit.key.clone())
+                    .or_insert_with(|| index.head(store, &hit.key).map(Arc::new))
+                    .clone();
+                let is_meant = match &head {
+                    Some(head) => self.args.selection.allows(self.host, head),
+                    None => !self.args.selection.is_restricted(),
+                };
+                if is_meant {
+                    hits.push(FoundHit { head, store: store.kind(), hit });
+                }
             }
         }
-        Hits { hits, is_cut: false }
-    }
-
-    fn store(&self, kind: StoreKind, path: &Path) -> Option<&dyn IndexableStore> {
-        let store =
-            self.catalogue.stores().find(|store| store.kind() == kind && store.path() == path);
-        store?.indexable()
+        let is_cut = hits.len() >= MOST_HITS;
+        Hits { hits, is_cut }
     }
 
     /// Adds to `hits` what is found in the stores that `is_meant` says.
