@@ -213,3 +213,55 @@ fn a_log_whose_index_cannot_be_made_is_read_from_a_copy() {
     assert_eq!(n_rows.unwrap(), 1);
     assert_eq!(picture_of(killed.directory.path()), before);
 }
+
+/// A page of a table's tree whose four hundred children are all the same page.
+fn interior_page(child: u32) -> Vec<u8> {
+    const N_CELLS: u16 = 400;
+    let mut page = vec![0; 4096];
+    page[0] = 0x05;
+    page[3..5].copy_from_slice(&N_CELLS.to_be_bytes());
+    page[5..7].copy_from_slice(&(4096 - 5 * N_CELLS).to_be_bytes());
+    page[8..12].copy_from_slice(&child.to_be_bytes());
+    for cell in 0..N_CELLS {
+        let start = 4096 - 5 * (cell + 1);
+        let pointer = usize::from(12 + 2 * cell);
+        page[pointer..pointer + 2].copy_from_slice(&start.to_be_bytes());
+        page[usize::from(start)..usize::from(start) + 4].copy_from_slice(&child.to_be_bytes());
+        page[usize::from(start) + 4] = 1;
+    }
+    page
+}
+
+#[test]
+fn a_small_file_of_more_rows_than_can_ever_be_counted_is_given_up() {
+    let store = TestStore::new();
+    store.put(b"a row");
+    let root: u32 = store
+        .writer
+        .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'blobs'", [], |row| row.get(0))
+        .unwrap();
+    let closed = store.close();
+    let mut file = fs::read(closed.path()).unwrap();
+    let root_start = (root as usize - 1) * 4096;
+    let mut last: u32 = (file.len() / 4096).try_into().unwrap();
+    // The leaf moves away, and a tower of pages leads to it.
+    let leaf = file[root_start..root_start + 4096].to_vec();
+    file.extend(leaf);
+    last += 1;
+    for _ in 0..6 {
+        file.extend(interior_page(last));
+        last += 1;
+    }
+    file[root_start..root_start + 4096].copy_from_slice(&interior_page(last));
+    file[28..32].copy_from_slice(&last.to_be_bytes());
+    fs::write(closed.path(), &file).unwrap();
+    let database = ReadOnlyDatabase::open(&closed.path()).unwrap();
+    let counted = database.read_within(Duration::from_millis(50), |connection| {
+        let sql = "SELECT count(*), sum(octet_length(data)) FROM blobs";
+        connection.query_row(sql, [], |row| row.get::<_, i64>(0))
+    });
+    let err = counted.unwrap_err();
+    assert!(err.is_damage(), "{err:?}");
+    let ReadDatabaseError::Sqlite(err) = err else { panic!("{err:?}") };
+    assert_eq!(err.sqlite_error_code(), Some(ErrorCode::OperationInterrupted));
+}

@@ -203,6 +203,7 @@ impl Reader<'_, '_> {
         answer_calls(self.blobs, &mut drafts)?;
         // After a compaction the system prompt stands where the prompt begins now, not where the conversation did.
         if let Some(at) = drafts.iter().position(|draft| draft.role == Role::System) {
+            drafts[at].ordinal = drafts[0].ordinal;
             drafts[..=at].rotate_right(1);
         }
         if let Some(n_wanted) = n_wanted {

@@ -243,6 +243,20 @@ fn times_are_recorded_where_the_store_has_them_and_spread_where_not() {
 }
 
 #[test]
+fn times_run_forward_through_a_compaction() {
+    for generation in [Generation::Jul2026, Generation::Sep2026] {
+        let mut chat = Chat::new(generation, ID).with_turns(two_turns());
+        chat.compaction = Some((1, "in short".to_owned()));
+        let conversation = read(&chat);
+        assert!(
+            conversation.messages.is_sorted_by_key(|message| message.at.unwrap().at_ms),
+            "{:?}",
+            lines(&conversation)
+        );
+    }
+}
+
+#[test]
 fn the_end_alone_is_the_end_of_the_whole() {
     for generation in [Generation::Aug2025, Generation::Feb2026, Generation::Sep2026] {
         let home = tempfile::tempdir().unwrap();
