@@ -8,13 +8,18 @@
     reason = "a test that cannot go on has failed, and the suite reads stores as a stranger would"
 )]
 
+mod before_release;
 mod browser;
 mod captures;
 mod export_page;
+mod full_disk;
 mod key_sets;
+mod login;
+mod namespace;
 mod parse_command;
 mod programs;
 mod runs;
+mod secrets;
 mod session_stores;
 mod shape;
 mod simulated;

@@ -335,6 +335,67 @@ fn a_second_run_on_a_session_or_workspace_is_refused_by_name_or_waits() {
 }
 
 #[test]
+fn of_many_runs_that_ask_for_a_name_at_once_one_gets_it() {
+    let stage = Stage::new();
+    let workspaces: Vec<_> = (0..6).map(|n| stage.home().join(format!("work-{n}"))).collect();
+    let asking: Vec<_> = workspaces
+        .iter()
+        .map(|workspace| {
+            std::fs::create_dir(workspace).unwrap();
+            let flags = ["--name", "wanted", "--workspace", workspace.to_str().unwrap()];
+            stage.start_play("shell sleep 60", &[&["--detach"], &flags[..]].concat())
+        })
+        .collect();
+    let answers: Vec<_> =
+        asking.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    let got: Vec<_> = answers.iter().filter(|output| output.status.success()).collect();
+    assert_eq!(got.len(), 1);
+    let holder = String::from_utf8_lossy(&got[0].stdout).trim().to_owned();
+    for output in answers.iter().filter(|output| !output.status.success()) {
+        assert_eq!(output.status.code(), Some(4), "{}", stderr(output));
+        assert!(stderr(output).contains(&holder), "{}", stderr(output));
+    }
+    assert_eq!(stage.run_ids(), [holder]);
+    assert!(stage.output(&["kill", "--now", "wanted"]).status.success());
+}
+
+#[test]
+fn a_run_whose_prompt_is_gone_says_so_and_asks_the_agent_nothing() {
+    let stage = Stage::new();
+    let holder = stage.detach("shell sleep 60", &[]);
+    let waiting = stage.start_play("say my turn", &["--wait"]);
+    let queued = loop {
+        if let Some(run) = stage.run_ids().into_iter().find(|run| *run != holder) {
+            break run;
+        }
+        std::thread::yield_now();
+    };
+    stage.wait_for(&queued, |line| line["kind"] == "run.waiting");
+    std::fs::remove_file(stage.runs().join(&queued).join("prompt")).unwrap();
+    assert!(stage.output(&["kill", "--now", &holder]).status.success());
+    let output = waiting.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    let ended = stage.ended();
+    assert_eq!(ended["outcome"], "supervisor_failed");
+    assert!(ended["why"].as_str().unwrap().contains("the prompt cannot be read"), "{ended}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("the prompt cannot be read"));
+}
+
+#[test]
+fn a_last_line_that_the_agent_did_not_end_is_kept_as_it_was() {
+    let stage = Stage::new();
+    let content = b"{\"type\":\"system\",\"subtype\":\"init\"}\n{\"type\":\"assis";
+    let agent = printing_agent(&stage, content);
+    let output = stage
+        .caretaker(&["run", "--agent", &agent, "go"])
+        .env("CURSOR_API_KEY", "any")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert_eq!(stage.output(&["tail", "-", "--raw"]).stdout, content);
+}
+
+#[test]
 fn from_inside_mcp_json_cannot_be_touched_and_our_tools_are_reached_through_it() {
     let stage = Stage::new();
     let script = "\
@@ -443,36 +504,6 @@ fn a_prompt_of_ten_megabytes_arrives_whole() {
     let sent =
         stage.journal(&run).into_iter().find(|entry| entry.line["run"]["kind"] == "prompt_sent");
     assert_eq!(sent.unwrap().line["run"]["length"], json!(prompt.len()));
-}
-
-#[test]
-fn a_known_secret_is_replaced_and_flagged_wherever_the_agent_prints_it() {
-    let stage = Stage::new();
-    let key = "key_0123456789abcdefghijklmnop";
-    let mut child = stage
-        .caretaker(&["run", "--agent", "simulated", "--file", "-"])
-        .env("CURSOR_API_KEY", key)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let prompt = "```agent\nshell echo my key is $CURSOR_API_KEY\nsay done\n```\n";
-    child.stdin.take().unwrap().write_all(prompt.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(!String::from_utf8_lossy(&output.stdout).contains(key));
-    let run = stage.run_ids().pop().unwrap();
-    for file in std::fs::read_dir(stage.runs().join(&run)).unwrap() {
-        let path = file.unwrap().path();
-        if path.is_file() {
-            let content = std::fs::read(&path).unwrap();
-            assert!(!String::from_utf8_lossy(&content).contains(key), "{}", path.display());
-        }
-    }
-    let flagged =
-        stage.journal(&run).into_iter().find(|entry| entry.line["redacted"] == json!(true));
-    assert!(flagged.unwrap().line.to_string().contains("my key is [redacted]"));
 }
 
 #[test]

@@ -43,6 +43,11 @@ impl AgentStream {
         splitter.finish(|raw| on_line(reader.read(raw)));
     }
 
+    /// Reads a line that somebody else has cut out of a stream. Not to be mixed with [`Self::feed`] within a line.
+    pub fn read_line<'a>(&'a mut self, raw: RawLine<'a>) -> StreamLine<'a> {
+        self.reader.read(raw)
+    }
+
     /// The tool calls under way.
     pub fn open_calls(&self) -> &OpenCalls {
         &self.reader.calls

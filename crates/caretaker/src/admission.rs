@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
-use run_journal::{RunFilter, RunIndex, Which};
 use run_protocol::{
     AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, RunId, RunLimits, RunSpec,
     SessionStart, ToolApproval,
@@ -20,7 +19,10 @@ use crate::command_error::CommandError;
 use crate::commands::run::{Args, Mode};
 use crate::config::Config;
 use crate::disk;
+use crate::environment::Environment;
 use crate::host::{Host, now_ms};
+use crate::login_file;
+use crate::name_claim;
 use crate::profiles;
 use crate::run_marks;
 use crate::view::units;
@@ -33,6 +35,11 @@ pub(crate) const SIMULATED_KEY: &str = "simulated-key-that-opens-nothing";
 const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
 /// Keys of the agent's. They reach it through the shim's environment and are never written down.
 const SECRETS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
+
+/// Whether the user logs in with a key.
+pub(crate) fn has_key(environment: &Environment) -> bool {
+    SECRETS.iter().any(|name| environment.variable(name).is_some())
+}
 
 /// What was asked for, and what it is checked against.
 pub(crate) struct Admission<'a> {
@@ -79,7 +86,9 @@ impl Admission<'_> {
         self.check_sockets(run)?;
         self.check_disk()?;
         check_run(&host.state, &spec).map_err(unprepared)?;
-        self.check_name()?;
+        if let Some(name) = &args.name {
+            name_claim::check_free(&host.state, name)?;
+        }
         // Last, because it is the only check that takes time.
         let trial = chosen.bubblewrap.try_out_once(host.state.path())?;
         Ok(Admitted { spec, shim_environment, trial })
@@ -138,6 +147,7 @@ impl Admission<'_> {
             bwrap: chosen.bubblewrap.path.clone().into(),
             home: physical_home(host)?,
             host_config_root: roots.config().into(),
+            login_file: self.login_file(&chosen.agent, roots).map(BytesPath::from),
             limits: self.limits(),
             wait_for_locks: args.wait,
             socket_dir: host.places.sockets.clone().into(),
@@ -203,7 +213,7 @@ impl Admission<'_> {
                 AgentKind::Simulated => {
                     secrets.push(("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned()));
                 }
-                AgentKind::Cursor if roots.auth_files().iter().any(|file| file.exists()) => {}
+                AgentKind::Cursor if self.login_file(agent, roots).is_some() => {}
                 AgentKind::Cursor => {
                     return Err(CommandError::new(
                         ExitCode::AuthenticationMissing,
@@ -215,6 +225,14 @@ impl Admission<'_> {
         }
         let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
         Ok(ShimEnvironment { secrets, log_filter: log_filter.map(ToOwned::to_owned) })
+    }
+
+    /// The login to use: a key is preferred, and the simulated agent has its own.
+    fn login_file(&self, agent: &AgentProgram, roots: &CursorRoots) -> Option<PathBuf> {
+        if agent.kind == AgentKind::Simulated || has_key(&self.host.environment) {
+            return None;
+        }
+        login_file::find(roots)
     }
 
     /// What the profile lets in from the host, and what the user sets for this run.
@@ -260,29 +278,6 @@ impl Admission<'_> {
             limits.idle_ms = idle_timeout.milliseconds();
         }
         limits
-    }
-
-    fn check_name(&self) -> Result<(), CommandError> {
-        let Some(name) = &self.args.name else { return Ok(()) };
-        let cannot = |error| {
-            CommandError::new(ExitCode::Failed, "the names of runs cannot be looked up")
-                .because(error)
-        };
-        let filter = RunFilter {
-            which: Which::Unfinished,
-            name: Some(name.as_str().to_owned()),
-            ..RunFilter::default()
-        };
-        let mut index = RunIndex::open(&self.host.state).map_err(cannot)?;
-        index.refresh().map_err(cannot)?;
-        match index.list(&filter).map_err(cannot)?.first() {
-            None => Ok(()),
-            Some(holder) => {
-                let what = format!("the name `{}` is taken by run {}", name.as_str(), holder.run);
-                Err(CommandError::new(ExitCode::Conflict, what)
-                    .hint("wait until it is over, or choose another name"))
-            }
-        }
     }
 
     fn check_sockets(&self, run: RunId) -> Result<(), CommandError> {

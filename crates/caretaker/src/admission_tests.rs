@@ -125,8 +125,17 @@ fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
     assert_eq!(secrets(&without, AgentKind::Cursor), Err(ExitCode::AuthenticationMissing));
     let login = without.host.environment.home.join(".config/cursor/auth.json");
     fs::create_dir_all(login.parent().unwrap()).unwrap();
-    fs::write(login, "{}").unwrap();
+    fs::write(&login, "{}").unwrap();
+    assert_eq!(secrets(&without, AgentKind::Cursor), Err(ExitCode::AuthenticationMissing));
+    fs::write(&login, r#"{"accessToken":"a"}"#).unwrap();
     assert_eq!(secrets(&without, AgentKind::Cursor), Ok(vec![]));
+    let found = |stage: &Stage, kind: AgentKind| {
+        let roots = stage.host.environment.cursor_roots().unwrap();
+        stage.with("", &[], |admission| admission.login_file(&agent(kind), &roots))
+    };
+    assert_eq!(found(&without, AgentKind::Cursor), Some(login));
+    assert_eq!(found(&without, AgentKind::Simulated), None);
+    assert_eq!(found(&with_key, AgentKind::Cursor), None);
 }
 
 #[test]

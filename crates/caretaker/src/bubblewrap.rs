@@ -159,9 +159,11 @@ impl Trial {
     pub(crate) fn remember(&self, state: &Path) {
         if let Self::Passed { fingerprint: Some(fingerprint) } = self {
             let beside = state.join(format!("{PASSED_FILE}.{}", std::process::id()));
-            write_private(&beside, fingerprint)
-                .and_then(|()| fs::rename(&beside, state.join(PASSED_FILE)))
-                .ok();
+            let kept = write_private(&beside, fingerprint)
+                .and_then(|()| fs::rename(&beside, state.join(PASSED_FILE)));
+            if kept.is_err() {
+                fs::remove_file(&beside).ok();
+            }
         }
     }
 }

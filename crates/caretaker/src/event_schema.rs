@@ -10,6 +10,7 @@
 //! | `seq`, `epoch` | the event's number; `tail --since EPOCH:SEQ` goes on after it |
 //! | `at` | when it was journalled, in milliseconds since 1970 |
 //! | `kind` | `agent.…` for a line of the agent's, `run.…` for what we say of the run, `journal.unreadable` for damage |
+//! | `unterminated` | `true` where the agent's output ended in the middle of the line |
 //! | `redacted` | `true` where a known secret was replaced in the agent's line |
 //!
 //! The other fields belong to the kind; `fixtures/events/schema-v1.jsonl` has an example of each. A reader must expect
@@ -21,7 +22,7 @@
 use std::io::{self, Write};
 
 use agent_stream::{LineParser, RawLine};
-use run_journal::{AgentLine, EventNumber, JournalEntry, Redaction};
+use run_journal::{AgentLine, EventNumber, JournalEntry, LineEnding, Redaction};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -45,23 +46,29 @@ impl EventWriter {
         match entry {
             // Says nothing that is not in every event.
             JournalEntry::Header(_) => Ok(()),
-            JournalEntry::Agent { number, at, line, redaction } => {
+            JournalEntry::Agent { number, at, line, ending, redaction } => {
                 self.body.clear();
-                let event = self.parser.parse(as_raw_line(line));
+                let event = self.parser.parse(as_raw_line(line, *ending));
                 serde_json::to_writer(&mut self.body, &event)?;
-                write_envelope(out, *number, *at, *redaction)?;
+                write_envelope(out, *number, *at)?;
+                if *redaction == Redaction::Redacted {
+                    out.write_all(b"\"redacted\":true,")?;
+                }
+                if *ending == LineEnding::Missing {
+                    out.write_all(b"\"unterminated\":true,")?;
+                }
                 self.write_body(out, "agent")
             }
             JournalEntry::Run { number, at, event, .. } => {
                 self.body.clear();
                 serde_json::to_writer(&mut self.body, event)?;
-                write_envelope(out, *number, *at, Redaction::Untouched)?;
+                write_envelope(out, *number, *at)?;
                 self.write_body(out, "run")
             }
             JournalEntry::UnknownRun { number, at, raw } => {
                 self.body.clear();
                 self.body.extend_from_slice(raw.as_bytes());
-                write_envelope(out, *number, *at, Redaction::Untouched)?;
+                write_envelope(out, *number, *at)?;
                 self.write_body(out, "run")
             }
             JournalEntry::Unreadable { offset, length, bytes } => {
@@ -107,33 +114,37 @@ struct Unreadable<'a> {
     text: &'a str,
 }
 
-fn write_envelope(
-    out: &mut dyn Write,
-    number: EventNumber,
-    at: u64,
-    redaction: Redaction,
-) -> io::Result<()> {
+fn write_envelope(out: &mut dyn Write, number: EventNumber, at: u64) -> io::Result<()> {
     let EventNumber { epoch, seq } = number;
-    write!(out, "{{\"v\":{VERSION},\"seq\":{seq},\"epoch\":{epoch},\"at\":{at},")?;
-    match redaction {
-        Redaction::Untouched => Ok(()),
-        Redaction::Redacted => out.write_all(b"\"redacted\":true,"),
-    }
+    write!(out, "{{\"v\":{VERSION},\"seq\":{seq},\"epoch\":{epoch},\"at\":{at},")
 }
 
 /// A line of the journal as the parser of the agent's stream takes it.
-pub(crate) fn as_raw_line<'a>(line: &AgentLine<'a>) -> RawLine<'a> {
-    match *line {
-        AgentLine::Json(bytes) | AgentLine::Bytes(bytes) => RawLine::Whole(bytes),
-        AgentLine::Text(text) => RawLine::Whole(text.as_bytes()),
-        AgentLine::Cut { head, length, sha256 } => RawLine::Oversized { head, length, sha256 },
+pub(crate) fn as_raw_line<'a>(line: &AgentLine<'a>, ending: LineEnding) -> RawLine<'a> {
+    let bytes = match *line {
+        AgentLine::Json(bytes) | AgentLine::Bytes(bytes) => bytes,
+        AgentLine::Text(text) => text.as_bytes(),
+        AgentLine::Cut { head, length, sha256 } => {
+            return RawLine::Oversized { head, length, sha256 };
+        }
+    };
+    match ending {
+        LineEnding::LineFeed => RawLine::Whole(bytes),
+        LineEnding::Missing => RawLine::Unterminated(bytes),
     }
 }
 
 /// Writes the agent's line as the agent wrote it; of one that was cut, what was kept.
-pub(crate) fn write_raw(out: &mut dyn Write, line: &AgentLine<'_>) -> io::Result<()> {
-    out.write_all(as_raw_line(line).bytes())?;
-    out.write_all(b"\n")
+pub(crate) fn write_raw(
+    out: &mut dyn Write,
+    line: &AgentLine<'_>,
+    ending: LineEnding,
+) -> io::Result<()> {
+    out.write_all(as_raw_line(line, ending).bytes())?;
+    match ending {
+        LineEnding::LineFeed => out.write_all(b"\n"),
+        LineEnding::Missing => Ok(()),
+    }
 }
 
 #[cfg(test)]

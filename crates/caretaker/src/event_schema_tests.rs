@@ -224,6 +224,7 @@ fn examples() -> String {
             number,
             at: 1_790_000_000_000 + number.seq,
             line: agent_line(name),
+            ending: LineEnding::LineFeed,
             redaction: Redaction::Untouched,
         });
     }
@@ -270,6 +271,7 @@ fn a_redacted_line_says_so_and_a_later_epoch_has_its_number() {
         number: EventNumber { epoch: 2, seq: 9 },
         at: 5,
         line: AgentLine::Json(br#"{"type":"thinking","subtype":"completed"}"#),
+        ending: LineEnding::LineFeed,
         redaction: Redaction::Redacted,
     };
     assert_eq!(
@@ -305,7 +307,8 @@ fn raw_lines_are_what_the_agent_wrote() {
         AgentLine::Bytes(b"\xff\xfe"),
         AgentLine::Cut { head: b"head", length: 99, sha256: [0; 32] },
     ] {
-        write_raw(&mut out, &line).unwrap();
+        write_raw(&mut out, &line, LineEnding::LineFeed).unwrap();
     }
-    assert_eq!(out, b"{\"a\" : 1}\nnoise\n\xff\xfe\nhead\n");
+    write_raw(&mut out, &AgentLine::Text("half a li"), LineEnding::Missing).unwrap();
+    assert_eq!(out, b"{\"a\" : 1}\nnoise\n\xff\xfe\nhead\nhalf a li");
 }

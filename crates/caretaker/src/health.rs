@@ -6,18 +6,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use cursor_home::CursorRoots;
 use nix::unistd::{AccessFlags, access};
 use run_protocol::{AgentKind, AgentProgram, RunId};
 use run_shim::SocketPaths;
 use serde::{Deserialize, Serialize};
 
+use crate::admission::has_key;
 use crate::agent_discovery::{self, AgentChoice, agent_command};
 use crate::bubblewrap::{Bubblewrap, BubblewrapError};
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::disk;
 use crate::host::{Host, now_ms};
+use crate::login_file;
 use crate::places::is_private_directory_of;
 use crate::probe;
 use crate::profiles;
@@ -191,8 +192,8 @@ struct LoginStatus {
 
 fn login(host: &Host, agent: &AgentProgram) -> Finding {
     let environment = &host.environment;
-    if environment.variable("CURSOR_API_KEY").is_some() {
-        return Finding::ok("login", "CURSOR_API_KEY is set; whether it is valid shows in a run");
+    if has_key(environment) {
+        return Finding::ok("login", "a key is set; whether it is valid shows in a run");
     }
     let mut command = agent_command(&agent.program.0, environment);
     let answer = match probe::ask(command.args(["status", "--format", "json"]), LOGIN_PATIENCE) {
@@ -205,7 +206,7 @@ fn login(host: &Host, agent: &AgentProgram) -> Finding {
     let status = serde_json::from_str::<LoginStatus>(&answer.stdout).ok();
     match status.and_then(|status| status.is_authenticated) {
         Some(true) => match environment.cursor_roots() {
-            Ok(roots) if has_login_file(&roots) => Finding::ok("login", "logged in"),
+            Ok(roots) if login_file::find(&roots).is_some() => Finding::ok("login", "logged in"),
             _ => Finding::warning(
                 "login",
                 "logged in, but not with a file, and a sandbox has no keychain",
@@ -223,10 +224,6 @@ fn login(host: &Host, agent: &AgentProgram) -> Finding {
             "see what `cursor-agent status` says",
         ),
     }
-}
-
-fn has_login_file(roots: &CursorRoots) -> bool {
-    roots.auth_files().iter().any(|file| file.exists())
 }
 
 fn directories(host: &Host) -> Vec<Finding> {

@@ -113,7 +113,9 @@ fn the_login_is_what_the_agent_says_and_a_sandbox_can_use() {
     }
     let file = host.environment.home.join(".config/cursor/auth.json");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(file, "{}").unwrap();
+    fs::write(&file, "{}").unwrap();
+    assert_eq!(login(&host, &agent(&host, yes)).status, Status::Warning, "no token is in it");
+    fs::write(&file, r#"{"accessToken":"a"}"#).unwrap();
     let finding = login(&host, &agent(&host, yes));
     assert_eq!(finding, Finding::ok("login", "logged in"));
 }

@@ -117,7 +117,11 @@ impl JournalPrinter {
         buffer.clear();
         print_to(&mut self.printer, buffer, entry)?;
         let text = String::from_utf8_lossy(buffer);
-        let Some(line) = text.strip_suffix('\n') else { return Ok(()) };
+        // On a terminal even a line that the agent did not end is ended: a prompt follows.
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        if buffer.is_empty() {
+            return Ok(());
+        }
         let harmless = match self.printer {
             Printer::Json(_) => in_json(line),
             _ => on_one_line(line),
@@ -134,7 +138,7 @@ fn print_to(
     match (printer, entry) {
         (Printer::ForAPerson(view), entry) => view.show(out, entry),
         (Printer::Json(writer), entry) => writer.write(out, entry),
-        (Printer::Raw, JournalEntry::Agent { line, .. }) => write_raw(out, line),
+        (Printer::Raw, JournalEntry::Agent { line, ending, .. }) => write_raw(out, line, *ending),
         (Printer::Raw, _) => Ok(()),
     }
 }
@@ -147,7 +151,7 @@ fn buffered(out: impl Write + 'static) -> BufWriter<impl Write> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use run_journal::{AgentLine, EventNumber, Redaction};
+    use run_journal::{AgentLine, EventNumber, LineEnding, Redaction};
 
     use super::*;
 
@@ -165,6 +169,15 @@ mod tests {
     }
 
     fn printed(form: Form, audience: Audience, line: &'static [u8]) -> Vec<u8> {
+        printed_ending(form, audience, line, LineEnding::LineFeed)
+    }
+
+    fn printed_ending(
+        form: Form,
+        audience: Audience,
+        line: &'static [u8],
+        ending: LineEnding,
+    ) -> Vec<u8> {
         let out = Shared::default();
         let mut printer =
             JournalPrinter::new(form, Box::new(out.clone()), audience, Width::Unlimited);
@@ -172,6 +185,7 @@ mod tests {
             number: EventNumber { epoch: 1, seq: 1 },
             at: 0,
             line: AgentLine::Bytes(line),
+            ending,
             redaction: Redaction::Untouched,
         });
         printer.finish().unwrap();
@@ -186,6 +200,16 @@ mod tests {
             String::from_utf8(printed(Form::Raw, Audience::Person, line)).unwrap(),
             "␛[2J\u{fffd} <U+009B>1m\n"
         );
+    }
+
+    #[test]
+    fn a_line_that_the_agent_did_not_end_is_not_ended_for_a_program() {
+        let printed = |audience| printed_ending(Form::Raw, audience, b"{\"ty", LineEnding::Missing);
+        assert_eq!(printed(Audience::Program), b"{\"ty");
+        assert_eq!(printed(Audience::Person), b"{\"ty\n");
+        let json = printed_ending(Form::Json, Audience::Program, b"{\"ty", LineEnding::Missing);
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!((&json["unterminated"], &json["reason"]), (&true.into(), &"cut_off".into()));
     }
 
     #[test]

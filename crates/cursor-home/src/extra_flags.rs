@@ -28,6 +28,8 @@ enum Rule {
     Refused(&'static str),
     Switch,
     TakesValue,
+    /// Its value is a header, which may be a secret.
+    TakesHeader,
 }
 
 const STREAM: &str = "caretaker reads the agent's stream and sets this itself";
@@ -88,7 +90,7 @@ const FLAGS: &[(&[&str], Rule)] = &[
     (&["-k", "--insecure"], Rule::Refused(TLS)),
     (&["--single-turn"], Rule::Switch),
     (&["--show-thinking"], Rule::Switch),
-    (&["-H", "--header"], Rule::TakesValue),
+    (&["-H", "--header"], Rule::TakesHeader),
     (&["-e", "--endpoint"], Rule::TakesValue),
     (&["--add-dir"], Rule::TakesValue),
     (&["--plugin-dir"], Rule::TakesValue),
@@ -96,6 +98,9 @@ const FLAGS: &[(&[&str], Rule)] = &[
     (&["--allowed-tools"], Rule::TakesValue),
     (&["--exclude-tools"], Rule::TakesValue),
 ];
+
+/// Headers whose names have one of these in them carry what should not be seen.
+const CREDENTIALS: &[&str] = &["auth", "cookie", "credential", "key", "passw", "secret", "token"];
 
 /// A flag as written, without what may be joined to it.
 struct Written {
@@ -121,6 +126,9 @@ impl ExtraFlags {
         let mut accepted = Vec::new();
         while let Some(word) = words.next() {
             let Written { flag, rule, value } = read_flag(&word)?;
+            if let (Some(Rule::TakesHeader), ValuePlace::Joined) = (rule, &value) {
+                refuse_credentials(&flag, &word.as_encoded_bytes()[flag.len()..])?;
+            }
             match (rule, value) {
                 (Some(Rule::Refused(reason)), _) => {
                     return Err(ExtraFlagError::Refused { flag, reason });
@@ -128,7 +136,7 @@ impl ExtraFlags {
                 (Some(Rule::Switch), ValuePlace::Joined) => {
                     return Err(ExtraFlagError::UnexpectedValue(flag));
                 }
-                (Some(Rule::TakesValue), ValuePlace::InNextWord) => {
+                (Some(rule @ (Rule::TakesValue | Rule::TakesHeader)), ValuePlace::InNextWord) => {
                     let value =
                         words.next().ok_or_else(|| ExtraFlagError::MissingValue(flag.clone()))?;
                     // The agent's parser takes any word here, so a refused flag could stand hidden as a value, or a
@@ -136,10 +144,13 @@ impl ExtraFlags {
                     if value.as_encoded_bytes().starts_with(b"-") {
                         return Err(ExtraFlagError::SwallowsFlag { flag, value });
                     }
+                    if let Rule::TakesHeader = rule {
+                        refuse_credentials(&flag, value.as_encoded_bytes())?;
+                    }
                     accepted.extend([word, value]);
                 }
                 (Some(Rule::Switch), _)
-                | (Some(Rule::TakesValue), ValuePlace::Joined)
+                | (Some(Rule::TakesValue | Rule::TakesHeader), ValuePlace::Joined)
                 | (None, _) => {
                     accepted.push(word);
                 }
@@ -151,6 +162,18 @@ impl ExtraFlags {
     pub fn words(&self) -> &[OsString] {
         &self.0
     }
+}
+
+/// The value is not repeated: it is what must not be seen.
+fn refuse_credentials(flag: &str, header: &[u8]) -> Result<(), ExtraFlagError> {
+    let header = String::from_utf8_lossy(header);
+    let name = header.trim_start_matches('=').split(':').next().unwrap_or_default().trim();
+    let lower = name.to_ascii_lowercase();
+    if CREDENTIALS.iter().any(|word| lower.contains(word)) {
+        let flag = format!("{flag} {name}");
+        return Err(ExtraFlagError::Refused { flag, reason: SECRET });
+    }
+    Ok(())
 }
 
 /// Splits a word as the agent's parser would; a word that is no flag is an error.

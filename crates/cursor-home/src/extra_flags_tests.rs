@@ -28,6 +28,24 @@ fn harmless_flags_pass_as_they_were_written() {
 }
 
 #[test]
+fn a_header_that_carries_credentials_is_refused_without_being_repeated() {
+    for words in [
+        &["-H", "Authorization: Bearer s3cret"] as &[&str],
+        &["-HAuthorization: Bearer s3cret"],
+        &["-H=proxy-authorization: s3cret"],
+        &["--header", "X-Api-Key:s3cret"],
+        &["--header=cookie: s3cret"],
+        &["--header= X-Auth-Token : s3cret"],
+    ] {
+        let Err(error @ ExtraFlagError::Refused { .. }) = check(words) else {
+            panic!("{words:?} passed");
+        };
+        let said = error.to_string();
+        assert!(said.contains("CURSOR_API_KEY") && !said.contains("s3cret"), "{said}");
+    }
+}
+
+#[test]
 fn a_flag_newer_than_this_build_passes_in_one_word() {
     accepts(&["--brand-new", "--brand-newer=7"]);
     assert_eq!(check(&["--brand-new", "7"]), Err(ExtraFlagError::Positional("7".into())));
@@ -166,7 +184,9 @@ fn flags_and_positionals_as_the_agent_reads_them(words: &[String]) -> (Vec<Strin
             let (name, value) = word
                 .split_once('=')
                 .map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
-            if value.is_none() && matches!(rule_of(name), Some(Rule::TakesValue)) {
+            if value.is_none()
+                && matches!(rule_of(name), Some(Rule::TakesValue | Rule::TakesHeader))
+            {
                 words.next();
             }
             flags.push(name.to_owned());
@@ -174,7 +194,8 @@ fn flags_and_positionals_as_the_agent_reads_them(words: &[String]) -> (Vec<Strin
             while let Some(letter) = cluster.chars().next() {
                 cluster = &cluster[letter.len_utf8()..];
                 let flag = format!("-{letter}");
-                let takes_value = matches!(rule_of(&flag), Some(Rule::TakesValue));
+                let takes_value =
+                    matches!(rule_of(&flag), Some(Rule::TakesValue | Rule::TakesHeader));
                 flags.push(flag);
                 if takes_value {
                     if cluster.is_empty() {

@@ -25,6 +25,7 @@ mod cli_config;
 mod command_line;
 mod extra_flags;
 mod json_file;
+mod login;
 mod mcp_server;
 mod mcp_servers;
 mod roots;
@@ -45,6 +46,7 @@ pub use command_line::{
     AgentCommand, AgentMode, ModelSlug, ModelSlugError, PartialOutput, ToolApproval,
 };
 pub use extra_flags::{ExtraFlagError, ExtraFlags};
+pub use login::{Login, LoginError};
 pub use mcp_server::{McpServer, McpServerError, Transport};
 pub use mcp_servers::{McpServers, Merged, NameClash, NameTaken};
 pub use roots::{CursorRoots, HostEnvironment, RootsError, without_dots};

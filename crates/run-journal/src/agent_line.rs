@@ -13,6 +13,15 @@ pub enum AgentLine<'a> {
     Cut { head: &'a [u8], length: u64, sha256: [u8; 32] },
 }
 
+/// How a line of the agent's ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LineEnding {
+    #[default]
+    LineFeed,
+    /// It did not: the output ended in the middle of it.
+    Missing,
+}
+
 /// Whether known secret values were replaced in a line before it was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Redaction {

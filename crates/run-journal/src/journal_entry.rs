@@ -2,7 +2,7 @@
 
 use run_protocol::{JournalHeader, RunEvent};
 
-use crate::{AgentLine, EventNumber, Redaction};
+use crate::{AgentLine, EventNumber, LineEnding, Redaction};
 
 /// One line of a journal.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,7 +10,13 @@ pub enum JournalEntry<'a> {
     /// The first line, or the first of a later epoch.
     Header(JournalHeader),
     /// What the agent printed.
-    Agent { number: EventNumber, at: u64, line: AgentLine<'a>, redaction: Redaction },
+    Agent {
+        number: EventNumber,
+        at: u64,
+        line: AgentLine<'a>,
+        ending: LineEnding,
+        redaction: Redaction,
+    },
     /// What we say of the run. `raw` is the event as it stands in the journal: one JSON object.
     Run { number: EventNumber, at: u64, event: RunEvent, raw: &'a str },
     /// An event of a kind or shape that this build does not know, from a newer one.

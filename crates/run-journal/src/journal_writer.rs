@@ -138,6 +138,19 @@ impl JournalWriter {
         self.numbered
     }
 
+    /// Adds the agent's last line to the batch, if its output ended in the middle of it.
+    pub fn unterminated_agent_line(
+        &mut self,
+        at_ms: u64,
+        line: AgentLine<'_>,
+        redaction: Redaction,
+    ) -> EventNumber {
+        self.numbered.seq += 1;
+        let (batch, number) = (&mut self.batch, self.numbered);
+        line_encoding::push_unterminated_agent_line(batch, number, at_ms, line, redaction);
+        number
+    }
+
     /// Adds an event of ours to the batch.
     pub fn event(&mut self, at_ms: u64, event: &RunEvent) -> EventNumber {
         self.numbered.seq += 1;

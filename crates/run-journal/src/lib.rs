@@ -68,7 +68,7 @@ mod test_child;
 #[cfg(test)]
 mod test_run;
 
-pub use agent_line::{AgentLine, Redaction};
+pub use agent_line::{AgentLine, LineEnding, Redaction};
 pub use create_run::CreateRunError;
 pub use event_number::{EventNumber, NotAnEventNumber, Position};
 pub use follower::{Follower, Woken};

@@ -42,6 +42,20 @@ pub(crate) fn push_agent_line(
     buffer.extend_from_slice(b"}\n");
 }
 
+/// Appends the agent's last line, if its output ended in the middle of it.
+pub(crate) fn push_unterminated_agent_line(
+    buffer: &mut Vec<u8>,
+    number: EventNumber,
+    at: u64,
+    line: AgentLine<'_>,
+    redaction: Redaction,
+) {
+    push_head(buffer, number, at, redaction);
+    buffer.extend_from_slice(b",\"unterminated\":true");
+    push_payload(buffer, line);
+    buffer.extend_from_slice(b"}\n");
+}
+
 /// Appends an event of ours.
 pub(crate) fn push_event(buffer: &mut Vec<u8>, number: EventNumber, at: u64, event: &RunEvent) {
     push_head(buffer, number, at, Redaction::Untouched);

@@ -8,7 +8,9 @@ use run_protocol::{
 
 use super::*;
 use crate::journal_reader::hand_on_line;
+use crate::line_parsing::{Line, parse_line};
 use crate::test_run::{OwnedLine, Seen, ended};
+use crate::{JournalEntry, LineEnding};
 
 fn read_back(lines: &[u8]) -> Vec<Seen> {
     let mut seen = Vec::new();
@@ -74,6 +76,25 @@ proptest! {
         prop_assert_eq!(memchr::memchr_iter(b'\n', &buffer).count(), 1);
         prop_assert!(serde_json::from_slice::<&serde_json::value::RawValue>(&buffer).is_ok());
         prop_assert_eq!(read_back(&buffer), [Seen::Agent(number, at, line, redaction)]);
+    }
+
+    #[test]
+    fn a_line_that_was_not_ended_is_read_back_as_such(line in any_line(), redaction in any_redaction()) {
+        let mut buffer = Vec::new();
+        let number = EventNumber { epoch: 2, seq: 9 };
+        push_unterminated_agent_line(&mut buffer, number, 5, line.borrowed(), redaction);
+        prop_assert_eq!(read_back(&buffer), [Seen::Agent(number, 5, line, redaction)]);
+        // Also by somebody who wrote the members in another order.
+        let in_another_order = br#"{"unterminated":true,"agent_text":"x","at":5,"seq":9}"#.to_vec();
+        for text in [buffer, in_another_order] {
+            let Line::Event(event) = parse_line(text.trim_ascii_end()) else { panic!("{text:?}") };
+            let mut endings = Vec::new();
+            event.hand_on(&mut |entry| match entry {
+                JournalEntry::Agent { ending, .. } => endings.push(ending),
+                other => panic!("{other:?}"),
+            });
+            prop_assert_eq!(endings, [LineEnding::Missing]);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::line_encoding::CutLine;
-use crate::{AgentLine, EventNumber, JournalEntry, Redaction};
+use crate::{AgentLine, EventNumber, JournalEntry, LineEnding, Redaction};
 
 /// How many bytes of a line are enough to know its number.
 pub(crate) const HEAD_LENGTH: usize = 160;
@@ -36,6 +36,7 @@ pub(crate) struct EventLine<'a> {
 pub(crate) struct LineHead {
     pub(crate) number: EventNumber,
     pub(crate) at: u64,
+    ending: LineEnding,
     redaction: Redaction,
 }
 
@@ -76,9 +77,9 @@ impl EventLine<'_> {
     }
 
     fn try_hand_on(&self, on_entry: &mut dyn FnMut(JournalEntry<'_>)) -> Option<()> {
-        let LineHead { number, at, redaction } = self.head;
+        let LineHead { number, at, ending, redaction } = self.head;
         let mut agent = |line: AgentLine<'_>| {
-            on_entry(JournalEntry::Agent { number, at, line, redaction });
+            on_entry(JournalEntry::Agent { number, at, line, ending, redaction });
         };
         match self.payload {
             Payload::Agent(bytes) => agent(AgentLine::Json(bytes)),
@@ -155,8 +156,12 @@ fn split_head(line: &[u8]) -> Option<(LineHead, &[u8])> {
         Some(rest) => (Redaction::Redacted, rest),
         None => (Redaction::Untouched, rest),
     };
+    let (ending, rest) = match rest.strip_prefix(b",\"unterminated\":true") {
+        Some(rest) => (LineEnding::Missing, rest),
+        None => (LineEnding::LineFeed, rest),
+    };
     let number = EventNumber { epoch: u32::try_from(epoch).ok()?, seq };
-    Some((LineHead { number, at, redaction }, rest))
+    Some((LineHead { number, at, ending, redaction }, rest))
 }
 
 fn take_decimal(text: &[u8]) -> Option<(u64, &[u8])> {
@@ -175,6 +180,8 @@ struct AnyOrder<'a> {
     at: u64,
     #[serde(default)]
     redacted: bool,
+    #[serde(default)]
+    unterminated: bool,
     #[serde(borrow, default, deserialize_with = "present")]
     agent: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -204,6 +211,8 @@ fn in_any_order(line: &[u8]) -> Option<EventLine<'_>> {
     let payload = payloads.into_iter().flatten().next()?;
     let epoch = line.epoch.unwrap_or(EventNumber::FIRST_EPOCH);
     let redaction = if line.redacted { Redaction::Redacted } else { Redaction::Untouched };
-    let head = LineHead { number: EventNumber { epoch, seq: line.seq }, at: line.at, redaction };
+    let ending = if line.unterminated { LineEnding::Missing } else { LineEnding::LineFeed };
+    let number = EventNumber { epoch, seq: line.seq };
+    let head = LineHead { number, at: line.at, ending, redaction };
     Some(EventLine { head, payload })
 }

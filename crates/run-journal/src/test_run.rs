@@ -72,6 +72,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         bwrap: BytesPath::from("/usr/bin/bwrap"),
         home: BytesPath::from("/home/user"),
         host_config_root: BytesPath::from("/home/user/.cursor"),
+        login_file: None,
         env: BTreeMap::new(),
         limits: RunLimits::default(),
         wait_for_locks: false,
@@ -128,7 +129,7 @@ impl From<JournalEntry<'_>> for Seen {
     fn from(entry: JournalEntry<'_>) -> Self {
         match entry {
             JournalEntry::Header(header) => Self::Header(header.epoch),
-            JournalEntry::Agent { number, at, line, redaction } => {
+            JournalEntry::Agent { number, at, line, redaction, .. } => {
                 Self::Agent(number, at, line.into(), redaction)
             }
             JournalEntry::Run { number, at, event, .. } => Self::Run(number, at, event),

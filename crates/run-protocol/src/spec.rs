@@ -56,6 +56,9 @@ pub struct RunSpec {
     pub home: BytesPath,
     /// Where the user's own agent keeps its chats and configuration on the host.
     pub host_config_root: BytesPath,
+    /// The user's login file, of which the run gets a private copy. `None`: it logs in with a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_file: Option<BytesPath>,
     /// Variables for the agent, beside those we set; no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,

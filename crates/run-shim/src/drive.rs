@@ -43,9 +43,6 @@ pub(crate) struct Drive {
     pub(crate) own_events: mpsc::Receiver<RunEvent>,
     /// Writes `mcp.json` anew.
     pub(crate) regenerate_mcp: Box<dyn Fn()>,
-    /// Whether the journal could not be written. From then on the agent's lines are read and let go, so that the room
-    /// that was kept is there for the end.
-    pub(crate) journal_is_broken: bool,
 }
 
 /// How the run came to its end.
@@ -54,6 +51,13 @@ pub(crate) struct Driven {
     pub(crate) exit_code: Option<i32>,
     pub(crate) stderr_tail: String,
     pub(crate) record: RunRecord,
+}
+
+impl Driven {
+    /// A run whose agent was never let go.
+    pub(crate) fn unrun(ending: Ending, stderr_tail: String, record: RunRecord) -> Self {
+        Self { ending, exit_code: None, stderr_tail, record }
+    }
 }
 
 /// The one thing that happened.
@@ -150,6 +154,8 @@ impl Drive {
                 self.step(Input::Tick, &mut ending);
             }
             self.flush(&mut ending);
+            // Whoever brings an order has a turn after each batch: the agent may always have printed the next one.
+            tokio::task::yield_now().await;
         }
         self.drain_stderr(&mut stderr_chunk, stderr_open).await;
         Driven {
@@ -161,7 +167,7 @@ impl Drive {
     }
 
     fn now(&self) -> Moment {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+        moment_since(self.began)
     }
 
     fn step(&mut self, input: Input, ending: &mut Option<Ending>) {
@@ -211,15 +217,11 @@ impl Drive {
     }
 
     fn journal_failed(&mut self, ending: &mut Option<Ending>) {
-        if std::mem::replace(&mut self.journal_is_broken, true) {
-            // It is known; what did not fit is let go.
-            return self.record.discard();
+        if self.record.break_off() {
+            self.step(Input::JournalFailed, ending);
+            // The reserve is meant for exactly this; if it fails too, the run ends all the same.
+            self.record.flush().ok();
         }
-        self.record.fall_back_to_reserve();
-        self.record.event(&RunEvent::DiskFull);
-        self.step(Input::JournalFailed, ending);
-        // The reserve is meant for exactly this; if it fails too, the run ends all the same.
-        self.record.flush().ok();
     }
 
     fn agent_line(
@@ -228,9 +230,7 @@ impl Drive {
         drift: &mut BTreeSet<String>,
         inputs: &mut Vec<Input>,
     ) {
-        if !self.journal_is_broken {
-            self.record.agent_line(line);
-        }
+        self.record.agent_line(line);
         if let EventKind::Unknown { kind, subtype, .. } = &line.event.kind {
             let kind = kind.as_deref().unwrap_or("(no type)");
             let event = match subtype {
@@ -268,7 +268,12 @@ impl Drive {
     }
 }
 
-async fn sleep_until(deadline: Option<Instant>) {
+/// Where we are on the clock of a run.
+pub(crate) fn moment_since(began: Instant) -> Moment {
+    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(crate) async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,

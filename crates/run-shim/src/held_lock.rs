@@ -2,13 +2,12 @@
 //!
 //! The lock is the truth and dies with its holder; the file's content only names the holder, for people.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use run_journal::{KernelLock, LockSight};
 use run_protocol::{BytesPath, RunId};
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +28,7 @@ pub(crate) struct Holder {
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct HeldLock {
-    _lock: Flock<File>,
+    _lock: KernelLock,
     /// Who held it before, and may have left something behind.
     pub(crate) previous: Option<Holder>,
 }
@@ -57,57 +56,24 @@ impl HeldLock {
         patience: Patience,
     ) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), source };
-        let file = open(path).map_err(failed)?;
-        let how = match patience {
-            Patience::FailAtOnce => FlockArg::LockExclusiveNonblock,
-            Patience::Wait => FlockArg::LockExclusive,
+        let lock = match patience {
+            Patience::FailAtOnce => KernelLock::try_take(path).map_err(failed)?,
+            Patience::Wait => Some(KernelLock::take_waiting(path).map_err(failed)?),
         };
-        let mut lock = match Flock::lock(file, how) {
-            Ok(lock) => lock,
-            Err((mut file, Errno::EWOULDBLOCK)) => {
-                return Err(LockError::Held(read_holder(&mut file)));
-            }
-            Err((_, errno)) => return Err(failed(errno.into())),
-        };
-        let previous = read_holder(&mut lock);
+        let previous: Option<Holder> = KernelLock::note(path).map_err(failed)?;
+        let Some(lock) = lock else { return Err(LockError::Held(previous)) };
         let generation = previous.as_ref().map_or(1, |previous| previous.generation + 1);
-        write_holder(&mut lock, &Holder { generation, ..holder.clone() }).map_err(failed)?;
+        lock.set_note(&Holder { generation, ..holder.clone() }).map_err(failed)?;
         Ok(Self { _lock: lock, previous })
     }
 
     /// Whether somebody holds the lock at `path`, and who.
     pub(crate) fn holder_of(path: &Path) -> io::Result<Option<Holder>> {
-        let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NOFOLLOW).open(path)?;
-        match Flock::lock(file, FlockArg::LockSharedNonblock) {
-            Ok(_free) => Ok(None),
-            Err((mut file, Errno::EWOULDBLOCK)) => Ok(read_holder(&mut file)),
-            Err((_, errno)) => Err(errno.into()),
-        }
+        Ok(match KernelLock::look(path)? {
+            Some(LockSight::Held(holder)) => holder,
+            Some(LockSight::Free(_)) | None => None,
+        })
     }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(nix::libc::O_NOFOLLOW)
-        .open(path)
-}
-
-fn read_holder(file: &mut File) -> Option<Holder> {
-    let mut text = String::new();
-    file.rewind().ok()?;
-    file.take(4096).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
-}
-
-fn write_holder(file: &mut File, holder: &Holder) -> io::Result<()> {
-    file.rewind()?;
-    file.set_len(0)?;
-    file.write_all(serde_json::to_string(holder)?.as_bytes())
 }
 
 /// The locks on workspaces: a directory with a file for each that was ever used.
@@ -169,10 +135,8 @@ impl WorkspaceLocks<'_> {
         }
     }
 
-    fn registry(&self) -> Result<Flock<File>, WorkspaceLockError> {
-        let file = open(&self.directory.join("registry")).map_err(WorkspaceLockError::Io)?;
-        Flock::lock(file, FlockArg::LockExclusive)
-            .map_err(|(_, errno)| WorkspaceLockError::Io(errno.into()))
+    fn registry(&self) -> Result<KernelLock, WorkspaceLockError> {
+        KernelLock::take_waiting(&self.directory.join("registry")).map_err(WorkspaceLockError::Io)
     }
 
     fn live_relative(
@@ -204,8 +168,7 @@ struct Relative {
 
 /// Blocks until nobody holds the lock.
 fn wait_until_free(lock: &Path) -> io::Result<()> {
-    let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NOFOLLOW).open(lock)?;
-    Flock::lock(file, FlockArg::LockShared).map(drop).map_err(|(_, errno)| errno.into())
+    KernelLock::take_waiting(lock).map(drop)
 }
 
 #[cfg(test)]

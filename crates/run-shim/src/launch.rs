@@ -146,6 +146,12 @@ impl HeldSandbox {
         pid_number(self.sandbox.process.init)
     }
 
+    /// Ends it unrun, and returns when nothing of it is left.
+    pub(crate) async fn end(mut self) {
+        self.sandbox.process.kill();
+        self.sandbox.process.wait().await.ok();
+    }
+
     /// Lets the agent run.
     pub(crate) async fn release(mut self) -> Result<Sandbox, LaunchError> {
         let gone = || LaunchError::Release(io::ErrorKind::BrokenPipe.into());

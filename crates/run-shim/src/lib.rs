@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   start        caretaker run ──► start_shim ──► a process of its own: shim_main
-//!   shim         locks ─► preparation ─► launch ─► drive ─► checkpoint ─► ended
+//!   shim         locks ─► preparation ─► starting (launch) ─► drive ─► checkpoint ─► ended
 //!   drive        stdout ─► agent-stream ─► run_record (the journal) ─► RunState::step ─► effects
 //! ```
 //!
@@ -21,6 +21,7 @@ mod held_lock;
 mod launch;
 mod launch_guard;
 mod locks;
+mod login_copy;
 pub mod mcp_relay;
 mod mcp_server;
 mod outcome_words;
@@ -33,10 +34,12 @@ mod run_state;
 mod shim;
 mod sockets;
 mod start;
+mod starting;
 mod stderr_keeper;
 
 pub use gate::gate_main;
 pub use launch_guard::launch_guard_main;
+pub use login_copy::LoginCopyError;
 pub use preparation::{PrepareError, check_run, plan_run};
 pub use sandbox_plan::PlanFds;
 pub use shim::shim_main;

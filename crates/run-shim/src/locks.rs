@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use run_journal::StateRoot;
-use run_protocol::RunSpec;
+use run_protocol::{RunSpec, SessionStart};
 use tokio::task::JoinHandle;
 
 use crate::held_lock::{HeldLock, Holder, LockError, Patience, WorkspaceLockError, WorkspaceLocks};
@@ -26,6 +26,7 @@ pub(crate) struct RunLocks {
 struct Wanted {
     lease: PathBuf,
     session: String,
+    session_start: SessionStart,
     workspaces: PathBuf,
     workspace: PathBuf,
     holder: Holder,
@@ -100,6 +101,7 @@ impl RunLocks {
         let wanted = Wanted {
             lease: state.session_dir(&spec.session).join("lease.lock"),
             session: spec.session.to_string(),
+            session_start: spec.session_start,
             workspaces: state.workspaces(),
             workspace: PathBuf::from(&spec.workspace),
             holder,
@@ -124,11 +126,20 @@ impl RunLocks {
         self.held = Some(taken);
     }
 
+    /// A run that will not happen has no session either: what was made for a new one goes again.
+    pub(crate) fn forget_new_session(&self) {
+        if self.wanted.session_start == SessionStart::New
+            && let Some(directory) = self.wanted.lease.parent()
+        {
+            std::fs::remove_dir_all(directory).ok();
+        }
+    }
+
     /// Removes what the run that had this workspace before us left in it, if it died.
     pub(crate) fn clean_up_after_the_dead(&self, state: &StateRoot, socket_root: &Path) {
         let previous = self.held.as_ref().and_then(|held| held.workspace.previous.as_ref());
         if let Some(previous) = previous {
-            preparation::clean_up_after(&state.run_dir(&previous.run));
+            preparation::clean_up_after(&state.run_dir(&previous.run), state);
             SocketPaths::new(socket_root, previous.run).remove();
         }
     }

@@ -8,13 +8,14 @@ use cursor_home::{
     ModelSlugError, PartialOutput, ToolApproval, WorkspacePath, WorkspacePathError,
 };
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::{ExitCode, RunSpec};
+use run_protocol::{ExitCode, FailureClass, RunOutcome, RunSpec};
 use sandbox_plan::{
     ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile,
     Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
     Surroundings, VariableSource, Workspace,
 };
 
+use crate::login_copy::{LoginCopy, LoginCopyError};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
 use crate::sockets::SocketPaths;
 
@@ -41,6 +42,10 @@ pub enum PrepareError {
     Roots(#[from] PrivateRootsErrorText),
     #[error(transparent)]
     MountPoints(#[from] MountPointError),
+    #[error(transparent)]
+    Login(#[from] LoginCopyError),
+    #[error("the prompt cannot be read from `{}`", path.display())]
+    Prompt { path: PathBuf, source: std::io::Error },
     #[error("our own program cannot be found")]
     OwnProgram(#[source] std::io::Error),
 }
@@ -64,9 +69,19 @@ impl PrepareError {
                 ExitCode::Usage
             }
             Self::Plan(_) => ExitCode::Usage,
-            Self::Roots(_) | Self::MountPoints(_) | Self::OwnProgram(_) => {
+            Self::Login(_) => ExitCode::AuthenticationMissing,
+            Self::Roots(_) | Self::MountPoints(_) | Self::Prompt { .. } | Self::OwnProgram(_) => {
                 ExitCode::SupervisorFailed
             }
+        }
+    }
+
+    /// What a run comes to that fails with this after it has waited.
+    pub(crate) fn outcome(&self) -> RunOutcome {
+        match self.exit_code() {
+            ExitCode::SupervisorFailed => RunOutcome::SupervisorFailed,
+            ExitCode::AuthenticationMissing => RunOutcome::Failed { class: FailureClass::Auth },
+            _ => RunOutcome::SandboxFailed,
         }
     }
 
@@ -74,6 +89,9 @@ impl PrepareError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Plan(PlanError::NoSandbox) => Some("use the profile `default`".to_owned()),
+            Self::Login(_) => {
+                Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
+            }
             _ => None,
         }
     }
@@ -84,6 +102,9 @@ pub(crate) struct Prepared {
     pub(crate) plan: SandboxPlan,
     pub(crate) bwrap: PathBuf,
     pub(crate) profile: String,
+    /// Read before anything is started: an agent without its prompt would be asked nothing.
+    pub(crate) prompt: Vec<u8>,
+    login: Option<LoginCopy>,
     /// Where Cursor keeps the session on the host.
     pub(crate) store_db: PathBuf,
     /// The record of the mount points that we made in the workspace.
@@ -157,7 +178,12 @@ impl Prepared {
         secrets: &[(String, String)],
     ) -> Result<Self, PrepareError> {
         let outline = Outline::new(state, spec)?;
+        let path = run.prompt_path();
+        let prompt =
+            std::fs::read(&path).map_err(|source| PrepareError::Prompt { path, source })?;
         let roots = outline.mcp.request().build()?;
+        let login_file = spec.login_file.as_ref();
+        let login = login_file.map(|file| LoginCopy::make(run.path(), &file.0)).transpose()?;
         let store_db = roots.chats_on_host.join(spec.session.to_string()).join("store.db");
         let plan = outline.plan(spec, roots, secrets, RunDirectories::MustExist)?;
         plan.dot_cursor_mounts().create()?;
@@ -167,10 +193,24 @@ impl Prepared {
             plan,
             bwrap: spec.bwrap.0.clone(),
             profile: spec.profile.clone(),
+            prompt,
+            login,
             store_db,
             mount_points,
             mcp: outline.mcp,
         })
+    }
+
+    /// What of the login must not be written down.
+    pub(crate) fn login_tokens(&self) -> impl Iterator<Item = &str> {
+        self.login.iter().flat_map(LoginCopy::tokens)
+    }
+
+    /// Gives the user what the agent refreshed of the login. The agent must be gone.
+    pub(crate) fn give_login_back(&mut self, state: &StateRoot) {
+        if let Some(login) = self.login.take() {
+            login.give_back(state);
+        }
     }
 
     /// Takes our mount points out of the workspace again, if they are still ours.
@@ -189,8 +229,10 @@ impl Prepared {
     }
 }
 
-/// Removes what a run that died left in its workspace. The workspace's lock must be held.
-pub(crate) fn clean_up_after(run_dir: &Path) {
+/// Removes what a run that died left in its workspace, and ends what it had of the login. The workspace's lock must be
+/// held.
+pub(crate) fn clean_up_after(run_dir: &Path, state: &StateRoot) {
+    LoginCopy::recover(run_dir, state);
     let record = run_dir.join(MOUNT_POINTS_FILE);
     if record.exists() {
         remove_recorded(&record);
@@ -269,6 +311,7 @@ impl Outline {
             inside_sockets: self.sockets.inside(),
             data_root: roots.projects,
             chats: ChatsBind { host_bucket: roots.chats_on_host, inside: roots.chats_inside },
+            login: spec.login_file.as_ref().map(|_| LoginCopy::mounted_in(&self.mcp.run_dir)),
             private_home_files: roots
                 .home_files
                 .into_iter()

@@ -1,21 +1,12 @@
 //! Writes the prompt to the agent and closes its stdin: an agent whose stdin stays open may never exit.
 
-use std::path::PathBuf;
-
 use run_protocol::RunEvent;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 
 /// In a task of its own, because a prompt larger than the pipe waits for the agent to read it.
-pub(crate) async fn send(prompt: PathBuf, mut stdin: ChildStdin, events: mpsc::Sender<RunEvent>) {
-    let prompt = match std::fs::read(&prompt) {
-        Ok(prompt) => prompt,
-        Err(error) => {
-            tracing::error!(%error, "the prompt cannot be read");
-            return;
-        }
-    };
+pub(crate) async fn send(prompt: Vec<u8>, mut stdin: ChildStdin, events: mpsc::Sender<RunEvent>) {
     // An agent that ends early does not read its prompt; how it ended says more than that.
     if stdin.write_all(&prompt).await.is_ok() && stdin.shutdown().await.is_ok() {
         drop(stdin);

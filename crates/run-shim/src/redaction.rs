@@ -17,15 +17,21 @@ pub(crate) struct Redactor {
 
 impl Redactor {
     pub(crate) fn new<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
+        let mut redactor = Self::default();
+        redactor.learn(secrets);
+        redactor
+    }
+
+    /// Replaces these values too from now on.
+    pub(crate) fn learn<'s>(&mut self, secrets: impl IntoIterator<Item = &'s str>) {
         let secrets = secrets
             .into_iter()
             .map(str::trim)
             .filter(|secret| secret.len() >= SHORTEST)
             .flat_map(|secret| [Some(secret.to_owned()), as_in_json(secret)])
             .flatten()
-            .map(|secret| memmem::Finder::new(secret.as_bytes()).into_owned())
-            .collect();
-        Self { secrets }
+            .map(|secret| memmem::Finder::new(secret.as_bytes()).into_owned());
+        self.secrets.extend(secrets);
     }
 
     /// The bytes without the secrets; borrowed where there is none, so that a clean line costs a search only.

@@ -16,6 +16,9 @@ pub(crate) struct RunRecord {
     writer: JournalWriter,
     redactor: Redactor,
     written: watch::Sender<Written>,
+    /// Whether the journal could not be written. From then on the agent's lines are let go, so that the room that was
+    /// kept is there for the end.
+    is_broken: bool,
 }
 
 impl RunRecord {
@@ -24,11 +27,19 @@ impl RunRecord {
         redactor: Redactor,
         written: watch::Sender<Written>,
     ) -> Self {
-        Self { writer, redactor, written }
+        Self { writer, redactor, written, is_broken: false }
+    }
+
+    /// Keeps these values out of everything that is written from now on.
+    pub(crate) fn keep_secret<'s>(&mut self, secrets: impl IntoIterator<Item = &'s str>) {
+        self.redactor.learn(secrets);
     }
 
     /// Adds a line of the agent's to the batch, exactly as it was printed.
     pub(crate) fn agent_line(&mut self, line: &StreamLine<'_>) {
+        if self.is_broken {
+            return;
+        }
         let now = now_ms();
         let bytes = line.raw.bytes();
         let cleaned = self.redactor.clean(bytes);
@@ -36,7 +47,13 @@ impl RunRecord {
             Cow::Borrowed(_) => Redaction::Untouched,
             Cow::Owned(_) => Redaction::Redacted,
         };
-        self.writer.agent_line(now, form_of(line, &cleaned), redaction);
+        let form = form_of(line, &cleaned);
+        match line.raw {
+            RawLine::Unterminated(_) => self.writer.unterminated_agent_line(now, form, redaction),
+            RawLine::Whole(_) | RawLine::Oversized { .. } => {
+                self.writer.agent_line(now, form, redaction)
+            }
+        };
     }
 
     pub(crate) fn event(&mut self, event: &RunEvent) {
@@ -56,9 +73,16 @@ impl RunRecord {
         }
     }
 
-    /// Lets go of what could not be written.
-    pub(crate) fn discard(&mut self) {
-        self.writer.discard_pending();
+    /// What could not be written is let go. The first time, which it says, the journal notes it in the room that was kept
+    /// for the end.
+    pub(crate) fn break_off(&mut self) -> bool {
+        if std::mem::replace(&mut self.is_broken, true) {
+            self.writer.discard_pending();
+            return false;
+        }
+        self.fall_back_to_reserve();
+        self.event(&RunEvent::DiskFull);
+        true
     }
 
     /// Hands the batch to the kernel, then tells the watchers.
@@ -83,7 +107,7 @@ impl RunRecord {
     }
 
     /// The disk is full: what could not be written is let go, and the room kept for the end is used from now on.
-    pub(crate) fn fall_back_to_reserve(&mut self) {
+    fn fall_back_to_reserve(&mut self) {
         self.writer.discard_pending();
         self.writer.use_reserve();
     }

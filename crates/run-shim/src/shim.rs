@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use crate::checkpoint;
 use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected};
-use crate::launch::{HeldSandbox, LaunchError, Sandbox};
 use crate::launch_guard::LaunchGuard;
 use crate::locks::{LockRefusal, RunLocks};
 use crate::mcp_server::{self, WhoAmI};
@@ -26,9 +25,10 @@ use crate::outcome_words;
 use crate::preparation::{PrepareError, Prepared};
 use crate::redaction::Redactor;
 use crate::run_record::{RunRecord, now_ms};
-use crate::run_state::{Ending, Input, RunState};
+use crate::run_state::Ending;
 use crate::sockets::Sockets;
 use crate::start::{SECRET_PREFIX, ShimReport, report};
+use crate::starting::{NotLaunched, PostedGuard, Starting};
 use crate::stderr_keeper::StderrKeeper;
 
 /// Events that wait for the journal; more than that come only from a flood, which then waits.
@@ -165,43 +165,49 @@ async fn supervise_guarded(
     let mut sockets = Sockets::new(&spec.socket_dir.0, spec.run)
         .map_err(|source| ShimError::Sockets { path: spec.socket_dir.0.clone(), source })?;
     let (written, seen) = watch::channel(Written::default());
-    let (order_sender, mut orders) = mpsc::channel(EVENT_QUEUE);
+    let (order_sender, orders) = mpsc::channel(EVENT_QUEUE);
     if let Some(control) = sockets.control.take() {
         tokio::spawn(control_socket::serve(control, spec.run, seen, order_sender.clone()));
     }
     tokio::spawn(stop_on_signals(order_sender));
     let redactor = Redactor::new(secrets.iter().map(|(_, value)| value.as_str()));
-    let mut record = RunRecord::new(writer, redactor, written);
+    let record = RunRecord::new(writer, redactor, written);
+    let mut starting = Starting::new(spec.limits.clone(), began, orders, record);
 
     tracing::debug!("the journal is open, the sockets listen");
     let mut locks = RunLocks::new(&state_root, &spec);
     let mut has_reported = false;
     if let Err(refusal) = locks.try_take() {
         if !spec.wait_for_locks || matches!(refusal, LockRefusal::Io(_)) {
+            locks.forget_new_session();
             return Err(ShimError::Locked(refusal));
         }
         let reason = refusal.to_string();
-        record.event(&RunEvent::Waiting { reason: reason.clone() });
-        record.flush().map_err(|error| unusable(&error))?;
+        starting.record.event(&RunEvent::Waiting { reason: reason.clone() });
+        starting.record.flush().map_err(|error| unusable(&error))?;
         report(&ShimReport::Waiting { reason }).ok();
         has_reported = true;
-        if let Err((outcome, why)) = wait_for_locks(&mut locks, &mut orders).await {
-            end_unrun(record, &spec, outcome, why);
+        if let Err((outcome, why)) = wait_for_locks(&mut locks, &mut starting, &spec).await {
+            end_unrun(starting.record, &spec, outcome, why);
             return Ok(());
         }
     }
     tracing::debug!("the locks are taken");
     locks.clean_up_after_the_dead(&state_root, &spec.socket_dir.0);
 
-    let prepared = match Prepared::new(&run, &state_root, &spec, secrets) {
+    let mut prepared = match Prepared::new(&run, &state_root, &spec, secrets) {
         Ok(prepared) => prepared,
         Err(error) if has_reported => {
             let why = with_causes(&error);
-            end_unrun(record, &spec, RunOutcome::SandboxFailed, why);
+            end_unrun(starting.record, &spec, error.outcome(), why);
             return Ok(());
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => {
+            locks.forget_new_session();
+            return Err(error.into());
+        }
     };
+    starting.record.keep_secret(prepared.login_tokens());
     if !has_reported {
         report(&ShimReport::Ready).ok();
     }
@@ -212,16 +218,15 @@ async fn supervise_guarded(
         .mcp
         .take()
         .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
-    let launched = launch(&mut record, &prepared, guard.take()).await;
+    let launched = starting.launch(&prepared, guard.take()).await;
+    let Starting { state, orders, record, .. } = starting;
     let driven = match launched {
-        Ok(sandbox) => {
+        Ok(mut sandbox) => {
             let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
-            let mut sandbox = sandbox;
             if let Some(stdin) = sandbox.stdin.take() {
-                tokio::spawn(crate::prompt::send(run.prompt_path(), stdin, own_sender));
+                let prompt = std::mem::take(&mut prepared.prompt);
+                tokio::spawn(crate::prompt::send(prompt, stdin, own_sender));
             }
-            let now = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let (state, _) = RunState::new(spec.limits.clone(), 0).step(Input::Released, now);
             let drive = Drive {
                 state,
                 began,
@@ -236,14 +241,13 @@ async fn supervise_guarded(
                 tool_events,
                 own_events,
                 regenerate_mcp: prepared.mcp_writer(),
-                journal_is_broken: false,
             };
             drive.run().await
         }
-        Err(error) => {
-            let stderr_tail = with_causes(&error);
+        Err(NotLaunched::Ended(ending)) => Driven::unrun(ending, String::new(), record),
+        Err(NotLaunched::Failed(error)) => {
             let ending = Ending::Decided(RunOutcome::SandboxFailed);
-            Driven { ending, exit_code: None, stderr_tail, record }
+            Driven::unrun(ending, with_causes(&error), record)
         }
     };
     if let Some(mcp) = mcp {
@@ -251,6 +255,7 @@ async fn supervise_guarded(
     }
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();
+    prepared.give_login_back(&state_root);
     close(driven, &spec, &prepared).await;
     Ok(())
 }
@@ -270,67 +275,25 @@ fn open(run_dir: &Path) -> Result<(RunDirectory, StateRoot), ShimError> {
     Ok((directory, state_root))
 }
 
-/// Waits in a thread of its own; an order to stop ends the wait.
+/// Waits in a thread of its own; an order to stop ends the wait, and so does the wall clock.
 async fn wait_for_locks(
     locks: &mut RunLocks,
-    orders: &mut mpsc::Receiver<Order>,
+    starting: &mut Starting,
+    spec: &RunSpec,
 ) -> Result<(), (RunOutcome, String)> {
     let failed = |why: String| (RunOutcome::SupervisorFailed, why);
-    let mut waiting = locks.wait_elsewhere();
-    loop {
-        tokio::select! {
-            taken = &mut waiting => {
-                let taken = taken.map_err(|error| failed(error.to_string()))?;
-                locks.put(taken.map_err(|refusal| failed(refusal.to_string()))?);
-                return Ok(());
-            }
-            Some(order) = orders.recv() => if matches!(order, Order::Stop(_)) {
-                return Err((RunOutcome::Cancelled, "it was stopped while it waited".to_owned()));
-            },
+    match starting.attend_or_end(locks.wait_elsewhere()).await {
+        Ok(taken) => {
+            let taken = taken.map_err(|error| failed(error.to_string()))?;
+            locks.put(taken.map_err(|refusal| failed(refusal.to_string()))?);
+            Ok(())
+        }
+        Err(ending) => {
+            let outcome = outcome_words::outcome_of(ending, "");
+            let why = outcome_words::why(&outcome, None, "", &spec.limits);
+            Err((outcome, format!("{why}, while it waited")))
         }
     }
-}
-
-/// A guard on its way to its post.
-type PostedGuard = tokio::task::JoinHandle<io::Result<LaunchGuard>>;
-
-async fn launch(
-    record: &mut RunRecord,
-    prepared: &Prepared,
-    guard: Option<PostedGuard>,
-) -> Result<Sandbox, LaunchError> {
-    let never_posted = || io::Error::other("it was never sent");
-    let guard = match guard {
-        Some(posted) => posted.await.map_err(io::Error::other).flatten(),
-        None => Err(never_posted()),
-    };
-    let guard = guard.map_err(LaunchError::Guard)?;
-    let launched = launch_guarded(record, prepared).await;
-    // Whatever came of it: what was started is bound to our life, or gone.
-    guard.dismiss().await;
-    launched?.release().await
-}
-
-async fn launch_guarded(
-    record: &mut RunRecord,
-    prepared: &Prepared,
-) -> Result<HeldSandbox, LaunchError> {
-    tracing::debug!("the guard is posted");
-    let mut held = HeldSandbox::start(&prepared.plan, &prepared.bwrap).await?;
-    tracing::debug!("bubblewrap has a child");
-    // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
-    record.begin_sync().ok();
-    let mounts = held.verify(&prepared.plan).await?;
-    tracing::debug!("the agent is at the gate, the mounts are verified");
-    record.event(&RunEvent::SandboxReady {
-        profile: prepared.profile.clone(),
-        sandbox_pid: held.pid(),
-        mounts,
-        warnings: prepared.plan.warnings().iter().map(ToString::to_string).collect(),
-    });
-    record.event(&RunEvent::Released);
-    record.flush().ok();
-    Ok(held)
 }
 
 async fn close(driven: Driven, spec: &RunSpec, prepared: &Prepared) {

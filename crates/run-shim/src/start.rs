@@ -60,6 +60,19 @@ pub fn start_shim(
     program: &Path,
     environment: &ShimEnvironment,
 ) -> Result<Started, StartShimError> {
+    let started = start(run, program, environment);
+    if let Err(StartShimError::Refused { .. } | StartShimError::Spawn { .. }) = &started {
+        // Nothing ran, so there is nothing to remember.
+        std::fs::remove_dir_all(run.path()).ok();
+    }
+    started
+}
+
+fn start(
+    run: &RunDirectory,
+    program: &Path,
+    environment: &ShimEnvironment,
+) -> Result<Started, StartShimError> {
     let spawn_failed = |source| StartShimError::Spawn { program: program.to_owned(), source };
     let log_path = run.shim_log_path();
     let log = OpenOptions::new()
@@ -83,19 +96,18 @@ pub fn start_shim(
         .map_err(spawn_failed)?;
     let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
-        BufReader::new(stdout).read_line(&mut said).map_err(spawn_failed)?;
+        // What cannot be read is as good as not said.
+        BufReader::new(stdout).read_line(&mut said).ok();
     }
     match serde_json::from_str(&said) {
         Ok(ShimReport::Ready) => Ok(Started::Ready),
         Ok(ShimReport::Waiting { reason }) => Ok(Started::Waiting { reason }),
         Ok(ShimReport::Refused { exit_code, message, hint }) => {
-            child.wait().map_err(spawn_failed)?;
-            // Nothing ran, so there is nothing to remember.
-            std::fs::remove_dir_all(run.path()).ok();
+            child.wait().ok();
             Err(StartShimError::Refused { exit_code, message, hint })
         }
         Err(_) => {
-            child.wait().map_err(spawn_failed)?;
+            child.wait().ok();
             let log = std::fs::read_to_string(&log_path).unwrap_or_default();
             Err(StartShimError::Silent { log })
         }

@@ -2,8 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode};
@@ -84,23 +85,11 @@ impl MountPoints {
         let mut entries: Vec<Entry> =
             self.0.iter().map(|path| Entry { path: path.clone(), identity: None }).collect();
         write_record(record, &entries)?;
-        for entry in &mut entries {
-            match create_directory(&entry.path) {
-                Ok(identity) => entry.identity = Some(identity),
-                Err(err) => {
-                    // What was made so far is taken back; the entry that failed must not look like ours.
-                    let path = entry.path.clone();
-                    entries.retain(|made| made.identity.is_some());
-                    write_record(record, &entries)?;
-                    Self::remove_ours(record)?;
-                    return Err(match Errno::from_io_error(&err) {
-                        Some(Errno::EXIST) => MountPointError::Appeared(path),
-                        _ => MountPointError::Create { path, source: err },
-                    });
-                }
-            }
+        let made = make_all(&mut entries).and_then(|()| write_record(record, &entries));
+        if made.is_err() {
+            take_back(&entries, record);
         }
-        write_record(record, &entries)
+        made
     }
 
     /// Removes what the file `record` says we created, if it is still that and empty, and then the record.
@@ -149,6 +138,31 @@ impl DotCursorMounts {
         }
         Ok(())
     }
+}
+
+fn make_all(entries: &mut [Entry]) -> Result<(), MountPointError> {
+    for entry in entries {
+        match create_directory(&entry.path) {
+            Ok(identity) => entry.identity = Some(identity),
+            Err(err) => {
+                let path = entry.path.clone();
+                return Err(match Errno::from_io_error(&err) {
+                    Some(Errno::EXIST) => MountPointError::Appeared(path),
+                    _ => MountPointError::Create { path, source: err },
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes what was made so far. From memory, because on a full disk the record cannot say it; and the record goes too,
+/// because what stands there as a mere intent would make a stranger's directory look like ours.
+fn take_back(entries: &[Entry], record: &Path) {
+    for entry in entries.iter().filter(|entry| entry.identity.is_some()) {
+        remove_directory(entry).ok();
+    }
+    std::fs::remove_file(record).ok();
 }
 
 fn create_directory(path: &Path) -> io::Result<FileIdentity> {
@@ -213,9 +227,15 @@ fn write_record(record: &Path, entries: &[Entry]) -> Result<(), MountPointError>
     }
     let mut new = record.as_os_str().to_owned();
     new.push(".new");
-    std::fs::write(&new, bytes)
+    write_private(Path::new(&new), &bytes)
         .and_then(|()| std::fs::rename(&new, record))
         .map_err(|source| record_error(record, source))
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)?.write_all(bytes)
 }
 
 /// Reads the record; what is not an entry is passed over, since removing less is the safe side.

@@ -134,3 +134,23 @@ fn the_mounts_in_our_own_dot_cursor_are_made_and_keep_what_is_there() {
     assert_eq!(fs::read(directory.path().join("BUGBOT.md")).unwrap(), b"ours");
     assert_eq!(fs::read(directory.path().join("c/d")).unwrap(), b"");
 }
+
+#[test]
+fn a_record_that_cannot_be_completed_takes_back_what_was_made() {
+    let (host, _) = host();
+    // The second directory stands where the record's next version is to be written.
+    let in_the_way = PathBuf::from(format!("{}.new", host.record.display()));
+    let points = MountPoints(vec![host.dot_cursor.clone(), in_the_way.clone()]);
+    let err = points.create(&host.record).unwrap_err();
+    assert!(matches!(err, MountPointError::Record { .. }), "{err}");
+    for path in [&host.dot_cursor, &in_the_way, &host.record] {
+        assert!(!path.exists(), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_record_is_for_its_user_alone() {
+    let (host, points) = host();
+    points.create(&host.record).unwrap();
+    assert_eq!(fs::metadata(&host.record).unwrap().permissions().mode() & 0o7777, 0o600);
+}

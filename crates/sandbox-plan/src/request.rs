@@ -26,6 +26,9 @@ pub struct SandboxRequest {
     /// The session's private data root; becomes `$HOME/.cursor/projects`.
     pub data_root: PathBuf,
     pub chats: ChatsBind,
+    /// A directory of the run with its private copy of the login; becomes `$HOME/.config/cursor`, and is the agent's to
+    /// write: it refreshes its tokens.
+    pub login: Option<PathBuf>,
     /// Files that the private home begins with.
     pub private_home_files: Vec<PrivateFile>,
     /// The agent's program and the relay: shown read-only at their own paths.

@@ -9,6 +9,7 @@ use run_protocol::{ControlRequest, ExitCode, StopManner};
 use crate::command_error::CommandError;
 use crate::control_client::{self, ControlError};
 use crate::host::{Host, overview};
+use crate::run_report;
 use crate::talk::say;
 use crate::view::words;
 
@@ -28,6 +29,9 @@ pub(crate) struct Args {
     /// Kill the sandbox at once.
     #[arg(long)]
     now: bool,
+    /// Print one JSON object per run: how it stands now.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -41,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     for (run, told) in runs.iter().zip(told) {
         let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
         match ended.and_then(|()| overview(run)) {
+            Ok(overview) if args.json => run_report::print(&overview)?,
             Ok(overview) => {
                 say(&format!("run {}: {}", run.run_id(), words::state(&overview.state)));
             }

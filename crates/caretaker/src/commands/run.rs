@@ -20,6 +20,7 @@ use crate::host::Host;
 use crate::human_duration::HumanDuration;
 use crate::interruption::{Seat, TakenSignals};
 use crate::journal_printer::{Form, JournalPrinter};
+use crate::name_claim::NameClaim;
 use crate::prompt::PromptSource;
 use crate::run_marks::{Label, RunName, Variable};
 use crate::talk::note;
@@ -73,10 +74,10 @@ pub(crate) struct Args {
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) expose: Vec<PathBuf>,
-    /// Stop the run after this long: `90s`, `20m`, `1h30m`.
+    /// Stop the run after this long, waiting included: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<HumanDuration>,
-    /// Stop the run after so much silence, while no tool is under way.
+    /// Stop the run after so much silence, while no tool is under way. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) idle_timeout: Option<HumanDuration>,
     /// Run tools only as the agent's own permissions allow. Without it they run unasked: the sandbox is the guard.
@@ -94,7 +95,8 @@ pub(crate) struct Args {
     /// Print one JSON object per event, as `tail --json` does.
     #[arg(long)]
     json: bool,
-    /// Further flags for the agent. Those that caretaker depends on are refused.
+    /// Further flags for the agent. Those that caretaker depends on are refused, and so are headers with credentials:
+    /// everybody can read a command line.
     #[arg(last = true, value_name = "AGENT FLAGS")]
     pub(crate) agent_flags: Vec<OsString>,
 }
@@ -134,7 +136,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         CommandError::new(ExitCode::Failed, "signals cannot be taken over").because(errno)
     })?;
     let Admitted { spec, shim_environment, trial } = admitted;
+    // Whoever asked for the same name while the prompt was read was as early as we were.
+    let name_claim =
+        args.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
     let run = RunDirectory::create(&host.state, &spec, &prompt).map_err(not_created)?;
+    drop(name_claim);
     trial.remember(host.state.path());
     match start_shim(&run, &program, &shim_environment).map_err(not_started)? {
         Started::Waiting { reason } if args.detach => note(&format!("the run waits: {reason}")),

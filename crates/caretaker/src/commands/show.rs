@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use agent_stream::{StreamSummary, Usage};
-use run_journal::{AgentLine, JournalEntry, Position, Progress, RunDirectory, RunOverview};
+use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunOverview};
 use run_protocol::{BytesPath, ExitCode, RunEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -113,7 +113,9 @@ fn read_journal(run: &RunDirectory) -> Result<(StreamSummary, Option<String>), C
     let mut lines = AgentLines::default();
     let mut stderr_tail = None;
     let mut on_entry = |entry: JournalEntry<'_>| match entry {
-        JournalEntry::Agent { line, .. } => observe(&mut summary, &mut lines, &line),
+        JournalEntry::Agent { line, ending, .. } => {
+            summary.observe(&lines.read(&line, ending), &mut |_| {});
+        }
         JournalEntry::Run { event: RunEvent::Ended { stderr_tail: tail, .. }, .. } => {
             stderr_tail = Some(tail);
         }
@@ -124,10 +126,6 @@ fn read_journal(run: &RunDirectory) -> Result<(StreamSummary, Option<String>), C
     while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
     summary.finish(lines.open_calls(), &mut |_| {});
     Ok((summary, stderr_tail))
-}
-
-fn observe(summary: &mut StreamSummary, lines: &mut AgentLines, line: &AgentLine<'_>) {
-    lines.read(line, |line| summary.observe(&line, &mut |_| {}));
 }
 
 fn tail_of(path: &Path) -> io::Result<String> {

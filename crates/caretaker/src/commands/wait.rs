@@ -8,6 +8,7 @@ use run_protocol::{ExitCode, NoResult, RunOutcome};
 use crate::command_error::CommandError;
 use crate::host::{Host, overview};
 use crate::human_duration::HumanDuration;
+use crate::run_report;
 use crate::talk::note;
 
 /// Wait until runs are over.
@@ -18,9 +19,12 @@ pub(crate) struct Args {
     /// The runs.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
-    /// Give up after this long, with exit code 75; the runs go on.
+    /// Give up after this long, with exit code 75; the runs go on. `0` and `none` mean never.
     #[arg(long, value_name = "DURATION", default_value = "none")]
     timeout: HumanDuration,
+    /// Print one JSON object per run, in the order given: how it stands when the wait for it is over.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -29,7 +33,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let mut code = ExitCode::Success;
     for run in host.find_runs(&args.runs)? {
         let follower = Follower::new(&run, &host.control_socket(&run));
-        let Some(outcome) = outcome_of(&run, follower, deadline)? else {
+        let outcome = outcome_of(&run, follower, deadline)?;
+        if args.json {
+            run_report::print(&overview(&run)?)?;
+        }
+        let Some(outcome) = outcome else {
             note(&format!("run {} goes on", run.run_id()));
             return Ok(ExitCode::StillRunning);
         };

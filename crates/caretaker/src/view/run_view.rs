@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use agent_stream::{TextMode, TextReducer};
-use run_journal::{AgentLine, EventNumber, JournalEntry};
+use run_journal::{AgentLine, EventNumber, JournalEntry, LineEnding};
 use run_protocol::{Checkpoint, McpCallOutcome, RunEvent, RunOutcome, SignalName};
 
 use super::agent_lines::AgentLines;
@@ -47,7 +47,7 @@ impl RunView {
             JournalEntry::Header(header) => {
                 self.dim(out, &format!("· the journal was taken up again, epoch {}", header.epoch))
             }
-            JournalEntry::Agent { line, .. } => self.show_agent_line(out, line),
+            JournalEntry::Agent { line, ending, .. } => self.show_agent_line(out, line, *ending),
             JournalEntry::Run { event, .. } => self.show_event(out, event),
             JournalEntry::UnknownRun { .. } => {
                 self.odd(out, "· an event that a newer caretaker wrote")
@@ -69,13 +69,16 @@ impl RunView {
         self.stream.end(out)
     }
 
-    fn show_agent_line(&mut self, out: &mut dyn Write, line: &AgentLine<'_>) -> io::Result<()> {
-        let Self { stream, lines, text } = self;
-        lines.read(line, |line| {
-            let mut added = String::new();
-            text.observe(&line.event, &mut |piece| added.push_str(piece));
-            stream.show(out, &line, &added)
-        })
+    fn show_agent_line(
+        &mut self,
+        out: &mut dyn Write,
+        line: &AgentLine<'_>,
+        ending: LineEnding,
+    ) -> io::Result<()> {
+        let line = self.lines.read(line, ending);
+        let mut added = String::new();
+        self.text.observe(&line.event, &mut |piece| added.push_str(piece));
+        self.stream.show(out, &line, &added)
     }
 
     fn show_event(&mut self, out: &mut dyn Write, event: &RunEvent) -> io::Result<()> {

@@ -14,6 +14,7 @@ fn agent(line: &[u8]) -> JournalEntry<'_> {
         number,
         at: 0,
         line: AgentLine::Json(line),
+        ending: LineEnding::LineFeed,
         redaction: Redaction::Untouched,
     }
 }

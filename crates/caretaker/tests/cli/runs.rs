@@ -140,6 +140,19 @@ fn a_run_that_is_over_is_shown_listed_and_waited_for() {
     assert_eq!(scene.caretaker(["ps", "-q"]).stdout(), "");
     assert_eq!(scene.caretaker(["ps", "--all", "-q"]).stdout(), format!("{id}\n"));
     assert_eq!(scene.caretaker(["wait", "nightly"]).code(), 77);
+    for (command, code) in [("wait", 77), ("kill", 0)] {
+        let reported = scene.caretaker([command, "--json", "nightly"]);
+        assert_eq!((reported.code(), reported.stderr()), (code, ""));
+        let report: Value = serde_json::from_str(reported.stdout()).unwrap();
+        assert_eq!(
+            (&report["v"], &report["run"], &report["name"], &report["exit_code"]),
+            (&json!(1), &json!(id), &json!("nightly"), &json!(77))
+        );
+        assert_eq!(
+            (&report["state"]["outcome"], &report["why"]),
+            (&json!("failed"), &json!("nobody is logged in"))
+        );
+    }
     let killed = scene.caretaker(["kill", "nightly"]);
     assert_eq!((killed.code(), killed.stdout()), (0, ""));
     assert!(killed.stderr().contains("failed (authentication)"), "{}", killed.stderr());
@@ -244,6 +257,12 @@ fn a_run_under_way_is_listed_and_waited_for_in_vain() {
     let waited = scene.caretaker(["wait", "busy", "--timeout", "50ms"]);
     assert_eq!((waited.code(), waited.stdout()), (75, ""));
     assert!(waited.stderr().contains("goes on"));
+    let waited = scene.caretaker(["wait", "busy", "--timeout", "50ms", "--json"]);
+    let report: Value = serde_json::from_str(waited.stdout()).unwrap();
+    assert_eq!(
+        (waited.code(), &report["state"]["state"], &report["exit_code"]),
+        (75, &json!("running"), &Value::Null)
+    );
 
     let taken = scene.caretaker(["run", "--agent", "simulated", "--name", "busy", "x"]);
     assert_eq!(taken.code(), 4);

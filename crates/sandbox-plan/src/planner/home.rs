@@ -92,6 +92,11 @@ impl Planner<'_> {
             self.check_reachable(&dest)?;
             self.push_run_directory(source, dest, rule.value, &rule.origin)?;
         }
+        if let Some(login) = &request.login {
+            let dest = request.home.join(".config/cursor");
+            self.check_reachable(&dest)?;
+            self.push_run_directory(login, dest, Access::ReadWrite, &Origin::Run)?;
+        }
         Ok(())
     }
 

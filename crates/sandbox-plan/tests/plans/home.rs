@@ -217,3 +217,21 @@ fn tools_behind_links_are_found_where_they_were_named() {
     );
     assert!(!elsewhere.join("registry").exists());
 }
+
+#[test]
+fn the_login_is_mounted_for_the_agent_to_refresh_and_only_where_there_is_one() {
+    let mut scene = Scene::new("src/project");
+    scene.program(&["/bin/true"]);
+    let inside = scene.home().join(".config/cursor").display().to_string();
+    let explained = |scene: &Scene| {
+        let lines = scene.plan().explain();
+        lines.into_iter().map(|line| line.detail).filter(|line| line.contains(&inside)).collect()
+    };
+    let without: Vec<String> = explained(&scene);
+    assert_eq!(without, Vec::<String>::new());
+    let login = scene.request.dot_cursor.with_file_name("login");
+    fs::create_dir(&login).unwrap();
+    scene.request.login = Some(login);
+    let with: Vec<String> = explained(&scene);
+    assert!(with.len() == 1 && with[0].contains("read-write"), "{with:?}");
+}

@@ -58,6 +58,7 @@ impl Scene {
             inside_sockets,
             data_root,
             chats: ChatsBind { host_bucket: bucket, inside: home.join(".cursor/chats/bucket") },
+            login: None,
             private_home_files: Vec::new(),
             expose: Vec::new(),
             program: Vec::new(),

@@ -4,6 +4,7 @@ pub(crate) mod at;
 mod export;
 pub(crate) mod ls;
 mod selection;
+mod show;
 mod stats;
 mod stores;
 
@@ -25,6 +26,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum SessionsCommand {
     Ls(ls::Args),
+    Show(show::Args),
     Stores(stores::Args),
     Export(Box<export::Args>),
     Stats(stats::Args),
@@ -35,6 +37,7 @@ enum SessionsCommand {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
         SessionsCommand::Ls(args) => ls::run(args),
+        SessionsCommand::Show(args) => show::run(args),
         SessionsCommand::Stores(args) => stores::run(args),
         SessionsCommand::Export(args) => export::run(args),
         SessionsCommand::Stats(args) => stats::run(args),

@@ -1,0 +1,145 @@
+//! A conversation, for a person at a terminal.
+
+mod markdown_lines;
+mod message_view;
+mod tool_call_view;
+
+pub(crate) use message_view::{Folding, MessageView};
+pub(crate) use tool_call_view::subject;
+
+use std::io::{self, Write};
+
+use cursor_stores::model::{Conversation, Head, TodoState, TokenUsage};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::safe_text::on_one_line;
+use super::styled_line::{BOLD, DIM, ODD};
+use super::units;
+use crate::commands::sessions::ls::{state, stores, workspace};
+
+/// The width of the names on the left.
+const NAMES: usize = 11;
+/// Problems worth reading one by one; all of them are in `--json`.
+const MOST_PROBLEMS: usize = 10;
+
+/// Prints everything about it, then what was said.
+pub(crate) fn print(
+    out: &mut dyn Write,
+    conversation: &Conversation,
+    folding: Folding,
+) -> io::Result<()> {
+    print_head(out, &conversation.head)?;
+    let also: Vec<String> = conversation
+        .also_kept
+        .iter()
+        .map(|(name, count)| format!("{} {name}", units::grouped(*count)))
+        .collect();
+    row(out, "also kept", &also.join(", "))?;
+    for damage in conversation.damage.iter().take(MOST_PROBLEMS) {
+        let text = format!("{}: {}", damage.place, damage.what);
+        writeln!(out, "{ODD}{:<NAMES$}{}{ODD:#}", "damage", on_one_line(&text))?;
+    }
+    let n_more = conversation.damage.len().saturating_sub(MOST_PROBLEMS);
+    if n_more > 0 {
+        row(out, "damage", &format!("and {n_more} more; all are in --json"))?;
+    }
+    let mut view = MessageView::new(folding);
+    for message in &conversation.messages {
+        view.print(out, message)?;
+    }
+    print_todos(out, conversation)
+}
+
+fn print_head(out: &mut dyn Write, head: &Head) -> io::Result<()> {
+    if let Some(title) = &head.title {
+        writeln!(out, "{BOLD}{}{BOLD:#}", on_one_line(title))?;
+    }
+    row(out, "session", &head.id)?;
+    row(out, "store", &stores(head))?;
+    row(out, "state", state(head))?;
+    row(out, "workspace", &head.workspace.as_ref().map_or_else(String::new, workspace))?;
+    row(out, "created", &head.created.map(|at| moment(at.at_ms)).unwrap_or_default())?;
+    row(out, "changed", &head.updated.map(|at| moment(at.at_ms)).unwrap_or_default())?;
+    row(out, "mode", head.mode.as_deref().unwrap_or_default())?;
+    row(out, "models", &head.models.join(", "))?;
+    row(out, "tokens", &head.tokens.map(|tokens| tokens_in_words(&tokens)).unwrap_or_default())?;
+    if let Some(parent) = &head.parent {
+        let kind = parent.type_name.as_deref().unwrap_or("sub-agent");
+        row(out, "parent", &format!("{} ({kind})", parent.id))?;
+    }
+    row(out, "sub-agents", &head.subagents.join(", "))?;
+    for call in &head.pending {
+        let text = format!("{} {}", call.name, subject(&call.input));
+        row(
+            out,
+            "pending",
+            &format!("{} (it was interrupted; it may have had effects)", text.trim()),
+        )?;
+    }
+    for origin in &head.origins {
+        row(out, "file", &origin.path.0.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn print_todos(out: &mut dyn Write, conversation: &Conversation) -> io::Result<()> {
+    if conversation.todos.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{DIM}── todos ──{DIM:#}")?;
+    for todo in &conversation.todos {
+        let mark = match todo.state {
+            TodoState::Completed => "✓",
+            TodoState::InProgress => "◐",
+            TodoState::Cancelled => "✗",
+            TodoState::Pending | TodoState::Unknown => "·",
+        };
+        writeln!(out, "{mark} {}", on_one_line(&todo.text))?;
+    }
+    Ok(())
+}
+
+/// What is known, and nothing that is not.
+pub(crate) fn tokens_in_words(tokens: &TokenUsage) -> String {
+    let known = [
+        (tokens.input, "in"),
+        (tokens.output, "out"),
+        (tokens.cache_read, "read from cache"),
+        (tokens.cache_write, "written to cache"),
+        (tokens.reasoning, "of the output for reasoning"),
+    ];
+    let mut words: Vec<String> = known
+        .into_iter()
+        .filter_map(|(count, what)| Some(format!("{} {what}", units::grouped(count?))))
+        .collect();
+    if let Some(used) = tokens.context_used {
+        let limit = tokens
+            .context_limit
+            .map_or_else(String::new, |limit| format!(" of {}", units::grouped(limit)));
+        words.push(format!("context {}{limit}", units::grouped(used)));
+    }
+    words.join(", ")
+}
+
+/// `2026-09-21 16:13:20`, where the user is.
+pub(crate) fn moment(at_ms: i64) -> String {
+    match Timestamp::from_millisecond(at_ms) {
+        Ok(timestamp) => {
+            timestamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+        }
+        Err(_) => format!("{at_ms} ms after 1970"),
+    }
+}
+
+/// One fact; nothing at all where there is none.
+fn row(out: &mut dyn Write, name: &str, value: &str) -> io::Result<()> {
+    if value.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{DIM}{name:<NAMES$}{DIM:#}{}", on_one_line(value))
+}
+
+#[cfg(test)]
+#[path = "conversation_tests.rs"]
+mod tests;

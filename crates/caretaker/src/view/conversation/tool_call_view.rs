@@ -1,0 +1,156 @@
+//! A tool call of a conversation: one line, and as much of its output as is wanted.
+
+use std::io::{self, Write};
+
+use cursor_stores::model::{ToolCall, ToolResult, ToolState};
+use serde_json::Value as Json;
+
+use super::message_view::Folding;
+use crate::view::safe_text::{on_lines, on_one_line};
+use crate::view::styled_line::{BAD, BOLD, DIM, GOOD, ODD};
+use crate::view::units;
+
+/// What a folded call shows of its output.
+const FOLDED_LINES: usize = 3;
+const LONGEST_SUBJECT: usize = 100;
+
+pub(super) fn write_call(out: &mut dyn Write, call: &ToolCall, folding: Folding) -> io::Result<()> {
+    let (style, mark) = match call.state {
+        ToolState::Succeeded => (GOOD, "✓"),
+        ToolState::Failed => (BAD, "✗"),
+        ToolState::Rejected => (ODD, "⊘"),
+        ToolState::Cancelled => (ODD, "✗"),
+        ToolState::Pending => (ODD, "◐"),
+        ToolState::Unknown => (DIM, "·"),
+    };
+    let name = if call.name.is_empty() { "(a tool without a name)" } else { &call.name };
+    write!(
+        out,
+        "  {style}{mark}{style:#} {BOLD}{}{BOLD:#} {}",
+        on_one_line(name),
+        on_one_line(&subject(&call.input))
+    )?;
+    if let Some(duration) = call.duration_ms {
+        write!(out, " {DIM}· {}{DIM:#}", units::duration(duration))?;
+    }
+    if call.state == ToolState::Pending {
+        write!(out, " {ODD}· no result{ODD:#}")?;
+    }
+    if let Some(subagent) = &call.subagent {
+        write!(out, " {DIM}· session {}{DIM:#}", on_one_line(subagent))?;
+    }
+    writeln!(out)?;
+    if folding == Folding::Open && !call.input.is_null() {
+        write_block(out, &as_text(&call.input), usize::MAX)?;
+    }
+    match &call.result {
+        Some(result) => write_result(out, result, folding),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn write_result(
+    out: &mut dyn Write,
+    result: &ToolResult,
+    folding: Folding,
+) -> io::Result<()> {
+    let most_lines = match folding {
+        Folding::Folded => FOLDED_LINES,
+        Folding::Open => usize::MAX,
+    };
+    if let Some(error) = &result.error {
+        writeln!(out, "    {BAD}{}{BAD:#}", on_one_line(error))?;
+    }
+    if !result.output.is_null() {
+        write_block(out, &as_text(&result.output), most_lines)?;
+    }
+    if result.is_truncated {
+        writeln!(out, "    {DIM}(the store kept only a part of it){DIM:#}")?;
+    }
+    Ok(())
+}
+
+fn write_block(out: &mut dyn Write, text: &str, most_lines: usize) -> io::Result<()> {
+    let text = on_lines(text.trim_matches('\n'));
+    let n_lines = text.lines().count();
+    // A line that says how many are left is worth it for more than one.
+    let shown = if n_lines <= most_lines.saturating_add(1) { n_lines } else { most_lines };
+    for line in text.lines().take(shown) {
+        writeln!(out, "    {DIM}│ {line}{DIM:#}")?;
+    }
+    if shown < n_lines {
+        writeln!(
+            out,
+            "    {DIM}│ … {} more lines{DIM:#}",
+            units::grouped((n_lines - shown) as u64)
+        )?;
+    }
+    Ok(())
+}
+
+/// What a result says, without the wrapping that stores put around it.
+fn as_text(value: &Json) -> String {
+    match value {
+        Json::String(text) => text.clone(),
+        Json::Object(fields) => {
+            let said: Vec<&str> = ["stdout", "stderr", "output", "content", "contents", "text"]
+                .iter()
+                .filter_map(|name| fields.get(*name)?.as_str())
+                .filter(|text| !text.is_empty())
+                .collect();
+            if said.is_empty() { pretty(value) } else { said.join("\n") }
+        }
+        Json::Array(parts) => {
+            let texts: Option<Vec<&str>> =
+                parts.iter().map(|part| part.get("text")?.as_str()).collect();
+            texts.map_or_else(|| pretty(value), |texts| texts.join("\n"))
+        }
+        value => value.to_string(),
+    }
+}
+
+fn pretty(value: &Json) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// What a call is about, from whatever its input is called: a command, a path, a pattern.
+pub(crate) fn subject(input: &Json) -> String {
+    const NAMES: &[&str] = &[
+        "command",
+        "path",
+        "file_path",
+        "filePath",
+        "target_file",
+        "targetFile",
+        "relativeWorkspacePath",
+        "relative_workspace_path",
+        "pattern",
+        "glob_pattern",
+        "globPattern",
+        "query",
+        "search_term",
+        "searchTerm",
+        "url",
+        "target_directory",
+        "targetDirectory",
+        "directoryPath",
+        "description",
+        "prompt",
+        "toolName",
+        "name",
+    ];
+    let text = match input {
+        Json::String(text) => text.as_str(),
+        Json::Object(fields) => NAMES
+            .iter()
+            .find_map(|name| fields.get(*name)?.as_str().filter(|text| !text.is_empty()))
+            .unwrap_or_default(),
+        _ => "",
+    };
+    let first = text.trim().lines().next().unwrap_or_default();
+    let mut subject: String = first.chars().take(LONGEST_SUBJECT).collect();
+    if subject.len() < text.trim().len() {
+        subject.push('…');
+    }
+    subject
+}

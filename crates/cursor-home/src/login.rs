@@ -1,0 +1,112 @@
+//! The login file (`auth.json`): which of it are tokens, and what a refresh changes in it.
+
+use serde_json::{Map, Value};
+
+use crate::json_file;
+
+/// The fields that are secret and that a refresh replaces.
+const TOKENS: [&str; 2] = ["accessToken", "refreshToken"];
+/// No token is longer; real ones have some hundred characters.
+const LONGEST_TOKEN: usize = 16 * 1024;
+
+/// A login file with a token to log in with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Login(Map<String, Value>);
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoginError {
+    #[error("it is not a JSON object")]
+    NotAnObject,
+    #[error("it has no access token")]
+    NoToken,
+}
+
+impl Login {
+    pub fn parse(bytes: &[u8]) -> Result<Self, LoginError> {
+        let object: Map<String, Value> =
+            serde_json::from_slice(bytes).map_err(|_| LoginError::NotAnObject)?;
+        let login = Self(object);
+        login.token("accessToken").map(|_| ()).ok_or(LoginError::NoToken)?;
+        Ok(login)
+    }
+
+    /// The secret values.
+    pub fn tokens(&self) -> impl Iterator<Item = &str> {
+        TOKENS.into_iter().filter_map(|name| self.token(name))
+    }
+
+    /// This file with the tokens of another, and nothing else of it; `None` where that changes nothing.
+    ///
+    /// The other comes out of a sandbox: what is no token does not get out.
+    pub fn refreshed_by(&self, other: &Self) -> Option<Vec<u8>> {
+        let mut refreshed = self.0.clone();
+        for name in TOKENS {
+            if let Some(token) = other.token(name) {
+                refreshed.insert(name.to_owned(), token.into());
+            }
+        }
+        if refreshed == self.0 {
+            return None;
+        }
+        Some(json_file::to_bytes(&Value::Object(refreshed)))
+    }
+
+    fn token(&self, name: &str) -> Option<&str> {
+        let token = self.0.get(name)?.as_str()?;
+        let is_plausible = !token.is_empty()
+            && token.len() <= LONGEST_TOKEN
+            && token.bytes().all(|byte| byte.is_ascii_graphic());
+        is_plausible.then_some(token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    fn login(value: &Value) -> Login {
+        Login::parse(value.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_has_no_access_token_is_no_login() {
+        for bytes in [&b""[..], b"[]", b"{", b"null"] {
+            assert!(matches!(Login::parse(bytes), Err(LoginError::NotAnObject)));
+        }
+        for bytes in [&br#"{}"#[..], br#"{"accessToken":""}"#, br#"{"accessToken":7}"#] {
+            assert!(matches!(Login::parse(bytes), Err(LoginError::NoToken)));
+        }
+    }
+
+    #[test]
+    fn both_tokens_are_secret() {
+        let login = login(&json!({"accessToken": "a", "refreshToken": "r", "userId": "u"}));
+        assert_eq!(login.tokens().collect::<Vec<_>>(), ["a", "r"]);
+    }
+
+    #[test]
+    fn of_a_refreshed_file_the_tokens_are_taken_and_nothing_else() {
+        let host = login(&json!({"accessToken": "a1", "refreshToken": "r1", "userId": "me"}));
+        let refreshed = login(&json!({"accessToken": "a2", "userId": "evil", "extra": [1]}));
+        let written: Value =
+            serde_json::from_slice(&host.refreshed_by(&refreshed).unwrap()).unwrap();
+        assert_eq!(written, json!({"accessToken": "a2", "refreshToken": "r1", "userId": "me"}));
+    }
+
+    #[test]
+    fn a_file_with_the_same_tokens_or_with_nonsense_for_tokens_changes_nothing() {
+        let host = login(&json!({"accessToken": "a1", "refreshToken": "r1"}));
+        for other in [
+            json!({"accessToken": "a1", "userId": "evil"}),
+            json!({"accessToken": "a1", "refreshToken": "with a line\nfeed"}),
+            json!({"accessToken": "a1", "refreshToken": {"a": 1}}),
+            json!({"accessToken": "a1", "refreshToken": "x".repeat(LONGEST_TOKEN + 1)}),
+        ] {
+            assert_eq!(host.refreshed_by(&login(&other)), None, "{other}");
+        }
+    }
+}

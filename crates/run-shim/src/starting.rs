@@ -1,0 +1,222 @@
+//! A run until its agent is let go: it waits for its locks, its sandbox is started, held and verified.
+//!
+//! ```text
+//!   orders, wall clock ─┐
+//!   locks ─► start ─► verify ─► release
+//!            └─ what ends the run here is written down at once, and carried out when the step under way is done ─┘
+//! ```
+//!
+//! No step of a launch is broken off: half a sandbox could not be told from a whole one. Each has a limit of its own.
+//!
+//! **Invariant:** a run that was told to end before the release never runs its agent.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use run_protocol::{RunEvent, RunLimits, SignalName};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::control_socket::Order;
+use crate::drive::{moment_since, sleep_until};
+use crate::launch::{HeldSandbox, LaunchError, Sandbox};
+use crate::launch_guard::LaunchGuard;
+use crate::preparation::Prepared;
+use crate::run_record::RunRecord;
+use crate::run_state::{Effect, Ending, Input, RunState};
+
+/// A guard on its way to its post.
+pub(crate) type PostedGuard = tokio::task::JoinHandle<io::Result<LaunchGuard>>;
+
+/// A run whose agent has not been let go yet.
+pub(crate) struct Starting {
+    pub(crate) record: RunRecord,
+    pub(crate) orders: mpsc::Receiver<Order>,
+    pub(crate) state: RunState,
+    began: Instant,
+    is_to_end: bool,
+}
+
+/// Why there is no agent that runs.
+pub(crate) enum NotLaunched {
+    /// By an order, by the clock, or because the journal cannot be written.
+    Ended(Ending),
+    Failed(LaunchError),
+}
+
+impl From<LaunchError> for NotLaunched {
+    fn from(error: LaunchError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Starting {
+    pub(crate) fn new(
+        limits: RunLimits,
+        began: Instant,
+        orders: mpsc::Receiver<Order>,
+        record: RunRecord,
+    ) -> Self {
+        Self { record, orders, state: RunState::new(limits, 0), began, is_to_end: false }
+    }
+
+    /// Does something that must not be broken off, and listens meanwhile.
+    async fn attend<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.listen() => {}
+                done = &mut work => return done,
+            }
+        }
+    }
+
+    /// Does something that may be broken off, and breaks it off when the run is to end.
+    pub(crate) async fn attend_or_end<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Ending> {
+        let mut work = pin!(work);
+        loop {
+            if let Some(ending) = self.ending() {
+                return Err(ending);
+            }
+            tokio::select! {
+                biased;
+                () = self.listen() => {}
+                done = &mut work => return Ok(done),
+            }
+        }
+    }
+
+    /// Waits for the next order or deadline. Cancel safe.
+    async fn listen(&mut self) {
+        let deadline = self.state.next_deadline().map(|at| self.began + Duration::from_millis(at));
+        tokio::select! {
+            biased;
+            Some(order) = self.orders.recv() => self.hear(order),
+            () = sleep_until(deadline) => self.step(Input::Tick),
+        }
+    }
+
+    /// Hears what has come in by now, without waiting.
+    fn catch_up(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            self.hear(order);
+        }
+        if self.state.next_deadline().is_some_and(|at| at <= moment_since(self.began)) {
+            self.step(Input::Tick);
+        }
+    }
+
+    fn hear(&mut self, order: Order) {
+        match order {
+            Order::Stop(manner) => self.step(Input::Stop(manner)),
+            // It was written a moment ago, or will be with everything else.
+            Order::RegenerateMcp => {}
+        }
+    }
+
+    fn step(&mut self, input: Input) {
+        let (state, effects) = self.state.clone().step(input, moment_since(self.began));
+        self.state = state;
+        for effect in effects {
+            match effect {
+                Effect::Record(event) => self.record.event(&event),
+                Effect::KillSandbox => self.is_to_end = true,
+                // Nobody is there to be signalled, and nothing has ended.
+                Effect::SignalAgent(_) | Effect::Sync | Effect::End(_) => {}
+            }
+        }
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        if let Err(error) = self.record.flush() {
+            tracing::error!(%error, "the journal cannot be written");
+            if self.record.break_off() {
+                self.step(Input::JournalFailed);
+            }
+        }
+    }
+
+    /// What the run comes to if it is to end now.
+    fn ending(&self) -> Option<Ending> {
+        if !self.is_to_end {
+            return None;
+        }
+        let now = moment_since(self.began);
+        let (state, _) = self.state.clone().step(Input::StdoutClosed, now);
+        let (_, effects) = state.step(Input::Exited { exit_code: None }, now);
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::End(ending) => Some(ending),
+            _ => None,
+        })
+    }
+
+    /// Starts the sandbox, verifies it and lets the agent go.
+    pub(crate) async fn launch(
+        &mut self,
+        prepared: &Prepared,
+        guard: Option<PostedGuard>,
+    ) -> Result<Sandbox, NotLaunched> {
+        let guard = match guard {
+            Some(posted) => posted.await.map_err(io::Error::other).flatten(),
+            None => Err(io::Error::other("it was never sent")),
+        };
+        let guard = guard.map_err(LaunchError::Guard)?;
+        tracing::debug!("the guard is posted");
+        let held = self.hold(prepared).await;
+        // Whatever came of it: what was started is bound to our life, or gone.
+        guard.dismiss().await;
+        let sandbox = held?.release().await?;
+        self.step(Input::Released);
+        Ok(sandbox)
+    }
+
+    /// Brings a sandbox to the point where one word lets its agent go.
+    async fn hold(&mut self, prepared: &Prepared) -> Result<HeldSandbox, NotLaunched> {
+        self.catch_up();
+        self.go_on()?;
+        let mut held = self.attend(HeldSandbox::start(&prepared.plan, &prepared.bwrap)).await?;
+        tracing::debug!("bubblewrap has a child");
+        // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
+        self.record.begin_sync().ok();
+        let verified = self.attend(held.verify(&prepared.plan)).await;
+        match self.decide_on_release(prepared, held.pid(), verified) {
+            Ok(()) => Ok(held),
+            Err(why) => {
+                held.end().await;
+                let target = "the sandbox".to_owned();
+                self.record.event(&RunEvent::Signalled { signal: SignalName::Kill, target });
+                Err(why)
+            }
+        }
+    }
+
+    /// Says that the agent is let go, if it may be. What cannot be written down does not happen.
+    fn decide_on_release(
+        &mut self,
+        prepared: &Prepared,
+        sandbox_pid: u32,
+        verified: Result<u32, LaunchError>,
+    ) -> Result<(), NotLaunched> {
+        self.catch_up();
+        self.go_on()?;
+        let mounts = verified?;
+        tracing::debug!("the agent is at the gate, the mounts are verified");
+        let profile = prepared.profile.clone();
+        let warnings = prepared.plan.warnings().iter().map(ToString::to_string).collect();
+        self.record.event(&RunEvent::SandboxReady { profile, sandbox_pid, mounts, warnings });
+        self.record.event(&RunEvent::Released);
+        self.flush();
+        self.go_on()
+    }
+
+    fn go_on(&self) -> Result<(), NotLaunched> {
+        self.ending().map_or(Ok(()), |ending| Err(NotLaunched::Ended(ending)))
+    }
+}

@@ -1,0 +1,67 @@
+//! Commands in a namespace where they are root and may mount, for what no ordinary user can do.
+//!
+//! Where there is no such namespace to be had, the tests say so and pass, unless `REQUIRE_SANDBOX=1`.
+
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::process::{Command, Stdio};
+
+use crate::stage::Stage;
+
+/// A kind of namespace that can be had here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Namespace {
+    unshare: &'static str,
+}
+
+impl Namespace {
+    /// One with mounts of its own: as root, else as an ordinary user who becomes root in it.
+    pub(crate) fn with_mounts() -> Option<Self> {
+        let found = ["-m", "-Urm"].into_iter().find(|flags| {
+            let mount = "mount -t tmpfs none /mnt";
+            let tried = Command::new("unshare").args([flags, "sh", "-c", mount]).output();
+            tried.is_ok_and(|output| output.status.success())
+        });
+        if found.is_none() {
+            let is_required = std::env::var_os("REQUIRE_SANDBOX").is_some_and(|value| value == "1");
+            assert!(!is_required, "no namespace with mounts of its own can be had here");
+            eprintln!("no namespace with mounts of its own can be had here, so nothing was tested");
+        }
+        found.map(|unshare| Self { unshare })
+    }
+
+    /// The same command, in such a namespace, as the last words of `wrapper`.
+    pub(crate) fn command(self, wrapper: &[&str], command: &Command) -> Command {
+        let mut wrapped = Command::new("unshare");
+        wrapped
+            .arg(self.unshare)
+            .args(wrapper)
+            .arg(command.get_program())
+            .args(command.get_args())
+            .env_clear()
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .current_dir(command.get_current_dir().unwrap())
+            .stdin(Stdio::null());
+        wrapped
+    }
+
+    /// Gives the command what it can trust in there: what belongs to the real root belongs to nobody for somebody who only
+    /// became root, so bubblewrap is a copy, and sockets have a place of their own.
+    pub(crate) fn trust(self, stage: &Stage, command: &mut Command) {
+        let bwrap = std::fs::read("/usr/bin/bwrap").unwrap();
+        self.trust_bubblewrap(stage, &bwrap, command);
+    }
+
+    /// The same, with this program in the place of bubblewrap.
+    pub(crate) fn trust_bubblewrap(self, stage: &Stage, program: &[u8], command: &mut Command) {
+        let (bin, sockets) = (stage.root().join("bin"), stage.root().join("run"));
+        DirBuilder::new().mode(0o700).recursive(true).create(&sockets).unwrap();
+        DirBuilder::new().mode(0o755).recursive(true).create(&bin).unwrap();
+        let bwrap = bin.join("bwrap");
+        if !bwrap.exists() {
+            std::fs::write(&bwrap, program).unwrap();
+            std::fs::set_permissions(&bwrap, Permissions::from_mode(0o755)).unwrap();
+        }
+        command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
+    }
+}
