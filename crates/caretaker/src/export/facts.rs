@@ -2,11 +2,12 @@
 
 use cursor_stores::model::{
     Confidence, Conversation, Head, Message, MessageKind, Moment, Origin, Part, PendingCall, Role,
-    TodoState, TokenUsage, ToolCall, ToolState, Turn, TurnState,
+    TodoState, ToolCall, ToolState, Turn, TurnState,
 };
 use jiff::Timestamp;
 
 use crate::commands::sessions::ls;
+use crate::view::conversation::{subject, tokens_in_words};
 use crate::view::units;
 
 /// As much of a prompt as a list of prompts shows.
@@ -86,29 +87,6 @@ pub(super) fn moment(moment: Moment) -> String {
         Confidence::Interpolated => format!("about {time}"),
         Confidence::FileTime => format!("{time} (of the file)"),
     }
-}
-
-pub(super) fn tokens_in_words(tokens: &TokenUsage) -> String {
-    let counts = [
-        (tokens.input, "in"),
-        (tokens.output, "out"),
-        (tokens.reasoning, "of them for reasoning"),
-        (tokens.cache_read, "from cache"),
-        (tokens.cache_write, "to cache"),
-    ];
-    let mut words: Vec<String> = counts
-        .into_iter()
-        .filter_map(|(count, what)| Some(format!("{} {what}", units::grouped(count?))))
-        .collect();
-    words.extend(match (tokens.context_used, tokens.context_limit) {
-        (Some(used), Some(limit)) => {
-            Some(format!("context {} of {}", units::grouped(used), units::grouped(limit)))
-        }
-        (Some(used), None) => Some(format!("context {}", units::grouped(used))),
-        (None, Some(limit)) => Some(format!("context of at most {}", units::grouped(limit))),
-        (None, None) => None,
-    });
-    words.join(", ")
 }
 
 /// Who speaks, and what it is if it is not simply said.
@@ -220,6 +198,11 @@ pub(super) fn tool_state(state: ToolState) -> &'static str {
         ToolState::Cancelled => "cancelled",
         ToolState::Unknown => "outcome unknown",
     }
+}
+
+/// What a call is about, where its arguments say it.
+pub(super) fn tool_subject(call: &ToolCall) -> Option<String> {
+    Some(subject(&call.input)).filter(|subject| !subject.is_empty())
 }
 
 /// How a call went: what a glance needs.

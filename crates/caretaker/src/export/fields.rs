@@ -77,46 +77,6 @@ fn field_value(value: &Json) -> FieldValue {
     }
 }
 
-/// The names of arguments that say what a call is about, in the order of how much they say.
-const SUBJECTS: &[&str] = &[
-    "command",
-    "path",
-    "filepath",
-    "targetfile",
-    "relativeworkspacepath",
-    "targetnotebook",
-    "notebookpath",
-    "globpattern",
-    "pattern",
-    "query",
-    "searchterm",
-    "url",
-    "toolname",
-    "targetdirectory",
-    "directorypath",
-    "description",
-    "name",
-    "prompt",
-];
-
-/// What a call is about, in a few words.
-pub(super) fn subject(input: &Json) -> Option<String> {
-    let fields = input.as_object()?;
-    let names: Vec<(String, &Json)> =
-        fields.iter().map(|(name, value)| (plain_name(name), value)).collect();
-    let found = SUBJECTS.iter().find_map(|wanted| {
-        let (_, value) = names.iter().find(|(name, value)| name == wanted && value.is_string())?;
-        value.as_str().map(str::trim).filter(|text| !text.is_empty())
-    })?;
-    let mut lines = found.lines();
-    let first = lines.next().unwrap_or_default();
-    let mut shown: String = first.chars().take(LONGEST_SHORT).collect();
-    if shown.len() < first.len() || lines.next().is_some() {
-        shown.push('…');
-    }
-    Some(shown)
-}
-
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -141,20 +101,5 @@ mod tests {
         );
         assert_eq!(fields(&json!("text"))[0].name, "");
         assert_eq!(fields(&Json::Null), []);
-    }
-
-    #[test]
-    fn a_call_is_about_its_command_its_file_or_its_pattern() {
-        for (input, expected) in [
-            (json!({"timeout": 1, "command": "sleep 6\nls"}), Some("sleep 6…")),
-            (json!({"explanation": "why", "target_file": "a.rs"}), Some("a.rs")),
-            (json!({"relativeWorkspacePath": "b.rs"}), Some("b.rs")),
-            (json!({"path": "", "pattern": "TODO"}), Some("TODO")),
-            (json!({"path": {"not": "text"}}), None),
-            (json!(["command"]), None),
-            (Json::Null, None),
-        ] {
-            assert_eq!(subject(&input).as_deref(), expected, "{input}");
-        }
     }
 }

@@ -202,7 +202,7 @@ fn write_tool_call(call: &ToolCall, out: &mut dyn Write) -> io::Result<()> {
         ToolState::Pending => ("odd", "◐"),
         ToolState::Unknown => ("", "·"),
     };
-    let subject = fields::subject(&call.input)
+    let subject = facts::tool_subject(call)
         .map_or_else(String::new, |subject| format!(" <code>{}</code>", escaped_line(&subject)));
     writeln!(
         out,

@@ -114,7 +114,7 @@ fn write_part(part: &Part, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_tool_call(call: &ToolCall, out: &mut dyn Write) -> io::Result<()> {
-    let subject = fields::subject(&call.input)
+    let subject = facts::tool_subject(call)
         .map_or_else(String::new, |subject| format!(" {}", code(&subject)));
     let outcome = facts::tool_outcome(call);
     writeln!(out, "### {}{subject} ({outcome})", plain(facts::tool(call)))?;
