@@ -7,6 +7,7 @@ mod selection;
 mod show;
 mod stats;
 mod stores;
+mod unread;
 
 use clap::Subcommand;
 use run_protocol::ExitCode;
