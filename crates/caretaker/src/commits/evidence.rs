@@ -1,5 +1,7 @@
 //! What a conversation did that a commit may hold.
 
+use std::collections::HashSet;
+
 use cursor_stores::model::{Confidence, Conversation, Message, Moment, ToolCall, ToolState};
 use serde_json::Value as Json;
 
@@ -60,7 +62,7 @@ impl Evidence {
             }
         }
         // What a call says with a time, a list of files need not say without.
-        let timed: Vec<String> = touches
+        let timed: HashSet<String> = touches
             .iter()
             .filter(|touch| touch.at.is_some())
             .map(|touch| touch.path.clone())

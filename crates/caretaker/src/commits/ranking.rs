@@ -1,8 +1,10 @@
 //! How likely it is that a conversation led to a commit, and why.
 
+use std::collections::HashSet;
+
 use cursor_stores::model::Confidence;
 
-use super::evidence::{Evidence, WorkspaceMatch};
+use super::evidence::{Evidence, Touch, WorkspaceMatch};
 use super::git::Commit;
 use crate::view::units;
 
@@ -72,13 +74,12 @@ pub(crate) fn rank(commit: &Commit, evidence: &Evidence, window_ms: u64) -> Opti
 /// The files of the commit that were changed before it, or at a time that is not certain.
 fn common_files(commit: &Commit, evidence: &Evidence) -> Vec<String> {
     let latest = commit.author_ms.max(commit.commit_ms).saturating_add(SECOND_MS);
-    let is_before = |touch: &super::evidence::Touch| {
+    let is_before = |touch: &&Touch| {
         touch.at.is_none_or(|at| at.confidence != Confidence::Recorded || at.at_ms <= latest)
     };
-    let is_common = |file: &&String| {
-        evidence.touches.iter().any(|touch| touch.path == **file && is_before(touch))
-    };
-    commit.files.iter().filter(is_common).cloned().collect()
+    let touched: HashSet<&str> =
+        evidence.touches.iter().filter(is_before).map(|touch| touch.path.as_str()).collect();
+    commit.files.iter().filter(|file| touched.contains(file.as_str())).cloned().collect()
 }
 
 /// A commit has two times, when its change was made and when it was committed; the one that fits better counts. Returns
@@ -89,7 +90,8 @@ fn timing(commit: &Commit, evidence: &Evidence, files: &[String]) -> Option<(Tim
         times.flat_map(|at| moments.map(|moment| before(at, moment))).flatten().min()
     };
     let Some((first, last)) = evidence.span else { return Some((Timing::Unknown, 0)) };
-    let changes = evidence.touches.iter().filter(|touch| files.contains(&touch.path));
+    let files: HashSet<&str> = files.iter().map(String::as_str).collect();
+    let changes = evidence.touches.iter().filter(|touch| files.contains(touch.path.as_str()));
     let changed = nearest(&mut changes.filter_map(|touch| Some(touch.at?.at_ms)));
     // Without times inside, its beginning and its end are all that is known; they may lie on both sides.
     let ends = [first, last];

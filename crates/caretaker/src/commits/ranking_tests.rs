@@ -3,7 +3,6 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
 use super::*;
-use crate::commits::evidence::Touch;
 
 const NOON: i64 = 1_782_907_200_000;
 const MINUTE: i64 = 60_000;

@@ -197,7 +197,11 @@ fn what_cannot_be_read_is_named_and_the_others_are_exported() {
     let stats = sessions(&scene, &["stats", "--json"]);
     let report: Value = serde_json::from_str(stats.stdout()).unwrap();
     assert_eq!((&report["unread"], &report["conversations"]), (&json!(1), &json!(3)));
-    assert!(stats.stderr().contains("bbbb is not counted"), "{}", stats.stderr());
+    assert!(
+        stats.stderr().contains("bbbb could not be read and is not counted"),
+        "{}",
+        stats.stderr()
+    );
 }
 
 #[test]

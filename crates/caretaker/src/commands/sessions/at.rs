@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use cursor_stores::model::{Head, Shelf, Workspace};
-use cursor_stores::{Catalogue, Extent, parallel};
+use cursor_stores::{Catalogue, Extent, ReadConversationError, parallel};
 use run_protocol::{BytesPath, ExitCode};
 use serde::Serialize;
 
 use super::selection::{Where, report};
+use super::unread::name_failures;
 use crate::command_error::CommandError;
 use crate::commits::evidence::{Evidence, WorkspaceMatch};
 use crate::commits::git::{Commit, GitError, Repository};
@@ -153,7 +154,12 @@ impl Common {
             .and_then(|()| out.flush())
             .map_err(CommandError::writing)?;
         if ranked.is_empty() && !commits.is_empty() {
-            note("no conversation fits; look further back with `--window 1d`, or `--window none`");
+            note(match self.window {
+                HumanDuration::Unlimited => "no conversation fits",
+                HumanDuration::Limited(_) => {
+                    "no conversation fits; look further back with `--window 1d`, or `--window none`"
+                }
+            });
         }
         if n_ranked > ranked.len() {
             let n_more = grouped((n_ranked - ranked.len()) as u64);
@@ -187,17 +193,18 @@ impl Common {
             let conversation = read?;
             let workspaces = workspace_names(conversation.head.workspace.as_ref());
             let evidence = Evidence::of(&conversation, &roots, &workspaces);
-            Ok(matches(commits, &evidence, window_ms))
+            Ok::<_, ReadConversationError>(matches(commits, &evidence, window_ms))
         });
         drop(progress);
-        let mut ranked = Vec::new();
-        for (head, matched) in heads.into_iter().zip(matched) {
+        let (mut ranked, mut failures) = (Vec::new(), Vec::new());
+        for (head, matched) in heads.iter().zip(matched) {
             match matched {
                 Ok(matches) if matches.is_empty() => {}
-                Ok(matches) => ranked.push(Ranked { head, matches }),
-                Err(error) => not_ranked(&head, error),
+                Ok(matches) => ranked.push(Ranked { head: head.clone(), matches }),
+                Err(error) => failures.push((head, error)),
             }
         }
+        name_failures(failures, "could not be looked at");
         // The same order each time, also where nothing tells them apart.
         ranked.sort_by(|one, other| {
             let key = |ranked: &Ranked| (ranked.score(), ranked.matches.len());
@@ -236,11 +243,6 @@ fn workspace_names(workspace: Option<&Workspace>) -> Vec<String> {
         names.push(real.to_string_lossy().into_owned());
     }
     names
-}
-
-fn not_ranked(head: &Head, error: cursor_stores::ReadConversationError) {
-    let what = format!("{} could not be looked at", head.id);
-    note(&CommandError::new(ExitCode::Failed, what).because(error).message_with_causes());
 }
 
 fn refused(error: GitError) -> CommandError {

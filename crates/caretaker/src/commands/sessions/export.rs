@@ -8,6 +8,7 @@ use cursor_stores::{Branches, Catalogue, Extent, ReadConversationError, parallel
 use run_protocol::ExitCode;
 
 use super::selection::{Selection, find};
+use super::unread::name_failures;
 use crate::cancellation::Cancellation;
 use crate::command_error::CommandError;
 use crate::data_out::Data;
@@ -18,9 +19,6 @@ use crate::host::Host;
 use crate::progress::Progress;
 use crate::talk::{note, say};
 use crate::view::units::{counted, grouped};
-
-/// More than that is not read by anyone.
-const MOST_NAMED_FAILURES: usize = 20;
 
 /// Write conversations to files: Markdown or HTML to read, JSON to keep and to read back with `--from`.
 ///
@@ -280,14 +278,6 @@ fn report(failures: Vec<(&Head, ExportError)>) -> ExitCode {
         let files = counted(kept.len() as u64, "file was", "files were");
         note(&format!("{files} there already and not replaced; `--force` replaces them"));
     }
-    let n_failed = failed.len();
-    for (head, error) in failed.into_iter().take(MOST_NAMED_FAILURES) {
-        let what = format!("{} was not exported", head.id);
-        note(&CommandError::new(ExitCode::Failed, what).because(error).message_with_causes());
-    }
-    if n_failed > MOST_NAMED_FAILURES {
-        let more = grouped((n_failed - MOST_NAMED_FAILURES) as u64);
-        note(&format!("and {more} more were not exported"));
-    }
+    let n_failed = name_failures(failed, "was not exported");
     if kept.is_empty() && n_failed == 0 { ExitCode::Success } else { ExitCode::Failed }
 }

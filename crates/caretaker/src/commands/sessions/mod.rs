@@ -10,6 +10,7 @@ mod show;
 mod stats;
 mod stores;
 mod tail;
+mod unread;
 
 use clap::Subcommand;
 use run_protocol::ExitCode;

@@ -9,14 +9,13 @@ use run_protocol::ExitCode;
 use serde::Serialize;
 
 use super::selection::Selection;
+use super::unread::name_failures;
 use crate::command_error::CommandError;
 use crate::conversation_stats::ConversationStats;
 use crate::data_out::print_json;
 use crate::host::Host;
 use crate::progress::Progress;
-use crate::talk::note;
 use crate::view::stats_view;
-use crate::view::units::counted;
 use crate::view::width::Width;
 
 /// Count messages, tool calls, tokens and time of the conversations that are selected.
@@ -62,19 +61,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     });
     drop(progress);
     let mut stats = ConversationStats::default();
-    let mut unread = 0;
+    let mut failures = Vec::new();
     for (head, counted) in heads.iter().zip(counted_each) {
         match counted {
             Ok(counted) => stats = stats.plus(counted),
-            Err(error) => {
-                unread += 1;
-                let what = format!("{} is not counted", head.id);
-                note(
-                    &CommandError::new(ExitCode::Failed, what).because(error).message_with_causes(),
-                );
-            }
+            Err(error) => failures.push((head, error)),
         }
     }
+    let unread = name_failures(failures, "could not be read and is not counted") as u64;
     if args.json {
         print_json(&Report { v: 1, unread, stats: &stats })?;
         return Ok(ExitCode::Success);
@@ -83,8 +77,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     stats_view::print(&mut out, &stats, Zoned::now().date(), Width::of_stdout())
         .and_then(|()| out.flush())
         .map_err(CommandError::writing)?;
-    if unread > 0 {
-        note(&format!("{} could not be read", counted(unread, "conversation", "conversations")));
-    }
     Ok(ExitCode::Success)
 }

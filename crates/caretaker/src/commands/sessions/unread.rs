@@ -1,0 +1,32 @@
+//! Conversations that a command over many of them could not use.
+
+use std::error::Error;
+
+use cursor_stores::model::Head;
+use run_protocol::ExitCode;
+
+use crate::command_error::CommandError;
+use crate::talk::note;
+use crate::view::units::grouped;
+
+/// More than that is not read by anyone.
+const MOST_NAMED: usize = 20;
+
+/// Says on stderr which they are and why. `what` happened is a clause: `was not exported`.
+pub(super) fn name_failures<'a>(
+    failures: impl IntoIterator<Item = (&'a Head, impl Error + Send + Sync + 'static)>,
+    what: &str,
+) -> usize {
+    let mut n_failures = 0;
+    for (head, error) in failures {
+        n_failures += 1;
+        if n_failures <= MOST_NAMED {
+            let failure = CommandError::new(ExitCode::Failed, format!("{} {what}", head.id));
+            note(&failure.because(error).message_with_causes());
+        }
+    }
+    if n_failures > MOST_NAMED {
+        note(&format!("{} more: the same", grouped((n_failures - MOST_NAMED) as u64)));
+    }
+    n_failures
+}
