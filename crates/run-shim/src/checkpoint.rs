@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use cursor_stores::chat::{
-    ChatStore, CheckStoreError, Coverage, LatestState, OpenChatStoreError, PendingMessages, PendingToolCall,
-    ReadMetaError, RootState, StoreCheck, check_store,
+    ChatStore, CheckStoreError, Coverage, LatestState, OpenChatStoreError, PendingMessages,
+    PendingToolCall, ReadMetaError, RootState, StoreCheck, check_store,
 };
 use cursor_stores::{OpenDatabaseError, PlainFileError, ReadDatabaseError};
 use run_protocol::{Checkpoint, PendingTool, Resumable};

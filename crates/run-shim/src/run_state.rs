@@ -260,7 +260,8 @@ impl RunState {
             None | Some(
                 RunOutcome::Cancelled
                     | RunOutcome::Suspended
-                    | RunOutcome::TimedOut { .. } | RunOutcome::Unknown { .. }
+                    | RunOutcome::TimedOut { .. }
+                    | RunOutcome::Unknown { .. }
             )
         );
         if is_first && self.phase != Phase::Ended {

@@ -354,7 +354,8 @@ impl Closing<'_> {
                 match put_back {
                     Ok(event) => record.event(&event),
                     Err(problem) => {
-                        why = format!("{why}, and the store still leads to the empty one: {problem}");
+                        why =
+                            format!("{why}, and the store still leads to the empty one: {problem}");
                     }
                 }
             }

@@ -3,7 +3,8 @@
 use anstyle::Style;
 use run_journal::RunState;
 use run_protocol::{
-    FailureClass, LimitKind, NoResult, PendingTool, ReportedStatus, Resumable, RunOutcome, StopReason,
+    FailureClass, LimitKind, NoResult, PendingTool, ReportedStatus, Resumable, RunOutcome,
+    StopReason,
 };
 
 use super::safe_text::on_one_line;

@@ -118,8 +118,7 @@ fn look(store_db: &Path, recorded: Option<BlobId>) -> Result<ResumePoint, NotLoo
         LatestRoot::Malformed(_) => return Err(NotResumable::MalformedRoot.into()),
     };
     let judged = store.at_once(|blobs| {
-        let is_lost =
-            |id: &BlobId| blobs.indexed_length(*id).map(|length| length.is_none());
+        let is_lost = |id: &BlobId| blobs.indexed_length(*id).map(|length| length.is_none());
         if let Some(recorded) = recorded
             && is_lost(&recorded)?
         {

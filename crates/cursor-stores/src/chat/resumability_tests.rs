@@ -17,7 +17,11 @@ fn store_of(messages: &[&str], n_absent: usize) -> (ClosedStore, BlobId) {
         .enumerate()
         .map(|(n, text)| {
             let message = json!({"role": "user", "content": text}).to_string();
-            if n < n_present { store.put(message.as_bytes()) } else { BlobId::of(message.as_bytes()) }
+            if n < n_present {
+                store.put(message.as_bytes())
+            } else {
+                BlobId::of(message.as_bytes())
+            }
         })
         .collect();
     let root = store.put_root(&Root {
