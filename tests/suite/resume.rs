@@ -249,3 +249,25 @@ fn of_fifty_resumes_at_once_exactly_one_runs() {
     assert!(stage.output(&["kill", "--now", &runs[0]]).status.success());
     stage.assert_no_survivors("after fifty resumes");
 }
+
+#[test]
+fn only_what_failed_before_any_tool_is_tried_again_and_each_attempt_is_a_run() {
+    let stage = Stage::new();
+    stage.configure("min_free = \"0\"\nretry_after = \"10ms\"\n");
+    let output = stage.play("fail resource-exhausted", &["--retries", "2"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let runs = stage.run_ids();
+    assert_eq!(runs.len(), 3, "{}", stderr(&output));
+    for (earlier, later) in runs.iter().zip(&runs[1..]) {
+        let shown = stage.output(&["show", later, "--json"]);
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+        assert_eq!(shown["retry_of"], json!(earlier));
+        assert!(stage.session_of(earlier) != stage.session_of(later));
+    }
+    let output = stage.play("shell true\nfail resource-exhausted", &["--retries", "2"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(stage.run_ids().len(), 4, "a tool was called: {}", stderr(&output));
+    let output = stage.play("fail usage-limit", &["--retries", "2"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(stage.run_ids().len(), 5, "not of the infrastructure: {}", stderr(&output));
+}

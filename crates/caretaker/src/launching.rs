@@ -12,7 +12,7 @@ use crate::command_error::CommandError;
 use crate::environment::Audience;
 use crate::following::{Followed, follow, say_how_to_go_on};
 use crate::host::Host;
-use crate::interruption::{Seat, TakenSignals};
+use crate::interruption::{Seat, SignalPost};
 use crate::journal_printer::{Form, JournalPrinter};
 use crate::name_claim::NameClaim;
 use crate::run_options::RunOptions;
@@ -46,11 +46,8 @@ impl Launch<'_> {
         &self,
         admitted: Admitted,
         prompt: &[u8],
+        signals: &SignalPost,
     ) -> Result<Launched, CommandError> {
-        // From here on a signal is ours to answer; before, it ends us and nothing was begun.
-        let signals = TakenSignals::block().map_err(|errno| {
-            CommandError::new(ExitCode::Failed, "signals cannot be taken over").because(errno)
-        })?;
         let run = self.start(admitted, prompt)?;
         if self.options.detach {
             let mut out = anstream::stdout().lock();
@@ -94,6 +91,13 @@ impl Launch<'_> {
         }
         Ok(run)
     }
+}
+
+/// From here on a signal is ours to answer; before, it ends us and nothing was begun.
+pub(crate) fn take_signals() -> Result<SignalPost, CommandError> {
+    SignalPost::open().map_err(|errno| {
+        CommandError::new(ExitCode::Failed, "signals cannot be taken over").because(errno)
+    })
 }
 
 /// Somebody can press Ctrl-C where stdin or stderr is a terminal; stdout may be piped into a file all the same.

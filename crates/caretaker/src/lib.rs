@@ -51,6 +51,7 @@ mod profiles;
 mod progress;
 mod prompt;
 mod resumption;
+mod retries;
 mod run_marks;
 mod run_options;
 mod run_report;

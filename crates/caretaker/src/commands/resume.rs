@@ -16,7 +16,8 @@ use crate::config::Config;
 use crate::data_out::print_json;
 use crate::environment::Audience;
 use crate::host::Host;
-use crate::launching::Launch;
+use crate::interruption::SignalPost;
+use crate::launching::{Launch, take_signals};
 use crate::prompt::PromptSource;
 use crate::resumption::refusal::{Refusal, RefusalReport};
 use crate::resumption::{Question, Resumption, WhenHeld, target};
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let admitted = resume.admission(&conversation, &args.options).admit()?;
     let prompt = resume.prompt(args.prompt.as_deref())?;
     let launch = Launch { host: &host, options: &args.options, program: &program };
-    Ok(launch.launch(admitted, &prompt)?.exit_code())
+    Ok(launch.launch(admitted, &prompt, &take_signals()?)?.exit_code())
 }
 
 struct Resume<'a> {
@@ -217,9 +218,10 @@ impl Resume<'_> {
         if interrupted.is_empty() {
             say("nothing was interrupted");
         }
+        let signals = take_signals()?;
         let mut code = ExitCode::Success;
         for run in interrupted {
-            let continued = self.continue_one(&run, &launch, &prompt);
+            let continued = self.continue_one(&run, &launch, &prompt, &signals);
             if let Err(error) = continued {
                 let failed = error.report();
                 if code == ExitCode::Success {
@@ -235,6 +237,7 @@ impl Resume<'_> {
         run: &RunOverview,
         launch: &Launch<'_>,
         prompt: &[u8],
+        signals: &SignalPost,
     ) -> Result<(), CommandError> {
         let session = Uuid::parse_str(&run.session).map_err(|error| {
             let what = format!("the session of run {} is not known", run.run);
@@ -245,7 +248,7 @@ impl Resume<'_> {
                 self.announce(&resumption);
                 let conversation = Conversation::Resumed(resumption);
                 let admitted = self.admission(&conversation, launch.options).admit()?;
-                launch.launch(admitted, prompt).map(drop)
+                launch.launch(admitted, prompt, signals).map(drop)
             }
             Err(refusal) => Err(self.refused(refusal)?),
         }

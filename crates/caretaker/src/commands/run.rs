@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, RunId};
 use uuid::Uuid;
 
 use crate::admission::{Admission, Conversation};
@@ -13,11 +13,13 @@ use crate::config::Config;
 use crate::data_out::print_json;
 use crate::environment::Audience;
 use crate::host::Host;
-use crate::launching::Launch;
+use crate::launching::{Launch, take_signals};
 use crate::prompt::PromptSource;
 use crate::resumption::refusal::RefusalReport;
 use crate::resumption::{Question, WhenHeld};
+use crate::retries::Retries;
 use crate::run_options::RunOptions;
+use crate::talk::note;
 
 /// Run the agent on a prompt, in a sandbox, and watch it work.
 ///
@@ -44,6 +46,10 @@ pub(crate) struct Args {
     /// Continue this session of the workspace instead of beginning one, if it can be resumed; see `caretaker resume`.
     #[arg(long, value_name = "UUID")]
     pub(crate) session: Option<Uuid>,
+    /// Try again so often, each time with a run of its own, if the network, a rate limit or the agent's configuration
+    /// failed before any tool was called. Only for runs that are followed. Default: `retries` of the configuration.
+    #[arg(long, value_name = "N", conflicts_with = "detach")]
+    retries: Option<u32>,
     #[command(flatten)]
     pub(crate) options: RunOptions,
 }
@@ -57,36 +63,44 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         Audience::of_stdin(),
     )?;
     let program = own_program()?;
-    let options = &args.options;
-    let conversation = match args.session {
-        None => Conversation::New { workspace: args.workspace.clone() },
-        Some(session) => {
-            let here = args.workspace.as_deref().unwrap_or(&host.environment.working_directory);
-            let when_held = if options.wait { WhenHeld::Wait } else { WhenHeld::Refuse };
-            let question =
-                Question { host: &host, session, workspace: Some(here), when_held }.decide()?;
-            match question {
-                Ok(resumption) => Conversation::Resumed(resumption),
-                Err(refusal) => {
-                    if options.json {
-                        print_json(&RefusalReport::of(&refusal))?;
-                    }
-                    return Err(refusal.into_error());
-                }
-            }
-        }
+    let mut conversation = conversation(&host, args)?;
+    let admit = |conversation: &Conversation, retry_of: Option<RunId>| {
+        let (host, config, options) = (&host, &config, &args.options);
+        let program = program.as_path();
+        Admission { host, config, options, conversation, program, retry_of }.admit()
     };
-    let admission = Admission {
-        host: &host,
-        config: &config,
-        options,
-        conversation: &conversation,
-        program: &program,
-        retry_of: None,
-    };
-    let admitted = admission.admit()?;
+    let mut admitted = admit(&conversation, None)?;
     // Last of the checks: a pipe may be slow to end.
     let prompt = source.read()?;
-    let launch = Launch { host: &host, options, program: &program };
-    Ok(launch.launch(admitted, &prompt)?.exit_code())
+    let signals = take_signals()?;
+    let launch = Launch { host: &host, options: &args.options, program: &program };
+    let mut retries = Retries::new(&config, args.retries);
+    loop {
+        let launched = launch.launch(admitted, &prompt, &signals)?;
+        let Some(pause) = retries.pause_after(&launched)? else { return Ok(launched.exit_code()) };
+        note(&pause.to_string());
+        if signals.next_within(pause.length).is_some() {
+            return Ok(ExitCode::Cancelled);
+        }
+        conversation = self::conversation(&host, args)?;
+        admitted = admit(&conversation, Some(launched.run.run_id()))?;
+    }
+}
+
+/// What the run is about. A session that was named is looked at, and a new one has a new id each time.
+fn conversation(host: &Host, args: &Args) -> Result<Conversation, CommandError> {
+    let Some(session) = args.session else {
+        return Ok(Conversation::New { workspace: args.workspace.clone() });
+    };
+    let here = args.workspace.as_deref().unwrap_or(&host.environment.working_directory);
+    let when_held = if args.options.wait { WhenHeld::Wait } else { WhenHeld::Refuse };
+    match (Question { host, session, workspace: Some(here), when_held }).decide()? {
+        Ok(resumption) => Ok(Conversation::Resumed(resumption)),
+        Err(refusal) => {
+            if args.options.json {
+                print_json(&RefusalReport::of(&refusal))?;
+            }
+            Err(refusal.into_error())
+        }
+    }
 }
