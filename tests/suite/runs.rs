@@ -136,7 +136,7 @@ fn a_session_of_another_workspace_is_not_begun_anew_here() {
     std::fs::create_dir(&other).unwrap();
     let flags = ["--session", &session, "--workspace", other.to_str().unwrap()];
     let output = stage.play("recall", &flags);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     assert_eq!(stage.run_ids().len(), 1);
 }
 
@@ -252,19 +252,13 @@ fn without_a_terminal_a_signal_to_the_foreground_stops_the_run() {
 }
 
 /// The pid of the shim, from the lock that it holds.
-fn shim_pid(stage: &Stage, run: &str) -> u64 {
-    let lock = std::fs::read_to_string(stage.runs().join(run).join("run.lock")).unwrap();
-    let holder: Value = serde_json::from_str(&lock).unwrap();
-    holder["pid"].as_u64().unwrap()
-}
-
 #[test]
 fn after_kill_9_of_the_shim_nothing_lives_nothing_is_lost_and_the_session_can_be_used_again() {
     let stage = Stage::new();
     let session = &stage.begin_session();
     let run = stage.detach("say Before.\nshell sleep 60", &["--session", session]);
     let before = stage.wait_for(&run, |line| line["kind"] == "agent.tool_started");
-    kill("-KILL", shim_pid(&stage, &run));
+    kill("-KILL", stage.shim_pid(&run));
     // `wait` returns when nobody holds the run any more.
     assert_eq!(stage.output(&["wait", &run]).status.code(), Some(5));
     let ps = stage.output(&["ps", "--all", "--json"]);
@@ -516,7 +510,7 @@ fn the_payload_of_a_shim_that_is_killed_before_the_release_never_runs() {
         for _ in 0..delay_steps * 4000 {
             std::hint::spin_loop();
         }
-        let pid = shim_pid(&stage, &run);
+        let pid = stage.shim_pid(&run);
         Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
         let waited = stage.output(&["wait", &run]);
         assert!(waited.status.signal().is_none());

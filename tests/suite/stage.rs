@@ -176,7 +176,32 @@ impl Stage {
         let output = self.play("say The first turn.", &[]);
         assert!(output.status.success(), "{}", stderr(&output));
         let run = self.run_ids().pop().unwrap();
-        self.journal(&run)[0].line["run"]["session"].as_str().unwrap().to_owned()
+        self.session_of(&run)
+    }
+
+    /// Continues a session on a script, to the run's end.
+    pub(crate) fn resume(&self, session: &str, script: &str, flags: &[&str]) -> Output {
+        let prompt = format!("Play this:\n```agent\n{script}\n```\n");
+        let args = ["resume", session, &prompt, "--agent", "simulated"];
+        self.output(&[&args, flags].concat())
+    }
+
+    /// The supervisor of a run.
+    pub(crate) fn shim_pid(&self, run: &str) -> u64 {
+        let lock = std::fs::read_to_string(self.runs().join(run).join("run.lock")).unwrap();
+        let holder: Value = serde_json::from_str(&lock).unwrap();
+        holder["pid"].as_u64().unwrap()
+    }
+
+    /// The session of a run.
+    pub(crate) fn session_of(&self, run: &str) -> String {
+        self.journal(run)[0].line["run"]["session"].as_str().unwrap().to_owned()
+    }
+
+    /// Where Cursor keeps a session of the workspace.
+    pub(crate) fn session_dir(&self, session: &str) -> PathBuf {
+        let bucket = cursor_home::WorkspacePath::new(&self.workspace()).unwrap().bucket();
+        self.home().join(".cursor/chats").join(bucket).join(session)
     }
 
     /// Nothing that belongs to this stage lives on. What is dying already is given the time to die.

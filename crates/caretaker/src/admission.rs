@@ -16,7 +16,6 @@ use uuid::Uuid;
 use crate::agent_discovery::{self, AgentChoice, refuse_inside};
 use crate::bubblewrap::{Bubblewrap, Trial};
 use crate::command_error::CommandError;
-use crate::commands::run::{Args, Mode};
 use crate::config::Config;
 use crate::disk;
 use crate::environment::Environment;
@@ -24,7 +23,9 @@ use crate::host::{Host, now_ms};
 use crate::login_file;
 use crate::name_claim;
 use crate::profiles;
+use crate::resumption::Resumption;
 use crate::run_marks;
+use crate::run_options::{Mode, RunOptions};
 use crate::view::units;
 use crate::workspace;
 
@@ -45,9 +46,37 @@ pub(crate) fn has_key(environment: &Environment) -> bool {
 pub(crate) struct Admission<'a> {
     pub(crate) host: &'a Host,
     pub(crate) config: &'a Config,
-    pub(crate) args: &'a Args,
+    pub(crate) options: &'a RunOptions,
+    pub(crate) conversation: &'a Conversation,
     /// Our own program.
     pub(crate) program: &'a Path,
+    /// The run that is tried again.
+    pub(crate) retry_of: Option<RunId>,
+}
+
+/// What the run is about.
+#[derive(Debug)]
+pub(crate) enum Conversation {
+    /// A new session, in the directory that was named or in the one we are in.
+    New { workspace: Option<PathBuf> },
+    /// One that can be resumed, where it belongs.
+    Resumed(Resumption),
+}
+
+impl Conversation {
+    fn workspace(&self) -> Option<&Path> {
+        match self {
+            Self::New { workspace } => workspace.as_deref(),
+            Self::Resumed(resumption) => Some(resumption.workspace.as_path()),
+        }
+    }
+
+    fn session(&self) -> (Uuid, SessionStart) {
+        match self {
+            Self::New { .. } => (Uuid::new_v4(), SessionStart::New),
+            Self::Resumed(resumption) => (resumption.session, SessionStart::Resume),
+        }
+    }
 }
 
 /// What was found for a run.
@@ -72,13 +101,13 @@ pub(crate) struct Admitted {
 impl Admission<'_> {
     /// Checks what is cheap to put right first, and creates nothing.
     pub(crate) fn admit(&self) -> Result<Admitted, CommandError> {
-        let Self { host, args, program, .. } = self;
+        let Self { host, options, program, .. } = self;
         let run = RunId::generate();
         let roots = host.environment.cursor_roots()?;
-        let workspace = workspace::check(host, args.workspace.as_deref())?;
+        let workspace = workspace::check(host, self.conversation.workspace())?;
         refuse_inside(program, Some(workspace.as_path()))?;
         let agent = self.agent(&workspace)?;
-        let (session, session_start) = self.session(&roots, &workspace)?;
+        let (session, session_start) = self.conversation.session();
         let shim_environment = self.shim_environment(&agent, &roots)?;
         let bubblewrap = Bubblewrap::find(&host.environment, Some(workspace.as_path()))?;
         let chosen = Chosen { run, session, session_start, workspace, agent, bubblewrap };
@@ -86,7 +115,7 @@ impl Admission<'_> {
         self.check_sockets(run)?;
         self.check_disk()?;
         check_run(&host.state, &spec).map_err(unprepared)?;
-        if let Some(name) = &args.name {
+        if let Some(name) = &options.name {
             name_claim::check_free(&host.state, name)?;
         }
         // Last, because it is the only check that takes time.
@@ -98,7 +127,7 @@ impl Admission<'_> {
     pub(crate) fn hypothetical(&self) -> Result<RunSpec, CommandError> {
         let environment = &self.host.environment;
         let roots = environment.cursor_roots()?;
-        let workspace = workspace::check(self.host, self.args.workspace.as_deref())?;
+        let workspace = workspace::check(self.host, self.conversation.workspace())?;
         let bubblewrap = Bubblewrap::find(environment, Some(workspace.as_path()))
             .unwrap_or_else(|_| Bubblewrap { path: "/usr/bin/bwrap".into() });
         let chosen = Chosen {
@@ -113,33 +142,33 @@ impl Admission<'_> {
     }
 
     fn spec(&self, chosen: &Chosen, roots: &CursorRoots) -> Result<RunSpec, CommandError> {
-        let Self { host, config, args, .. } = self;
-        let profile_name = args.profile.as_deref().unwrap_or(&config.profile);
+        let Self { host, config, options, .. } = self;
+        let profile_name = options.profile.as_deref().unwrap_or(&config.profile);
         let profile = profiles::find(&host.places, profile_name)?;
-        let labels = run_marks::labels(&config.labels, &args.labels)
+        let labels = run_marks::labels(&config.labels, &options.labels)
             .map_err(|error| refused("a label of the configuration cannot be used", error))?;
         Ok(RunSpec {
             run: chosen.run,
             created_ms: now_ms(),
-            name: args.name.as_ref().map(|name| name.as_str().to_owned()),
+            name: options.name.as_ref().map(|name| name.as_str().to_owned()),
             labels,
             session: chosen.session,
             session_start: chosen.session_start,
             workspace: utf8_workspace(&chosen.workspace)?,
             agent: chosen.agent.clone(),
             model: self.model()?,
-            mode: args.mode.map(|mode| match mode {
+            mode: options.mode.map(|mode| match mode {
                 Mode::Plan => AgentMode::Plan,
                 Mode::Ask => AgentMode::Ask,
             }),
             // The sandbox is the guard.
-            tool_approval: if args.no_force {
+            tool_approval: if options.no_force {
                 ToolApproval::AllowList
             } else {
                 ToolApproval::Force
             },
-            partial_output: args.stream,
-            extra_flags: extra_flags(&args.agent_flags)?,
+            partial_output: options.stream,
+            extra_flags: extra_flags(&options.agent_flags)?,
             env: self.variables(&chosen.agent, &profile.profile),
             profile: profile_name.to_owned(),
             profile_text: profile.text,
@@ -149,13 +178,15 @@ impl Admission<'_> {
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots).map(BytesPath::from),
             limits: self.limits(),
-            wait_for_locks: args.wait,
+            wait_for_locks: options.wait,
+            retry_of: self.retry_of,
+            restart: options.restart,
             socket_dir: host.places.sockets.clone().into(),
         })
     }
 
     fn model(&self) -> Result<Option<String>, CommandError> {
-        let named = self.args.model.as_deref().or(self.config.model.as_deref());
+        let named = self.options.model.as_deref().or(self.config.model.as_deref());
         let model = named.map(ModelSlug::parse).transpose();
         let model = model.map_err(|error| refused("the model cannot be used", error))?;
         Ok(model.map(|model| model.as_str().to_owned()))
@@ -163,35 +194,12 @@ impl Admission<'_> {
 
     fn agent(&self, workspace: &WorkspacePath) -> Result<AgentProgram, CommandError> {
         let environment = &self.host.environment;
-        let choice =
-            AgentChoice::of(self.args.agent.as_deref(), self.config.agent.as_deref(), environment);
+        let choice = AgentChoice::of(
+            self.options.agent.as_deref(),
+            self.config.agent.as_deref(),
+            environment,
+        );
         agent_discovery::find(&choice, environment, Some(workspace.as_path()))
-    }
-
-    /// A new session, or the one that was asked for: never a new one in its place.
-    fn session(
-        &self,
-        roots: &CursorRoots,
-        workspace: &WorkspacePath,
-    ) -> Result<(Uuid, SessionStart), CommandError> {
-        let Some(session) = self.args.session else {
-            return Ok((Uuid::new_v4(), SessionStart::New));
-        };
-        let store = roots.session_dir(workspace, session).store_db();
-        // One that a run of ours has just begun in this workspace may have no store yet. Elsewhere the same id would
-        // silently begin an empty conversation.
-        let ours =
-            self.host.state.session_dir(&session).join("data/projects").join(workspace.slug());
-        let is_known = store.exists() || ours.exists();
-        if is_known {
-            return Ok((session, SessionStart::Resume));
-        }
-        let what = format!("there is no session {session} of the workspace here");
-        Err(CommandError::new(ExitCode::NotFound, what)
-            .because(format!("`{}` does not exist", store.display()))
-            .hint(
-                "a session belongs to the directory it was begun in; name it with --workspace DIR",
-            ))
     }
 
     fn shim_environment(
@@ -248,13 +256,13 @@ impl Admission<'_> {
             .utf8_variables()
             .filter(|(name, _)| is_let_in(name))
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let of_user = self.args.variables.iter();
+        let of_user = self.options.variables.iter();
         of_host.chain(of_user.map(|set| (set.name.clone(), set.value.clone()))).collect()
     }
 
     fn expose(&self) -> Result<Vec<BytesPath>, CommandError> {
         let mut exposed: Vec<BytesPath> = Vec::new();
-        for named in &self.args.expose {
+        for named in &self.options.expose {
             let path = self.host.environment.absolute(named);
             if !path.exists() {
                 let what =
@@ -271,10 +279,10 @@ impl Admission<'_> {
 
     fn limits(&self) -> RunLimits {
         let mut limits = self.config.run_limits();
-        if let Some(timeout) = self.args.timeout {
+        if let Some(timeout) = self.options.timeout {
             limits.wall_ms = timeout.milliseconds();
         }
-        if let Some(idle_timeout) = self.args.idle_timeout {
+        if let Some(idle_timeout) = self.options.idle_timeout {
             limits.idle_ms = idle_timeout.milliseconds();
         }
         limits

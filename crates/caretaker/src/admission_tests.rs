@@ -11,8 +11,6 @@ use crate::cli::{Cli, Command};
 use crate::environment::tests::environment_of;
 use crate::places::Places;
 
-const SESSION: &str = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
-
 /// A host with a workspace, and variables beside the necessary ones.
 struct Stage {
     root: TempDir,
@@ -46,7 +44,15 @@ impl Stage {
         let Command::Run(args) = cli.command else { panic!("not a run") };
         let config = Config::parse(config).unwrap();
         let program = Path::new("/usr/bin/caretaker");
-        then(&Admission { host: &self.host, config: &config, args: &args, program })
+        let conversation = Conversation::New { workspace: args.workspace.clone() };
+        then(&Admission {
+            host: &self.host,
+            config: &config,
+            options: &args.options,
+            conversation: &conversation,
+            program,
+            retry_of: None,
+        })
     }
 
     fn spec(&self, config: &str, args: &[&str]) -> RunSpec {
@@ -136,32 +142,6 @@ fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
     assert_eq!(found(&without, AgentKind::Cursor), Some(login));
     assert_eq!(found(&without, AgentKind::Simulated), None);
     assert_eq!(found(&with_key, AgentKind::Cursor), None);
-}
-
-#[test]
-fn a_session_is_continued_where_it_exists_and_never_begun_in_its_place() {
-    let stage = Stage::new(&[]);
-    let roots = stage.host.environment.cursor_roots().unwrap();
-    let workspace = WorkspacePath::new(&stage.workspace()).unwrap();
-    let session = || {
-        stage
-            .with("", &["--session", SESSION], |admission| admission.session(&roots, &workspace))
-            .map_err(|error| error.exit_code())
-    };
-    assert_eq!(session(), Err(ExitCode::NotFound));
-    let id: Uuid = SESSION.parse().unwrap();
-    let store = roots.session_dir(&workspace, id).store_db();
-    fs::create_dir_all(store.parent().unwrap()).unwrap();
-    fs::write(&store, "").unwrap();
-    assert_eq!(session(), Ok((id, SessionStart::Resume)));
-    // One that a run of ours began in another workspace is not known here; one of this workspace that has no store yet
-    // is left to its lease.
-    fs::remove_file(&store).unwrap();
-    let projects = stage.host.state.session_dir(&id).join("data/projects");
-    fs::create_dir_all(projects.join("elsewhere")).unwrap();
-    assert_eq!(session(), Err(ExitCode::NotFound));
-    fs::create_dir_all(projects.join(workspace.slug())).unwrap();
-    assert_eq!(session(), Ok((id, SessionStart::Resume)));
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<commands::run::Args>),
+    Resume(Box<commands::resume::Args>),
+    Suspend(commands::suspend::Args),
     Ps(commands::ps::Args),
     Tail(commands::tail::Args),
     Show(commands::show::Args),
@@ -45,6 +47,8 @@ impl Command {
     pub(crate) fn run(&self) -> Result<ExitCode, CommandError> {
         match self {
             Self::Run(args) => commands::run::run(args),
+            Self::Resume(args) => commands::resume::run(args),
+            Self::Suspend(args) => commands::suspend::run(args),
             Self::Ps(args) => commands::ps::run(args),
             Self::Tail(args) => commands::tail::run(args),
             Self::Show(args) => commands::show::run(args),

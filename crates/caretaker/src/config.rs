@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use run_protocol::{ExitCode, RunLimits, StopLadder};
 use serde::Deserialize;
@@ -26,6 +27,9 @@ pub(crate) struct Config {
     pub(crate) agent: Option<PathBuf>,
     pub(crate) expose: Vec<PathBuf>,
     pub(crate) min_free: ByteSize,
+    pub(crate) resume_prompt: String,
+    pub(crate) retries: u32,
+    pub(crate) retry_after: HumanDuration,
     pub(crate) labels: BTreeMap<String, String>,
     limits: Limits,
     stop: Stop,
@@ -62,6 +66,9 @@ impl Default for Config {
             agent: None,
             expose: Vec::new(),
             min_free: ByteSize(2 << 30),
+            resume_prompt: "Continue where you were interrupted.".to_owned(),
+            retries: 0,
+            retry_after: HumanDuration::Limited(Duration::from_secs(10)),
             labels: BTreeMap::new(),
             limits: Limits::default(),
             stop: Stop::default(),

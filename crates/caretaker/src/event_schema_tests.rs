@@ -128,6 +128,11 @@ fn run_examples() -> Vec<RunEvent> {
             mounts: 42,
             warnings: vec![text("bubblewrap 0.8.0 has a known hole")],
         },
+        RunEvent::Resuming {
+            root: "5e".repeat(32),
+            messages: 4,
+            pending: vec![PendingTool { tool: text("shell"), subject: text("npm test") }],
+        },
         RunEvent::Released,
         RunEvent::PromptSent { length: 13 },
         RunEvent::Slow { silent_ms: 60_000, tool: Some(text("shell")) },
@@ -149,6 +154,7 @@ fn run_examples() -> Vec<RunEvent> {
             artifacts: vec![text("report.md")],
         },
         RunEvent::DiskFull,
+        RunEvent::RootPutBack { from: Some("a0".repeat(32)), to: "5e".repeat(32) },
         RunEvent::Checkpoint(Checkpoint {
             session: text("6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11"),
             root: Some("5e".repeat(32)),
@@ -173,22 +179,24 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::Created { .. } => 0,
         RunEvent::Waiting { .. } => 1,
         RunEvent::SandboxReady { .. } => 2,
-        RunEvent::Released => 3,
-        RunEvent::PromptSent { .. } => 4,
-        RunEvent::Slow { .. } => 5,
-        RunEvent::ProtocolDrift { .. } => 6,
-        RunEvent::LimitReached { .. } => 7,
-        RunEvent::SettledWithoutResult { .. } => 8,
-        RunEvent::StreamClosed => 9,
-        RunEvent::Lingered { .. } => 10,
-        RunEvent::StopRequested { .. } => 11,
-        RunEvent::Signalled { .. } => 12,
-        RunEvent::McpCall { .. } => 13,
-        RunEvent::Progress { .. } => 14,
-        RunEvent::Reported { .. } => 15,
-        RunEvent::DiskFull => 16,
-        RunEvent::Checkpoint(_) => 17,
-        RunEvent::Ended { .. } => 18,
+        RunEvent::Resuming { .. } => 3,
+        RunEvent::Released => 4,
+        RunEvent::PromptSent { .. } => 5,
+        RunEvent::Slow { .. } => 6,
+        RunEvent::ProtocolDrift { .. } => 7,
+        RunEvent::LimitReached { .. } => 8,
+        RunEvent::SettledWithoutResult { .. } => 9,
+        RunEvent::StreamClosed => 10,
+        RunEvent::Lingered { .. } => 11,
+        RunEvent::StopRequested { .. } => 12,
+        RunEvent::Signalled { .. } => 13,
+        RunEvent::McpCall { .. } => 14,
+        RunEvent::Progress { .. } => 15,
+        RunEvent::Reported { .. } => 16,
+        RunEvent::DiskFull => 17,
+        RunEvent::RootPutBack { .. } => 18,
+        RunEvent::Checkpoint(_) => 19,
+        RunEvent::Ended { .. } => 20,
     }
 }
 
@@ -262,7 +270,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 19 + 1);
+    assert_eq!(kinds.len(), 20 + 21 + 1);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use run_protocol::{ControlRequest, ExitCode, RunOutcome, StopManner};
 use crate::command_error::CommandError;
 use crate::control_client;
 use crate::host::{overview, short_id};
-use crate::interruption::{Interruption, Reaction, Seat, TakenSignals};
+use crate::interruption::{Interruption, Reaction, Seat, SignalPost};
 use crate::journal_printer::JournalPrinter;
 use crate::talk::say;
 use crate::view::safe_text::on_one_line;
@@ -48,7 +48,20 @@ pub(crate) fn follow(
     socket: PathBuf,
     printer: &mut JournalPrinter,
     seat: Seat,
-    signals: TakenSignals,
+    signals: &SignalPost,
+) -> Result<Followed, CommandError> {
+    let followed = follow_listening(run, socket, printer, seat, signals);
+    // Whatever came of it, the next signal is not for this run.
+    signals.dismiss();
+    followed
+}
+
+fn follow_listening(
+    run: &RunDirectory,
+    socket: PathBuf,
+    printer: &mut JournalPrinter,
+    seat: Seat,
+    signals: &SignalPost,
 ) -> Result<Followed, CommandError> {
     let mut reader = open_journal(run, Position::Start)?;
     let events = listen(run, &socket, signals);
@@ -120,14 +133,15 @@ pub(crate) fn open_journal(
 }
 
 /// Two threads that do nothing but wait. The channel holds nothing back, so that news are never older than the last look.
-fn listen(run: &RunDirectory, socket: &Path, signals: TakenSignals) -> Receiver<Happened> {
+fn listen(run: &RunDirectory, socket: &Path, signals: &SignalPost) -> Receiver<Happened> {
     let (sender, events) = mpsc::sync_channel(0);
     let follower = Follower::new(run, socket);
-    let of_signals = sender.clone();
+    let (of_signals, signals) = (sender.clone(), signals.clone());
     thread::spawn(move || wait_for_growth(follower, &sender));
     thread::spawn(move || {
-        while let Ok(signal) = signals.wait() {
+        while let Some(signal) = signals.next() {
             if of_signals.send(Happened::Signal(signal)).is_err() {
+                signals.put_back(signal);
                 return;
             }
         }

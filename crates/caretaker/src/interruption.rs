@@ -6,6 +6,11 @@
 //!   without one       Following ──INT, TERM──► Stopping ──any──► Stopping at once
 //! ```
 
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
 use nix::sys::signal::{SigSet, Signal};
 use run_protocol::StopManner;
 
@@ -66,6 +71,52 @@ impl TakenSignals {
     /// Waits for the next one.
     pub(crate) fn wait(&self) -> nix::Result<Signal> {
         self.0.wait()
+    }
+}
+
+/// The signals of a process that follows runs, one run after the other. Whoever listens last gets the next one.
+#[derive(Debug, Clone)]
+pub(crate) struct SignalPost {
+    sender: Sender<Option<Signal>>,
+    receiver: Arc<Mutex<Receiver<Option<Signal>>>>,
+}
+
+impl SignalPost {
+    /// Takes the signals over, for as long as the process lives.
+    pub(crate) fn open() -> nix::Result<Self> {
+        let signals = TakenSignals::block()?;
+        let (sender, receiver) = mpsc::channel();
+        let post = sender.clone();
+        thread::spawn(move || {
+            while let Ok(signal) = signals.wait() {
+                post.send(Some(signal)).ok();
+            }
+        });
+        Ok(Self { sender, receiver: Arc::new(Mutex::new(receiver)) })
+    }
+
+    /// Waits for the next one; `None` when it is not waited for any more.
+    pub(crate) fn next(&self) -> Option<Signal> {
+        self.receiver().recv().ok().flatten()
+    }
+
+    /// Waits for the next one, but no longer than this.
+    pub(crate) fn next_within(&self, limit: Duration) -> Option<Signal> {
+        self.receiver().recv_timeout(limit).ok().flatten()
+    }
+
+    /// Leaves one for whoever listens next.
+    pub(crate) fn put_back(&self, signal: Signal) {
+        self.sender.send(Some(signal)).ok();
+    }
+
+    /// Wakes the one who listens.
+    pub(crate) fn dismiss(&self) {
+        self.sender.send(None).ok();
+    }
+
+    fn receiver(&self) -> MutexGuard<'_, Receiver<Option<Signal>>> {
+        self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

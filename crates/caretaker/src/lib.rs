@@ -3,7 +3,8 @@
 //! ```text
 //!   cli ──► commands/<name> ──► host (environment, places, runs) ──► view ──► stdout
 //!              │
-//!              └ run ──► admission (every check, nothing created) ──► run-journal, run-shim ──► following
+//!              └ run, resume ──► resumption (what a session holds) ──► admission (every check, nothing created)
+//!                                                             └──► launching: run-journal, run-shim ──► following
 //! ```
 //!
 //! `cli` says what can be typed, `commands` has one module per command, `view` turns typed values into something to
@@ -40,6 +41,7 @@ mod host;
 mod human_duration;
 mod interruption;
 mod journal_printer;
+mod launching;
 mod login_file;
 mod name_claim;
 mod places;
@@ -48,9 +50,13 @@ mod probe;
 mod profiles;
 mod progress;
 mod prompt;
+mod resumption;
+mod retries;
 mod run_marks;
+mod run_options;
 mod run_report;
 mod session_news;
+mod stopping;
 mod store_places;
 mod talk;
 mod view;

@@ -9,7 +9,7 @@ use crate::data_out::print_json;
 use crate::view::words;
 
 #[derive(Debug, Serialize)]
-struct RunReport<'a> {
+pub(crate) struct RunReport<'a> {
     v: u32,
     run: RunId,
     name: Option<&'a str>,
@@ -20,13 +20,19 @@ struct RunReport<'a> {
     exit_code: Option<u8>,
 }
 
+impl<'a> RunReport<'a> {
+    pub(crate) fn of(overview: &'a RunOverview) -> Self {
+        Self {
+            v: 1,
+            run: overview.run,
+            name: overview.name.as_deref(),
+            state: &overview.state,
+            why: words::why(&overview.state),
+            exit_code: overview.state.outcome().map(|outcome| outcome.exit_code() as u8),
+        }
+    }
+}
+
 pub(crate) fn print(overview: &RunOverview) -> Result<(), CommandError> {
-    print_json(&RunReport {
-        v: 1,
-        run: overview.run,
-        name: overview.name.as_deref(),
-        state: &overview.state,
-        why: words::why(&overview.state),
-        exit_code: overview.state.outcome().map(|outcome| outcome.exit_code() as u8),
-    })
+    print_json(&RunReport::of(overview))
 }

@@ -35,6 +35,9 @@ pub struct RunOverview {
     pub model: Option<String>,
     pub prompt_start: String,
     pub prompt_length: u64,
+    /// The run that failed and was tried again with this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
     pub state: RunState,
     /// The last event that can be read.
     pub last_event: Option<EventNumber>,
@@ -136,6 +139,7 @@ impl RunOverview {
             model: None,
             prompt_start: String::new(),
             prompt_length: 0,
+            retry_of: None,
             state: RunState::Created,
             last_event: None,
             last_event_ms: 0,
@@ -158,6 +162,7 @@ impl RunOverview {
             self.agent = spec.agent.program.clone();
             self.agent_version.clone_from(&spec.agent.version);
             self.model.clone_from(&spec.model);
+            self.retry_of = spec.retry_of;
         }
         if let Some(RunEvent::Created {
             session,

@@ -34,6 +34,16 @@ impl StateRoot {
         self.sessions().join(session.to_string())
     }
 
+    /// What we remember of a session from run to run.
+    pub fn session_record(&self, session: &Uuid) -> PathBuf {
+        self.session_dir(session).join("session.json")
+    }
+
+    /// The lease of a session.
+    pub fn session_lease(&self, session: &Uuid) -> PathBuf {
+        self.session_dir(session).join("lease.lock")
+    }
+
     /// Where the locks of workspaces are.
     pub fn workspaces(&self) -> PathBuf {
         self.0.join("workspaces")

@@ -76,6 +76,8 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         env: BTreeMap::new(),
         limits: RunLimits::default(),
         wait_for_locks: false,
+        retry_of: None,
+        restart: false,
         socket_dir: BytesPath::from("/tmp/sockets"),
     }
 }

@@ -16,6 +16,8 @@ pub enum ControlRequest {
         /// How.
         manner: StopManner,
     },
+    /// Stop the run by the ladder, so that its session can be taken up again. Asking twice is asking once.
+    Suspend,
     /// Write the agent's `mcp.json` anew.
     RegenerateMcp,
 }

@@ -56,6 +56,16 @@ pub enum RunEvent {
         /// What for, in a sentence.
         reason: String,
     },
+    /// The session was looked at, under its lease, and can be resumed from here.
+    Resuming {
+        /// The latest root, in hex.
+        root: String,
+        /// Messages the model will be prompted with.
+        messages: u64,
+        /// Tool calls that were under way when the agent stopped; it will be told that they were interrupted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pending: Vec<PendingTool>,
+    },
     /// The sandbox is set up and verified; the agent is about to run.
     SandboxReady {
         /// The profile.
@@ -147,6 +157,14 @@ pub enum RunEvent {
     },
     /// The disk is full.
     DiskFull,
+    /// The agent had forgotten the conversation; the store leads to it again.
+    RootPutBack {
+        /// The root that the agent began with nothing, in hex.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+        /// The root from before the run.
+        to: String,
+    },
     /// What Cursor's store holds of the session now.
     Checkpoint(Checkpoint),
     /// The run is over. Always the last event.
@@ -175,6 +193,10 @@ pub enum StopReason {
     Cancelled,
     /// `caretaker kill --now`.
     CancelledNow,
+    /// `caretaker suspend`.
+    Suspended,
+    /// The agent has forgotten the conversation.
+    Amnesia,
     /// A limit.
     Limit,
     /// The result was given and the process lives.

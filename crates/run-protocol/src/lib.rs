@@ -14,6 +14,7 @@ mod exit_code;
 mod limits;
 mod outcome;
 mod run_id;
+mod session_record;
 mod spec;
 
 pub use bytes_path::BytesPath;
@@ -26,6 +27,7 @@ pub use exit_code::ExitCode;
 pub use limits::{RunLimits, StopLadder};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use run_id::{NotARunId, RunId};
+pub use session_record::SessionRecord;
 pub use spec::{AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval};
 
 /// The version of the journal's format and of the events in it.

@@ -30,6 +30,12 @@ pub enum RunOutcome {
     },
     /// Stopped on request.
     Cancelled,
+    /// Stopped on request, to be taken up again.
+    Suspended,
+    /// The session could not be resumed when its turn came. The agent did not run.
+    NotResumable,
+    /// The agent began an empty conversation in the place of the one it was to continue.
+    Amnesia,
     /// The sandbox could not be set up or was not as planned. The agent did not run.
     SandboxFailed,
     /// The agent's program could not be started inside the sandbox.
@@ -108,9 +114,10 @@ impl RunOutcome {
             Self::AgentError | Self::Failed { .. } => ExitCode::Failed,
             Self::Unknown { .. } => ExitCode::Unknown,
             Self::TimedOut { .. } => ExitCode::TimedOut,
-            Self::Cancelled => ExitCode::Cancelled,
+            Self::Cancelled | Self::Suspended => ExitCode::Cancelled,
+            Self::NotResumable => ExitCode::NotResumable,
             Self::AgentNotStarted => ExitCode::AgentNotExecutable,
-            Self::SessionMismatch => ExitCode::Amnesia,
+            Self::SessionMismatch | Self::Amnesia => ExitCode::Amnesia,
             Self::SandboxFailed | Self::JournalFailed | Self::SupervisorFailed => {
                 ExitCode::SupervisorFailed
             }

@@ -67,6 +67,12 @@ pub struct RunSpec {
     /// Whether to wait for a session or workspace that is held, instead of failing.
     #[serde(default)]
     pub wait_for_locks: bool,
+    /// The run that failed and is tried again with this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
+    /// Whether whoever finds it interrupted may continue it without being asked.
+    #[serde(default)]
+    pub restart: bool,
     /// Where sockets are.
     pub socket_dir: BytesPath,
 }

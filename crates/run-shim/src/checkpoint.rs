@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use cursor_stores::chat::{
-    ChatStore, CheckStoreError, Coverage, LatestState, OpenChatStoreError, PendingToolCall,
-    ReadMetaError, RootState, StoreCheck, check_store,
+    ChatStore, CheckStoreError, Coverage, LatestState, OpenChatStoreError, PendingMessages,
+    PendingToolCall, ReadMetaError, RootState, StoreCheck, check_store,
 };
 use cursor_stores::{OpenDatabaseError, PlainFileError, ReadDatabaseError};
 use run_protocol::{Checkpoint, PendingTool, Resumable};
@@ -69,16 +69,20 @@ impl Finding {
     fn of_session(self, session: Uuid) -> Checkpoint {
         let latest = self.latest.as_ref();
         let count = |n: Option<usize>| n.map_or(0, |n| u64::try_from(n).unwrap_or(u64::MAX));
-        let calls = latest.map(|latest| latest.pending.tool_calls.as_slice()).unwrap_or_default();
         Checkpoint {
             session: session.to_string(),
             root: self.root,
             messages: count(latest.map(|latest| latest.n_prompt_messages)),
             turns: count(latest.map(|latest| latest.n_turns)),
-            pending: calls.iter().take(MOST_PENDING).map(pending_tool).collect(),
+            pending: latest.map(|latest| pending_tools(&latest.pending)).unwrap_or_default(),
             resumable: self.resumable,
         }
     }
+}
+
+/// The calls that were under way, each in a few words.
+pub fn pending_tools(pending: &PendingMessages) -> Vec<PendingTool> {
+    pending.tool_calls.iter().take(MOST_PENDING).map(pending_tool).collect()
 }
 
 fn pending_tool(call: &PendingToolCall) -> PendingTool {

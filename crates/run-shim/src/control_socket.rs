@@ -21,6 +21,7 @@ const LONGEST_REQUEST: u64 = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Stop(StopManner),
+    Suspend,
     RegenerateMcp,
 }
 
@@ -80,6 +81,9 @@ async fn serve_client(
             }
             Ok(ControlRequest::Stop { manner }) => {
                 order(&mut writer, &orders, Order::Stop(manner)).await?;
+            }
+            Ok(ControlRequest::Suspend) => {
+                order(&mut writer, &orders, Order::Suspend).await?;
             }
             Ok(ControlRequest::RegenerateMcp) => {
                 order(&mut writer, &orders, Order::RegenerateMcp).await?;

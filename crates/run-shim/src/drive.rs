@@ -41,6 +41,8 @@ pub(crate) struct Drive {
     pub(crate) tool_events: mpsc::Receiver<RunEvent>,
     /// Events of helpers of ours, such as the one that writes the prompt.
     pub(crate) own_events: mpsc::Receiver<RunEvent>,
+    /// Hears of it if the agent does not continue the conversation that it was to continue.
+    pub(crate) forgotten: mpsc::Receiver<()>,
     /// Writes `mcp.json` anew.
     pub(crate) regenerate_mcp: Box<dyn Fn()>,
 }
@@ -68,6 +70,7 @@ enum Happened {
     Order(Order),
     Tool(RunEvent),
     Own(RunEvent),
+    Forgotten,
     Deadline,
 }
 
@@ -94,6 +97,7 @@ impl Drive {
                 read = self.sandbox.stderr.read(&mut stderr_chunk), if stderr_open => Happened::Stderr(read.unwrap_or(0)),
                 Some(event) = self.own_events.recv() => Happened::Own(event),
                 Some(event) = self.tool_events.recv() => Happened::Tool(event),
+                Some(()) = self.forgotten.recv() => Happened::Forgotten,
                 _ = self.sandbox.process.wait(), if alive => Happened::Exited,
                 () = sleep_until(deadline) => Happened::Deadline,
             };
@@ -130,6 +134,8 @@ impl Drive {
                     vec![Input::Exited { exit_code }]
                 }
                 Happened::Order(Order::Stop(manner)) => vec![Input::Stop(manner)],
+                Happened::Order(Order::Suspend) => vec![Input::Suspend],
+                Happened::Forgotten => vec![Input::Forgotten],
                 Happened::Order(Order::RegenerateMcp) => {
                     (self.regenerate_mcp)();
                     Vec::new()

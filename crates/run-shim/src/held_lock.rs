@@ -31,6 +31,8 @@ pub(crate) struct HeldLock {
     _lock: KernelLock,
     /// Who held it before, and may have left something behind.
     pub(crate) previous: Option<Holder>,
+    /// How often the lock has been taken, this time included.
+    pub(crate) generation: u64,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +66,7 @@ impl HeldLock {
         let Some(lock) = lock else { return Err(LockError::Held(previous)) };
         let generation = previous.as_ref().map_or(1, |previous| previous.generation + 1);
         lock.set_note(&Holder { generation, ..holder.clone() }).map_err(failed)?;
-        Ok(Self { _lock: lock, previous })
+        Ok(Self { _lock: lock, previous, generation })
     }
 
     /// Whether somebody holds the lock at `path`, and who.

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use run_journal::StateRoot;
+use run_journal::{KernelLock, StateRoot};
 use run_protocol::{RunSpec, SessionStart};
 use tokio::task::JoinHandle;
 
@@ -35,7 +35,7 @@ struct Wanted {
 /// Both locks. They are let go when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    _lease: HeldLock,
+    lease: HeldLock,
     workspace: HeldLock,
 }
 
@@ -99,7 +99,7 @@ impl RunLocks {
             path: None,
         };
         let wanted = Wanted {
-            lease: state.session_dir(&spec.session).join("lease.lock"),
+            lease: state.session_lease(&spec.session),
             session: spec.session.to_string(),
             session_start: spec.session_start,
             workspaces: state.workspaces(),
@@ -124,6 +124,20 @@ impl RunLocks {
     /// Keeps what the wait brought.
     pub(crate) fn put(&mut self, taken: Taken) {
         self.held = Some(taken);
+    }
+
+    /// How often the session's lease has been taken, by us the last time.
+    pub(crate) fn generation(&self) -> u64 {
+        self.held.as_ref().map_or(0, |held| held.lease.generation)
+    }
+
+    /// Whether the lease is still the one we took. It is not if somebody took its file away and a later run has a new one:
+    /// then the session is not ours to write to.
+    pub(crate) fn is_current(&self) -> bool {
+        let note: Option<Holder> = KernelLock::note(&self.wanted.lease).unwrap_or_default();
+        note.is_some_and(|note| {
+            note.run == self.wanted.holder.run && note.generation == self.generation()
+        })
     }
 
     /// A run that will not happen has no session either: what was made for a new one goes again.
@@ -175,7 +189,7 @@ impl Wanted {
                     LockError::Io { .. } => failed(&self.lease, &error),
                 },
             )?;
-        Ok(Taken { _lease: lease, workspace })
+        Ok(Taken { lease, workspace })
     }
 }
 

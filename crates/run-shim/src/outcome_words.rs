@@ -75,6 +75,11 @@ pub(crate) fn why(
             }
         },
         RunOutcome::Cancelled => "it was stopped on request".to_owned(),
+        RunOutcome::Suspended => "it was stopped on request, to be taken up again".to_owned(),
+        RunOutcome::NotResumable => "the session could not be resumed".to_owned(),
+        RunOutcome::Amnesia => {
+            "the agent began an empty conversation instead of continuing this one".to_owned()
+        }
         RunOutcome::SandboxFailed => "the sandbox could not be set up".to_owned(),
         RunOutcome::AgentNotStarted => {
             "the agent's program could not be started inside the sandbox".to_owned()

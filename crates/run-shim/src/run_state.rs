@@ -62,6 +62,10 @@ pub(crate) enum Input {
         exit_code: Option<i32>,
     },
     Stop(StopManner),
+    /// Stop so that the session can be taken up again.
+    Suspend,
+    /// The store shows that the agent does not continue the conversation.
+    Forgotten,
     /// A batch could not be written to the journal.
     JournalFailed,
     /// A deadline may have passed.
@@ -190,6 +194,8 @@ impl RunState {
             Input::StdoutClosed => self.stdout_closed(now, &mut effects),
             Input::Exited { exit_code } => self.exited(exit_code, now, &mut effects),
             Input::Stop(manner) => self.stop_asked(manner, now, &mut effects),
+            Input::Suspend => self.suspend_asked(now, &mut effects),
+            Input::Forgotten => self.forgotten(&mut effects),
             Input::JournalFailed => self.journal_failed(now, &mut effects),
             Input::Tick => self.tick(now, &mut effects),
         }
@@ -252,7 +258,10 @@ impl RunState {
         let is_first = matches!(
             self.verdict,
             None | Some(
-                RunOutcome::Cancelled | RunOutcome::TimedOut { .. } | RunOutcome::Unknown { .. }
+                RunOutcome::Cancelled
+                    | RunOutcome::Suspended
+                    | RunOutcome::TimedOut { .. }
+                    | RunOutcome::Unknown { .. }
             )
         );
         if is_first && self.phase != Phase::Ended {
@@ -325,6 +334,33 @@ impl RunState {
                 };
                 self.kill(reason, effects);
             }
+        }
+    }
+
+    /// As gentle as the ladder is, however often it is asked.
+    fn suspend_asked(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        match self.phase {
+            Phase::Running(_) | Phase::Finishing { .. } => {
+                self.verdict.get_or_insert(RunOutcome::Suspended);
+                self.climb_from_int(StopReason::Suspended, now, effects);
+            }
+            Phase::Starting => {
+                self.verdict.get_or_insert(RunOutcome::Suspended);
+                self.kill(StopReason::Suspended, effects);
+            }
+            Phase::Stopping { .. } | Phase::Killed | Phase::Draining { .. } | Phase::Ended => {}
+        }
+    }
+
+    /// Whatever else is said of the run: work that does not continue the conversation is not what was asked for.
+    fn forgotten(&mut self, effects: &mut Vec<Effect>) {
+        if matches!(self.phase, Phase::Ended) {
+            return;
+        }
+        self.verdict = Some(RunOutcome::Amnesia);
+        match self.phase {
+            Phase::Killed | Phase::Draining { .. } | Phase::Ended => {}
+            _ => self.kill(StopReason::Amnesia, effects),
         }
     }
 

@@ -9,8 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
 
+use cursor_stores::chat::ResumePoint;
 use run_journal::{JournalWriter, RunDirectory, StateRoot};
-use run_protocol::{ExitCode, RunEvent, RunId, RunOutcome, RunSpec, StopManner};
+use run_protocol::{Checkpoint, ExitCode, RunEvent, RunId, RunOutcome, RunSpec, StopManner};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -26,6 +27,8 @@ use crate::preparation::{PrepareError, Prepared};
 use crate::redaction::Redactor;
 use crate::run_record::{RunRecord, now_ms};
 use crate::run_state::Ending;
+use crate::session_memory::{self, Recollection, ResumeRefusal};
+use crate::session_record;
 use crate::sockets::Sockets;
 use crate::start::{SECRET_PREFIX, ShimReport, report};
 use crate::starting::{NotLaunched, PostedGuard, Starting};
@@ -78,6 +81,8 @@ enum ShimError {
     #[error("{0}")]
     Locked(LockRefusal),
     #[error(transparent)]
+    Resume(#[from] ResumeRefusal),
+    #[error(transparent)]
     Prepare(#[from] PrepareError),
 }
 
@@ -92,6 +97,8 @@ impl ShimError {
         let (exit_code, hint) = match self {
             Self::Locked(LockRefusal::Io(_)) => (ExitCode::SupervisorFailed, None),
             Self::Locked(refusal) => (ExitCode::Conflict, Some(refusal.hint())),
+            Self::Resume(ResumeRefusal::Written(_)) => (ExitCode::Conflict, None),
+            Self::Resume(ResumeRefusal::Store(_)) => (ExitCode::NotResumable, None),
             Self::Prepare(error) => (error.exit_code(), error.hint()),
             Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
                 (ExitCode::SupervisorFailed, None)
@@ -195,6 +202,18 @@ async fn supervise_guarded(
     tracing::debug!("the locks are taken");
     locks.clean_up_after_the_dead(&state_root, &spec.socket_dir.0);
 
+    let before = match session_memory::look_before(&state_root, &spec) {
+        Ok(before) => before,
+        Err(refusal) if has_reported => {
+            end_unrun(starting.record, &spec, RunOutcome::NotResumable, refusal.to_string());
+            return Ok(());
+        }
+        Err(refusal) => return Err(refusal.into()),
+    };
+    if let Some(before) = &before {
+        starting.record.event(&session_memory::resuming(before));
+    }
+
     let mut prepared = match Prepared::new(&run, &state_root, &spec, secrets) {
         Ok(prepared) => prepared,
         Err(error) if has_reported => {
@@ -207,6 +226,9 @@ async fn supervise_guarded(
             return Err(error.into());
         }
     };
+    if let Err(error) = session_record::write(&state_root, &spec, locks.generation(), None) {
+        tracing::warn!(%error, "what is known of the session could not be written down");
+    }
     starting.record.keep_secret(prepared.login_tokens());
     if !has_reported {
         report(&ShimReport::Ready).ok();
@@ -240,6 +262,7 @@ async fn supervise_guarded(
                 orders,
                 tool_events,
                 own_events,
+                forgotten: session_memory::watch(&prepared.store_db, before.as_ref()),
                 regenerate_mcp: prepared.mcp_writer(),
             };
             drive.run().await
@@ -256,7 +279,8 @@ async fn supervise_guarded(
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();
     prepared.give_login_back(&state_root);
-    close(driven, &spec, &prepared).await;
+    let closing = Closing { spec: &spec, state: &state_root, locks: &locks, before };
+    closing.close(driven, &prepared.store_db).await;
     Ok(())
 }
 
@@ -296,27 +320,77 @@ async fn wait_for_locks(
     }
 }
 
-async fn close(driven: Driven, spec: &RunSpec, prepared: &Prepared) {
-    let Driven { ending, exit_code, stderr_tail, mut record } = driven;
-    let outcome = outcome_words::outcome_of(ending, &stderr_tail);
-    let why = match &outcome {
-        RunOutcome::SandboxFailed => stderr_tail.clone(),
-        outcome => outcome_words::why(outcome, exit_code, &stderr_tail, &spec.limits),
-    };
-    // A hostile store may keep a reader busy for a while; whoever asks us something meanwhile is to be answered.
-    let (store_db, session) = (prepared.store_db.clone(), spec.session);
-    let reading = tokio::task::spawn_blocking(move || checkpoint::checkpoint(&store_db, session));
-    if let Ok(checkpoint) = reading.await {
-        record.event(&RunEvent::Checkpoint(checkpoint));
+/// What is needed to end a run.
+struct Closing<'a> {
+    spec: &'a RunSpec,
+    state: &'a StateRoot,
+    locks: &'a RunLocks,
+    /// What the conversation was before the run.
+    before: Option<ResumePoint>,
+}
+
+/// What a look at the session's store came to.
+struct Looked {
+    recollection: Recollection,
+    checkpoint: Checkpoint,
+}
+
+impl Closing<'_> {
+    async fn close(self, driven: Driven, store_db: &Path) {
+        let Driven { ending, exit_code, stderr_tail, mut record } = driven;
+        let spec = self.spec;
+        let mut outcome = outcome_words::outcome_of(ending, &stderr_tail);
+        let mut why = match &outcome {
+            RunOutcome::SandboxFailed => stderr_tail.clone(),
+            outcome => outcome_words::why(outcome, exit_code, &stderr_tail, &spec.limits),
+        };
+        if !self.locks.is_current() {
+            outcome = RunOutcome::SupervisorFailed;
+            why = "another run has taken the session's lease".to_owned();
+        } else if let Some(Looked { recollection, checkpoint }) = self.look(store_db).await {
+            if let Recollection::Forgotten(put_back) = recollection {
+                outcome = RunOutcome::Amnesia;
+                why = outcome_words::why(&outcome, exit_code, &stderr_tail, &spec.limits);
+                match put_back {
+                    Ok(event) => record.event(&event),
+                    Err(problem) => {
+                        why =
+                            format!("{why}, and the store still leads to the empty one: {problem}");
+                    }
+                }
+            }
+            let generation = self.locks.generation();
+            let written =
+                session_record::write(self.state, spec, generation, Some(checkpoint.clone()));
+            if let Err(error) = written {
+                tracing::warn!(%error, "how the session stands could not be written down");
+            }
+            record.event(&RunEvent::Checkpoint(checkpoint));
+        }
+        let ended = RunEvent::Ended {
+            outcome,
+            why,
+            exit_code,
+            duration_ms: now_ms().saturating_sub(spec.created_ms),
+            stderr_tail,
+        };
+        record.finish(ended);
     }
-    let ended = RunEvent::Ended {
-        outcome,
-        why,
-        exit_code,
-        duration_ms: now_ms().saturating_sub(spec.created_ms),
-        stderr_tail,
-    };
-    record.finish(ended);
+
+    /// A hostile store may keep a reader busy for a while; whoever asks us something meanwhile is to be answered.
+    async fn look(&self, store_db: &Path) -> Option<Looked> {
+        let (store_db, session) = (store_db.to_owned(), self.spec.session);
+        let before = self.before.clone();
+        let looking = tokio::task::spawn_blocking(move || {
+            session_memory::settle(&store_db);
+            let recollection = match &before {
+                Some(before) => session_memory::check_after(&store_db, before),
+                None => Recollection::Continued,
+            };
+            Looked { recollection, checkpoint: checkpoint::checkpoint(&store_db, session) }
+        });
+        looking.await.ok()
+    }
 }
 
 /// Ends a run whose agent never ran.

@@ -115,6 +115,7 @@ impl Starting {
     fn hear(&mut self, order: Order) {
         match order {
             Order::Stop(manner) => self.step(Input::Stop(manner)),
+            Order::Suspend => self.step(Input::Suspend),
             // It was written a moment ago, or will be with everything else.
             Order::RegenerateMcp => {}
         }

@@ -48,6 +48,8 @@ enum Act {
     At(Moment, fn(&mut Turn, u64) -> Result<(), Ending>),
     /// SIGKILL at the next such point of the session's writer; `None` is the one in the argument.
     KillAt(Option<CrashPoint>),
+    /// Before the prompt is stored.
+    Forget,
     /// `create-chat` prints its id and stays.
     CreateChat,
 }
@@ -155,6 +157,11 @@ impl Armed {
             Act::KillAt(fixed) => fixed.or(self.point),
             _ => None,
         }
+    }
+
+    /// Whether the session's memory is lost.
+    pub fn forgets(&self) -> bool {
+        matches!(self.scenario.act, Act::Forget)
     }
 
     pub fn keeps_create_chat(&self) -> bool {

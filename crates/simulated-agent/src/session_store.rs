@@ -203,6 +203,13 @@ impl SessionStore {
         shown
     }
 
+    /// Loses the conversation without a word: what is written from now on begins an empty one.
+    pub fn forget(&mut self) {
+        self.conversation = Conversation::default();
+        self.history.clear();
+        self.pending.clear();
+    }
+
     /// Lets go of the session.
     pub fn close(self, how: Closing) -> Result<(), CloseSessionError> {
         let has_root = self.meta.latest_root() != LatestRoot::Absent;

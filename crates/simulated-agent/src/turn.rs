@@ -140,6 +140,9 @@ impl Turn {
         let in_script = script.misbehaviours().filter_map(Armed::crash_point);
         self.crash_points().extend(in_script.filter(|point| early.contains(point)));
         self.crash_points().extend(outside.iter().filter_map(Armed::crash_point));
+        if outside.iter().chain(script.misbehaviours()).any(Armed::forgets) {
+            self.store()?.forget();
+        }
         let prompt = self.plan.prompt.text.clone();
         let workspace = self.tools.workspace.display().to_string();
         self.emit(&self.events.init(

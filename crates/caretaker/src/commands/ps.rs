@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::host::{Host, now_ms, short_id};
+use crate::talk::note;
 use crate::view::width::Width;
 use crate::view::{self, units, words};
 
@@ -52,6 +53,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if args.json {
         print_json(&Listing { v: 1, runs: &runs })?;
         return Ok(ExitCode::Success);
+    }
+    let n_lost = runs.iter().filter(|run| matches!(run.state, RunState::Lost { .. })).count();
+    if n_lost > 0 && !args.quiet && !args.all {
+        let lost = units::counted(n_lost as u64, "run was", "runs were");
+        note(&format!("{lost} interrupted; continue with `caretaker resume --interrupted`"));
     }
     let mut out = anstream::stdout().lock();
     if args.quiet {

@@ -19,6 +19,7 @@ pub(crate) fn overview(state: RunState) -> RunOverview {
         model: None,
         prompt_start: "fix the \u{1b}[2J tests".to_owned(),
         prompt_length: 13,
+        retry_of: None,
         state,
         last_event: None,
         last_event_ms: 1_000_000,

@@ -9,13 +9,13 @@ use run_shim::plan_run;
 use sandbox_plan::SandboxPlan;
 use serde::Serialize;
 
-use super::run;
-use crate::admission::{Admission, unprepared};
+use crate::admission::{Admission, Conversation, unprepared};
 use crate::agent_discovery::{SIMULATED, own_program};
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::data_out::print_json;
 use crate::host::Host;
+use crate::run_options::RunOptions;
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{DIM, ODD, PLAIN, write_line};
@@ -93,8 +93,17 @@ fn spec(host: &Host, args: &ExplainArgs) -> Result<RunSpec, CommandError> {
     let config = Config::load(&host.environment, &host.places)?;
     let program = own_program()?;
     let hypothetical = |agent: Option<PathBuf>| {
-        let args = run::Args::hypothetical(args.profile.clone(), args.workspace.clone(), agent);
-        Admission { host, config: &config, args: &args, program: &program }.hypothetical()
+        let options = RunOptions { profile: args.profile.clone(), agent, ..RunOptions::default() };
+        let conversation = Conversation::New { workspace: args.workspace.clone() };
+        let admission = Admission {
+            host,
+            config: &config,
+            options: &options,
+            conversation: &conversation,
+            program: &program,
+            retry_of: None,
+        };
+        admission.hypothetical()
     };
     match hypothetical(args.agent.clone()) {
         Err(error) if error.exit_code() == ExitCode::AgentNotFound && args.agent.is_none() => {

@@ -96,6 +96,11 @@ impl RunView {
             RunEvent::Waiting { reason } => {
                 self.odd(out, &format!("… waiting: {}", on_one_line(reason)))
             }
+            RunEvent::Resuming { messages, pending, .. } => {
+                let messages = units::counted(*messages, "message", "messages");
+                self.dim(out, &format!("· resuming a conversation of {messages}"))?;
+                pending.iter().try_for_each(|call| self.odd(out, &words::interrupted(call)))
+            }
             // The agent's own lines say as much.
             RunEvent::Released | RunEvent::PromptSent { .. } => Ok(()),
             RunEvent::Slow { silent_ms, tool } => {
@@ -156,6 +161,9 @@ impl RunView {
                     .try_for_each(|artifact| self.dim(out, &format!("  {}", on_one_line(artifact))))
             }
             RunEvent::DiskFull => self.stream.line(out, &[(BAD, "! the disk is full")]),
+            RunEvent::RootPutBack { .. } => {
+                self.odd(out, "! the store leads to the old conversation again")
+            }
             RunEvent::Checkpoint(checkpoint) => self.show_checkpoint(out, checkpoint),
             RunEvent::Ended { outcome, why, duration_ms, stderr_tail, .. } => {
                 self.show_end(out, outcome, why, *duration_ms, stderr_tail)

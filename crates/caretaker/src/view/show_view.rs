@@ -26,6 +26,8 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     row(out, "labels", &labels.join(" "))?;
     print_state(out, shown)?;
     row(out, "prompt", &run.prompt_start)?;
+    let retry_of = run.retry_of.map(|run| run.to_string()).unwrap_or_default();
+    row(out, "retry of", &retry_of)?;
     row(out, "session", &run.session)?;
     row(out, "workspace", &run.workspace.0.display().to_string())?;
     let version = run.agent_version.as_deref().unwrap_or("of unknown version");

@@ -3,7 +3,8 @@
 use anstyle::Style;
 use run_journal::RunState;
 use run_protocol::{
-    FailureClass, LimitKind, NoResult, ReportedStatus, Resumable, RunOutcome, StopReason,
+    FailureClass, LimitKind, NoResult, PendingTool, ReportedStatus, Resumable, RunOutcome,
+    StopReason,
 };
 
 use super::safe_text::on_one_line;
@@ -18,6 +19,9 @@ pub(crate) fn outcome(outcome: &RunOutcome) -> String {
         RunOutcome::Unknown { why } => format!("unknown ({})", no_result(*why)),
         RunOutcome::TimedOut { limit } => format!("timed out ({})", limit_name(limit)),
         RunOutcome::Cancelled => "cancelled".to_owned(),
+        RunOutcome::Suspended => "suspended".to_owned(),
+        RunOutcome::NotResumable => "not resumable".to_owned(),
+        RunOutcome::Amnesia => "amnesia".to_owned(),
         RunOutcome::SandboxFailed => "sandbox failed".to_owned(),
         RunOutcome::AgentNotStarted => "agent not started".to_owned(),
         RunOutcome::SessionMismatch => "session mismatch".to_owned(),
@@ -31,6 +35,7 @@ pub(crate) fn mark(outcome: &RunOutcome) -> (Style, &'static str) {
     match outcome {
         RunOutcome::Succeeded => (GOOD, "✓"),
         RunOutcome::Cancelled => (ODD, "■"),
+        RunOutcome::Suspended => (ODD, "‖"),
         RunOutcome::Unknown { .. } => (ODD, "?"),
         _ => (BAD, "✗"),
     }
@@ -72,6 +77,8 @@ pub(crate) fn stop_reason(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Cancelled => "it was cancelled",
         StopReason::CancelledNow => "it was cancelled, at once",
+        StopReason::Suspended => "it is suspended",
+        StopReason::Amnesia => "the agent has forgotten the conversation",
         StopReason::Limit => "a limit was reached",
         StopReason::Lingering => "the result is there and the agent lives on",
         StopReason::NoResult => "no result will come",
@@ -93,6 +100,17 @@ pub(crate) fn resumable(resumable: &Resumable) -> String {
         Resumable::Yes => "resumable".to_owned(),
         Resumable::No { reason } => format!("not resumable: {}", on_one_line(reason)),
     }
+}
+
+/// A tool call that a resumed agent will be told about.
+pub(crate) fn interrupted(call: &PendingTool) -> String {
+    let what = match call.subject.as_str() {
+        "" => on_one_line(&call.tool).into_owned(),
+        subject => on_one_line(subject).into_owned(),
+    };
+    format!(
+        "! the agent was running `{what}` when it was stopped; it will be told that it was interrupted"
+    )
 }
 
 fn limit_name(limit: &LimitKind) -> String {

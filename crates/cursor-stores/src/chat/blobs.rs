@@ -54,6 +54,7 @@ impl Rows {
 
 const BY_ID: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <= ?2 THEN data END \
                      FROM blobs WHERE id = ?1";
+const LENGTH_BY_ID: &str = "SELECT octet_length(data) FROM blobs WHERE id = ?1";
 const BY_ROW: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <= ?2 THEN data END \
                       FROM blobs NOT INDEXED WHERE rowid = ?1";
 
@@ -75,6 +76,30 @@ impl<'c> Blobs<'c> {
             Err(err) if is_damage(&err) => self.get_without_index(id, Fetched::Unreadable),
             Err(err) => Err(err),
         }
+    }
+
+    /// Reads a blob as Cursor itself would: by the index alone.
+    pub(super) fn get_by_index(&self, id: BlobId) -> rusqlite::Result<Fetched> {
+        let read = self
+            .connection
+            .prepare_cached(BY_ID)?
+            .query_row((id.to_string(), MAX_BLOB_BYTES), fetched)
+            .optional();
+        match read {
+            Ok(read) => Ok(read.unwrap_or(Fetched::Missing)),
+            Err(err) if is_damage(&err) => Ok(Fetched::Unreadable),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Returns how many bytes Cursor would find under an id, without loading them.
+    pub(super) fn indexed_length(&self, id: BlobId) -> rusqlite::Result<Option<i64>> {
+        let read = self
+            .connection
+            .prepare_cached(LENGTH_BY_ID)?
+            .query_row([id.to_string()], |row| row.get::<_, Option<i64>>(0))
+            .optional()?;
+        Ok(read.flatten())
     }
 
     fn get_without_index(&self, id: BlobId, otherwise: Fetched) -> rusqlite::Result<Fetched> {

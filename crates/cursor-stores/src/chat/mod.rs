@@ -7,6 +7,7 @@
 //! ```
 
 mod alignment;
+mod ancestry;
 mod answered_calls;
 mod blob_id;
 mod blobs;
@@ -46,6 +47,8 @@ mod pending;
 mod prompt_list;
 mod reach;
 pub mod references;
+mod resumability;
+mod root_pointer;
 pub mod schema;
 #[cfg(test)]
 mod schema_tests;
@@ -61,6 +64,7 @@ pub mod value_schema;
 mod wire_json;
 mod writers;
 
+pub use ancestry::Ancestry;
 pub use blob_id::{BlobId, NotABlobId};
 pub use chat_store::{BlobCounts, ChatStore, OpenChatStoreError, ReadBlobError, ReadMetaError};
 pub use decode::{Decoded, Fidelity, decode_message};
@@ -70,6 +74,9 @@ pub use integrity::{
 };
 pub use meta::{BlobEncryptionKey, ChatMeta, LatestRoot, ReadChatMetaError, SubagentOrigin};
 pub use pending::{PendingMessages, PendingToolCall, parse_pending};
+pub use resumability::{NotResumable, ResumePoint, resume_point};
+pub use root_pointer::{PutBack, RootPointerError, latest_ancestry, put_back};
 pub use session_meta_file::{ReadSessionMetaError, SessionMetaFile};
+pub use writers::{StoreWriter, writers_of};
 
 pub(crate) use chats_root::discover;

@@ -131,7 +131,7 @@ pub fn visit_references(
     Ok(())
 }
 
-fn check_json_object(data: &[u8]) -> Result<(), NotOfKind> {
+pub(super) fn check_json_object(data: &[u8]) -> Result<(), NotOfKind> {
     let is_object = data.trim_ascii_start().first() == Some(&b'{');
     if is_object && serde_json::from_slice::<IgnoredAny>(data).is_ok() {
         Ok(())

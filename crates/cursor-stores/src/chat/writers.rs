@@ -3,12 +3,42 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A file, whatever it is called and from wherever it is seen: sandboxes have their own paths.
 pub(super) type FileIdentity = (u64, u64);
+
+/// A process that may write to a store at any moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreWriter {
+    pub pid: u32,
+    /// What it calls itself.
+    pub program: String,
+}
+
+/// Finds the processes that have a store or its log open for writing. Readers do not count, and neither do we.
+#[must_use]
+pub fn writers_of(store_db: &Path) -> Vec<StoreWriter> {
+    let files: HashSet<FileIdentity> = NAMES
+        .iter()
+        .filter_map(|name| fs::symlink_metadata(store_db.with_file_name(name)).ok())
+        .map(|file| (file.dev(), file.ino()))
+        .collect();
+    let mut writers = Vec::new();
+    for process in other_processes() {
+        let mut open = HashSet::new();
+        add_files_of(&process, &mut open);
+        let pid = process.file_name().and_then(|name| name.to_str()?.parse().ok());
+        if let Some(pid) = pid.filter(|_| !open.is_disjoint(&files)) {
+            let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
+            let program = name.trim().replace(char::is_control, " ");
+            writers.push(StoreWriter { pid, program });
+        }
+    }
+    writers
+}
 
 /// Looks once for all chats, and again only after a moment.
 #[derive(Debug, Default)]
@@ -41,15 +71,21 @@ impl Writers {
 /// What cannot be looked at, such as the processes of other users, is passed over; where there is no `/proc`, so is all.
 fn open_for_writing() -> HashSet<FileIdentity> {
     let mut found = HashSet::new();
-    let own = std::process::id().to_string();
-    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let name = process.file_name();
-        let is_process = name.as_encoded_bytes().first().is_some_and(u8::is_ascii_digit);
-        if is_process && name != *own {
-            add_files_of(&process.path(), &mut found);
-        }
+    for process in other_processes() {
+        add_files_of(&process, &mut found);
     }
     found
+}
+
+fn other_processes() -> impl Iterator<Item = PathBuf> {
+    let own = std::process::id().to_string();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter(move |process| {
+            let name = process.file_name();
+            name.as_encoded_bytes().first().is_some_and(u8::is_ascii_digit) && name != *own
+        })
+        .map(|process| process.path())
 }
 
 fn add_files_of(process: &Path, found: &mut HashSet<FileIdentity>) {

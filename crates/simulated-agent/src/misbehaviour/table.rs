@@ -37,6 +37,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         Act::AtStartup(startup::refuse_model),
     ),
     plain("create-chat-hangs", "create-chat prints the id and does not exit", Act::CreateChat),
+    plain("forget", "begins an empty conversation in the place of the session's own", Act::Forget),
     numbered("silence", "SECONDS", 30, "says nothing for a while", Act::AtOnce(acts::silence)),
     plain("ignore-term", "ignores SIGINT and SIGTERM", Act::AtOnce(acts::ignore_signals)),
     plain(

@@ -1,0 +1,115 @@
+//! `caretaker suspend`: stops runs so that their sessions can be taken up again.
+
+use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, Which};
+use run_protocol::{ControlRequest, ExitCode, Resumable, SessionRecord};
+use run_shim::read_session_record;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::command_error::CommandError;
+use crate::data_out::print_json;
+use crate::host::{Host, overview};
+use crate::run_report::RunReport;
+use crate::stopping::{tell, wait_until_dead};
+use crate::talk::say;
+use crate::view::{units, words};
+
+/// Stop runs so that they can be taken up again, and say what their sessions hold.
+///
+/// The agent is stopped as `kill` does it, and what Cursor's store holds of the session is read and remembered. A run
+/// that is over needs no suspending: its session can be taken up as it is. RUN is an id, a beginning of one that is
+/// unique, a name, or `-` for the latest run.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker suspend nightly
+  caretaker suspend --all        before a reboot or an upgrade
+  caretaker resume nightly \"go on\"")]
+pub(crate) struct Args {
+    /// The runs.
+    #[arg(required_unless_present = "all", value_name = "RUN")]
+    runs: Vec<String>,
+    /// All runs that are under way.
+    #[arg(long, conflicts_with = "runs")]
+    all: bool,
+    /// Print one JSON object per run: how it stands now, and its session.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A run and the session that it leaves.
+#[derive(Serialize)]
+struct SuspendReport<'a> {
+    #[serde(flatten)]
+    run: RunReport<'a>,
+    session: &'a str,
+    /// What is remembered of the session.
+    record: Option<SessionRecord>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let runs = if args.all { all_under_way(&host)? } else { host.find_runs(&args.runs)? };
+    // All are told before any is waited for, so that they stop side by side.
+    let told: Vec<Result<(), CommandError>> = runs
+        .iter()
+        .map(|run| tell(run, &host.control_socket(run), &ControlRequest::Suspend))
+        .collect();
+    let mut code = ExitCode::Success;
+    for (run, told) in runs.iter().zip(told) {
+        let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
+        match ended.and_then(|()| overview(run)) {
+            Ok(overview) => report(&host, &overview, args.json)?,
+            Err(error) => code = error.report(),
+        }
+    }
+    if runs.is_empty() {
+        say("no run is under way");
+    }
+    Ok(code)
+}
+
+fn all_under_way(host: &Host) -> Result<Vec<RunDirectory>, CommandError> {
+    let cannot =
+        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
+    if !host.state.runs().is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
+    index.refresh().map_err(cannot)?;
+    let filter = RunFilter { which: Which::Unfinished, ..RunFilter::default() };
+    let ids: Vec<String> = index
+        .list(&filter)
+        .map_err(cannot)?
+        .into_iter()
+        .map(|overview| overview.run.to_string())
+        .collect();
+    host.find_runs(&ids)
+}
+
+fn report(host: &Host, overview: &RunOverview, as_json: bool) -> Result<(), CommandError> {
+    let session = Uuid::parse_str(&overview.session).ok();
+    let record = session.and_then(|session| read_session_record(&host.state, &session));
+    if as_json {
+        let run = RunReport::of(overview);
+        return print_json(&SuspendReport { run, session: &overview.session, record });
+    }
+    let mut text = format!("run {}: {}", overview.run, words::state(&overview.state));
+    let checkpoint = record.and_then(|record| record.checkpoint);
+    if let Some(checkpoint) = checkpoint {
+        let messages = units::counted(checkpoint.messages, "message", "messages");
+        let resumable = words::resumable(&checkpoint.resumable);
+        text.push_str(&format!("\n  session {}: {messages}, {resumable}", checkpoint.session));
+        for call in &checkpoint.pending {
+            text.push_str(&format!("\n  {}", words::interrupted(call)));
+        }
+        if checkpoint.resumable == Resumable::Yes {
+            text.push_str(&format!(
+                "\n  take it up again   caretaker resume {}",
+                checkpoint.session
+            ));
+        }
+    }
+    say(&text);
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! From a run that may begin to one that is under way, followed to its end or left alone.
+
+use std::io::Write;
+use std::path::Path;
+
+use run_journal::{CreateRunError, RunDirectory};
+use run_protocol::{ExitCode, RunOutcome};
+use run_shim::{StartShimError, Started, start_shim};
+
+use crate::admission::Admitted;
+use crate::command_error::CommandError;
+use crate::environment::Audience;
+use crate::following::{Followed, follow, say_how_to_go_on};
+use crate::host::Host;
+use crate::interruption::{Seat, SignalPost};
+use crate::journal_printer::{Form, JournalPrinter};
+use crate::name_claim::NameClaim;
+use crate::run_options::RunOptions;
+use crate::talk::note;
+
+/// Starts runs as these options say.
+pub(crate) struct Launch<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) options: &'a RunOptions,
+    /// Our own program.
+    pub(crate) program: &'a Path,
+}
+
+/// What became of a run, as far as the command stayed with it.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) run: RunDirectory,
+    /// `None` if the run goes on without us.
+    pub(crate) outcome: Option<RunOutcome>,
+}
+
+impl Launched {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        self.outcome.as_ref().map_or(ExitCode::Success, RunOutcome::exit_code)
+    }
+}
+
+impl Launch<'_> {
+    /// Starts the run. With `--detach` its id is printed; else it is followed to its end.
+    pub(crate) fn launch(
+        &self,
+        admitted: Admitted,
+        prompt: &[u8],
+        signals: &SignalPost,
+    ) -> Result<Launched, CommandError> {
+        let run = self.start(admitted, prompt)?;
+        if self.options.detach {
+            let mut out = anstream::stdout().lock();
+            writeln!(out, "{}", run.run_id())
+                .and_then(|()| out.flush())
+                .map_err(CommandError::writing)?;
+            return Ok(Launched { run, outcome: None });
+        }
+        let form = if self.options.json { Form::Json } else { Form::ForAPerson };
+        let mut printer = JournalPrinter::to_stdout(form);
+        match follow(&run, self.host.control_socket(&run), &mut printer, seat(), signals) {
+            Ok(Followed::Ended(outcome)) => Ok(Launched { run, outcome: Some(outcome) }),
+            Ok(Followed::Detached) => Ok(Launched { run, outcome: None }),
+            Err(error) if error.is_reader_gone() => {
+                say_how_to_go_on(&run, "");
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Starts the run and stays silent.
+    pub(crate) fn start(
+        &self,
+        admitted: Admitted,
+        prompt: &[u8],
+    ) -> Result<RunDirectory, CommandError> {
+        let Self { host, options, program } = self;
+        let Admitted { spec, shim_environment, trial } = admitted;
+        // Whoever asked for the same name while the prompt was read was as early as we were.
+        let name_claim =
+            options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
+        let run = RunDirectory::create(&host.state, &spec, prompt).map_err(not_created)?;
+        drop(name_claim);
+        trial.remember(host.state.path());
+        match start_shim(&run, program, &shim_environment).map_err(not_started)? {
+            Started::Waiting { reason } if options.detach => {
+                note(&format!("the run waits: {reason}"));
+            }
+            Started::Waiting { .. } | Started::Ready => {}
+        }
+        Ok(run)
+    }
+}
+
+/// From here on a signal is ours to answer; before, it ends us and nothing was begun.
+pub(crate) fn take_signals() -> Result<SignalPost, CommandError> {
+    SignalPost::open().map_err(|errno| {
+        CommandError::new(ExitCode::Failed, "signals cannot be taken over").because(errno)
+    })
+}
+
+/// Somebody can press Ctrl-C where stdin or stderr is a terminal; stdout may be piped into a file all the same.
+fn seat() -> Seat {
+    match (Audience::of_stdin(), Audience::of_stderr()) {
+        (Audience::Program, Audience::Program) => Seat::Unattended,
+        _ => Seat::AtATerminal,
+    }
+}
+
+fn not_created(error: CreateRunError) -> CommandError {
+    let code = match &error {
+        CreateRunError::Exists(_) => ExitCode::Conflict,
+        _ => ExitCode::SupervisorFailed,
+    };
+    CommandError::new(code, "the run's directory could not be made").because(error)
+}
+
+fn not_started(error: StartShimError) -> CommandError {
+    let code = match &error {
+        StartShimError::Refused { exit_code, .. } => ExitCode::from_number(*exit_code),
+        _ => None,
+    };
+    let command_error =
+        CommandError::new(code.unwrap_or(ExitCode::SupervisorFailed), error.to_string());
+    match error {
+        StartShimError::Refused { hint: Some(hint), .. } => command_error.hint(hint),
+        StartShimError::Spawn { source, .. } => command_error.because(source),
+        StartShimError::Silent { log } => match log.lines().last() {
+            Some(last) => command_error.because(last),
+            None => command_error,
+        },
+        _ => command_error,
+    }
+}

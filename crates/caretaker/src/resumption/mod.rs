@@ -1,0 +1,157 @@
+//! Whether a session can be resumed, and why not: decided before anything is started, without changing anything.
+//!
+//! ```text
+//!   target: what was typed ─► a session ─► whereabouts: which directory, which workspace ─► its store ─► Resumption
+//!                                 └──────────────── Refusal: typed, with a hint ─────────────────┘
+//! ```
+//!
+//! Cursor fails open: an unknown id, another directory or a damaged store gives an empty conversation and no error. The
+//! supervisor decides once more under the session's lease; what is found here is what the user is told beforehand.
+
+pub(crate) mod refusal;
+pub(crate) mod target;
+mod whereabouts;
+
+use std::path::Path;
+
+use cursor_home::WorkspacePath;
+use cursor_stores::chat::{NotResumable, ResumePoint, resume_point, writers_of};
+use run_protocol::PendingTool;
+use run_shim::{pending_tools, read_session_record, session_holder};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::command_error::CommandError;
+use crate::host::Host;
+use refusal::{Reason, Refusal};
+use whereabouts::{Place, Whereabouts};
+
+/// A session that can be resumed.
+#[derive(Debug)]
+pub(crate) struct Resumption {
+    pub(crate) session: Uuid,
+    pub(crate) workspace: WorkspacePath,
+    /// What will be found. `None` where another run has the session and is waited for: only then it can be known.
+    pub(crate) point: Option<ResumePoint>,
+}
+
+/// What to do about a session that another run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenHeld {
+    Refuse,
+    Wait,
+}
+
+/// What is asked of the decision.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) session: Uuid,
+    /// The directory that was named; where none was, the session's own is taken.
+    pub(crate) workspace: Option<&'a Path>,
+    pub(crate) when_held: WhenHeld,
+}
+
+/// How a question is answered: the outer error is about this host, the inner about the session.
+pub(crate) type Answer = Result<Result<Resumption, Refusal>, CommandError>;
+
+impl Question<'_> {
+    pub(crate) fn decide(&self) -> Answer {
+        let whereabouts = Whereabouts::of(self.host, self.session)?;
+        Ok(self.resumption(&whereabouts).map_err(|reason| self.refused(reason)))
+    }
+
+    fn refused(&self, reason: Reason) -> Refusal {
+        Refusal { session: self.session, reason }
+    }
+
+    fn resumption(&self, whereabouts: &Whereabouts<'_>) -> Result<Resumption, Reason> {
+        let place = match whereabouts.place() {
+            Ok(place) => place,
+            // A run of ours that has only just begun it may not have written anything yet.
+            Err(reason) => match (self.holder(), whereabouts.recorded_workspace()) {
+                (Some(_), Some(workspace)) if self.when_held == WhenHeld::Wait => {
+                    let session = self.session;
+                    return Ok(Resumption { session, workspace, point: None });
+                }
+                (Some(held), _) => return Err(held),
+                (None, _) => return Err(reason),
+            },
+        };
+        let held = self.holder();
+        if self.when_held == WhenHeld::Refuse
+            && let Some(held) = held
+        {
+            return Err(held);
+        }
+        let workspace = whereabouts.workspace(&place, self.workspace)?;
+        if held.is_some() {
+            return Ok(Resumption { session: self.session, workspace, point: None });
+        }
+        let point = self.look(&place)?;
+        if let Some(parent) = &point.parent_agent {
+            return Err(Reason::Subagent { parent: parent.clone() });
+        }
+        Ok(Resumption { session: self.session, workspace, point: Some(point) })
+    }
+
+    fn look(&self, place: &Place) -> Result<ResumePoint, Reason> {
+        if let Some(writer) = writers_of(&place.store_db()).into_iter().next() {
+            // A run may have taken it since we looked.
+            let by_process = Reason::HeldByProcess { pid: writer.pid, program: writer.program };
+            return Err(self.holder().unwrap_or(by_process));
+        }
+        let recorded = read_session_record(&self.host.state, &self.session)
+            .and_then(|record| record.checkpoint?.root?.parse().ok());
+        resume_point(&place.store_db(), recorded).map_err(|reason| match reason {
+            NotResumable::Changing => self.holder().unwrap_or(Reason::Store(reason)),
+            reason => Reason::Store(reason),
+        })
+    }
+
+    /// The run that has the session, as a reason not to resume it.
+    fn holder(&self) -> Option<Reason> {
+        let holder = session_holder(&self.host.state, &self.session).ok().flatten()?;
+        Some(Reason::HeldByRun { run: holder.run, pid: holder.pid })
+    }
+}
+
+/// What a resume will find, as `--check --json` prints it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ResumptionReport {
+    v: u32,
+    kind: &'static str,
+    session: Uuid,
+    workspace: String,
+    root: Option<String>,
+    messages: Option<usize>,
+    turns: Option<usize>,
+    /// Messages whose content was not checked, the oldest ones.
+    unchecked: Option<usize>,
+    pending: Vec<PendingTool>,
+}
+
+impl Resumption {
+    pub(crate) fn pending(&self) -> Vec<PendingTool> {
+        self.point.as_ref().map(|point| pending_tools(&point.pending)).unwrap_or_default()
+    }
+
+    pub(crate) fn report(&self) -> ResumptionReport {
+        let point = self.point.as_ref();
+        ResumptionReport {
+            v: 1,
+            kind: "resume.possible",
+            session: self.session,
+            workspace: self.workspace.as_path().display().to_string(),
+            root: point.map(|point| point.root.to_string()),
+            messages: point.map(|point| point.n_messages),
+            turns: point.map(|point| point.n_turns),
+            unchecked: point.map(|point| point.n_unhashed),
+            pending: self.pending(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "resumption_tests.rs"]
+mod tests;

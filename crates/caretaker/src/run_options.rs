@@ -1,0 +1,72 @@
+//! What can be said about any run, whether it begins a session or continues one.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use crate::human_duration::HumanDuration;
+use crate::run_marks::{Label, RunName, Variable};
+
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct RunOptions {
+    /// The model to ask for.
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    /// Let the agent read only: to make a plan, or to answer questions.
+    #[arg(long)]
+    pub(crate) mode: Option<Mode>,
+    /// The sandbox profile.
+    #[arg(long)]
+    pub(crate) profile: Option<String>,
+    /// Print the run's id and leave it alone.
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) detach: bool,
+    /// A name to call the run by. Taken as long as a run of that name is under way.
+    #[arg(long)]
+    pub(crate) name: Option<RunName>,
+    /// A mark of your own; may be given several times.
+    #[arg(long = "label", short, value_name = "NAME=VALUE")]
+    pub(crate) labels: Vec<Label>,
+    /// A variable for the agent, no secret; may be given several times.
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub(crate) variables: Vec<Variable>,
+    /// Show this file or directory in the sandbox too, read-only; may be given several times.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) expose: Vec<PathBuf>,
+    /// Stop the run after this long, waiting included: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<HumanDuration>,
+    /// Stop the run after so much silence, while no tool is under way. `0` and `none` mean no limit.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) idle_timeout: Option<HumanDuration>,
+    /// Run tools only as the agent's own permissions allow. Without it they run unasked: the sandbox is the guard.
+    #[arg(long)]
+    pub(crate) no_force: bool,
+    /// Print the answer as it is typed.
+    #[arg(long)]
+    pub(crate) stream: bool,
+    /// Queue behind the run that holds the session or the workspace, instead of failing.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Let whoever finds the run interrupted continue it without being asked. Nobody looks by itself yet: it is written
+    /// down with the run.
+    #[arg(long)]
+    pub(crate) restart: bool,
+    /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
+    #[arg(long, value_name = "PATH|simulated")]
+    pub(crate) agent: Option<PathBuf>,
+    /// Print one JSON object per event, as `tail --json` does.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Further flags for the agent. Those that caretaker depends on are refused, and so are headers with credentials:
+    /// everybody can read a command line.
+    #[arg(last = true, value_name = "AGENT FLAGS")]
+    pub(crate) agent_flags: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Mode {
+    Plan,
+    Ask,
+}

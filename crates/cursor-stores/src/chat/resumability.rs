@@ -1,0 +1,279 @@
+//! Whether a session's store holds what a resume needs, or why not.
+//!
+//! Cursor itself resumes with an empty conversation, and no error, where any of this is missing. Only the root, the ids
+//! of its prompt messages and their presence are needed; the newest messages are also hashed, as far as a byte budget
+//! goes, because damage is most often where something was written last. Hashing all is another, slower question.
+
+use std::path::Path;
+
+use prost::Message;
+use serde::Serialize;
+
+use super::ancestry::Ancestry;
+use super::blob_id::BlobId;
+use super::blobs::{Blobs, Fetched};
+use super::chat_store::{ChatStore, OpenChatStoreError, ReadMetaError};
+use super::meta::LatestRoot;
+use super::pending::{PendingMessages, parse_pending};
+use super::references::check_json_object;
+use super::schema::ConversationStateStructure;
+use crate::error_chain::describe;
+use crate::plain_file::PlainFileError;
+use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
+
+/// Somebody may write to the store while it is read.
+const ATTEMPTS: usize = 3;
+/// How much of the newest messages is hashed: some hundredths of a second.
+const HASHED_BYTES: u64 = 8 << 20;
+
+/// What a resume would find.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResumePoint {
+    pub root: BlobId,
+    pub n_messages: usize,
+    pub n_turns: usize,
+    /// What the agent was waiting for when it stopped. It will be told that it was interrupted.
+    pub pending: PendingMessages,
+    /// Where the conversation was held, as the root has it: `file://` addresses, the latest last.
+    pub workspace_uris: Vec<String>,
+    /// What a root that continues this one must have.
+    pub ancestry: Ancestry,
+    /// How many of the messages were not hashed, the oldest ones.
+    pub n_unhashed: usize,
+    /// Whose sub-agent this is. Such a conversation is its parent's to continue.
+    pub parent_agent: Option<String>,
+}
+
+/// Why a store does not hold what a resume needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum NotResumable {
+    #[error("the agent left no store for this session")]
+    NoStore,
+    #[error("the session's store is a {what}, not a plain file")]
+    NotAPlainFile { what: String },
+    #[error("the session's store is an empty file")]
+    EmptyFile,
+    #[error("the session's store is damaged or no database at all")]
+    NotADatabase,
+    #[error("the session's store does not have the tables of a chat")]
+    NotAChat,
+    #[error("the session's store cannot be read: {why}")]
+    Unreadable { why: String },
+    #[error("the session's store is being written by somebody else")]
+    Changing,
+    #[error("the session's store does not even describe the session")]
+    NoMeta,
+    #[error("the session's own description in its store is damaged")]
+    MetaUnreadable,
+    #[error("the agent wrote no checkpoint, so resuming would begin an empty conversation")]
+    EmptyRoot,
+    #[error("the session's latest checkpoint has a malformed name")]
+    MalformedRoot,
+    #[error("the session's latest checkpoint is missing from its store")]
+    MissingRoot { root: String },
+    #[error("the session's latest checkpoint is encrypted or damaged")]
+    RootHashMismatch { root: String },
+    #[error("the session's latest checkpoint is too large or in a damaged part of its store")]
+    RootUnreadable { root: String },
+    #[error("the session's latest checkpoint cannot be decoded")]
+    RootUndecodable { root: String },
+    #[error(
+        "the checkpoint that the last run left is gone from the store: its log was lost, or it is another store"
+    )]
+    CheckpointLost { recorded: String, found: String },
+    #[error("of the conversation's {n_messages} messages {n_missing} are missing from the store")]
+    MessagesMissing { n_missing: usize, n_messages: usize, first: String },
+    #[error("of the conversation's {n_messages} messages {n_damaged} are encrypted or damaged")]
+    MessagesDamaged { n_damaged: usize, n_messages: usize, first: String },
+}
+
+/// Looks at a store as a resume would find it. `recorded` is the root that was seen last, which must still be there.
+pub fn resume_point(
+    store_db: &Path,
+    recorded: Option<BlobId>,
+) -> Result<ResumePoint, NotResumable> {
+    for _ in 0..ATTEMPTS {
+        match look(store_db, recorded) {
+            Err(NotLooked::Changed) => {}
+            Err(NotLooked::Because(reason)) => return Err(reason),
+            Ok(point) => return Ok(point),
+        }
+    }
+    Err(NotResumable::Changing)
+}
+
+enum NotLooked {
+    Changed,
+    Because(NotResumable),
+}
+
+fn look(store_db: &Path, recorded: Option<BlobId>) -> Result<ResumePoint, NotLooked> {
+    let store = ChatStore::open_read_only(store_db)?;
+    let meta = store.meta()?.ok_or(NotResumable::NoMeta)?;
+    let root = match meta.latest_root() {
+        LatestRoot::Blob(id) => id,
+        LatestRoot::Absent => return Err(NotResumable::EmptyRoot.into()),
+        LatestRoot::Malformed(_) => return Err(NotResumable::MalformedRoot.into()),
+    };
+    let judged = store.at_once(|blobs| {
+        let is_lost = |id: &BlobId| blobs.indexed_length(*id).map(|length| length.is_none());
+        if let Some(recorded) = recorded
+            && is_lost(&recorded)?
+        {
+            let (recorded, found) = (recorded.to_string(), root.to_string());
+            return Ok(Err(NotResumable::CheckpointLost { recorded, found }));
+        }
+        match read_root(blobs, root)? {
+            Err(reason) => Ok(Err(reason)),
+            Ok(state) => judge(blobs, root, &state),
+        }
+    })?;
+    let parent_agent = meta
+        .subagent_origin()
+        .map(|origin| origin.parent_agent_id.unwrap_or_else(|| "another conversation".to_owned()));
+    Ok(ResumePoint { parent_agent, ..judged? })
+}
+
+/// Reads a root that is what its name says.
+fn read_root(
+    blobs: &Blobs<'_>,
+    root: BlobId,
+) -> rusqlite::Result<Result<ConversationStateStructure, NotResumable>> {
+    let name = || root.to_string();
+    Ok(match blobs.get_by_index(root)? {
+        Fetched::Missing => Err(NotResumable::MissingRoot { root: name() }),
+        Fetched::TooLarge { .. } | Fetched::Unreadable => {
+            Err(NotResumable::RootUnreadable { root: name() })
+        }
+        Fetched::Data(data) if BlobId::of(&data) != root => {
+            Err(NotResumable::RootHashMismatch { root: name() })
+        }
+        Fetched::Data(data) => ConversationStateStructure::decode(data.as_slice())
+            .map_err(|_| NotResumable::RootUndecodable { root: name() }),
+    })
+}
+
+fn judge(
+    blobs: &Blobs<'_>,
+    root: BlobId,
+    state: &ConversationStateStructure,
+) -> rusqlite::Result<Result<ResumePoint, NotResumable>> {
+    let n_messages = state.root_prompt_messages_json.len();
+    let mut missing = Bad::default();
+    let mut damaged = Bad::default();
+    let mut budget = HASHED_BYTES;
+    let mut n_unhashed = 0;
+    for raw in state.root_prompt_messages_json.iter().rev() {
+        let Ok(id) = BlobId::try_from(raw.as_slice()) else {
+            damaged.add("a reference that is no blob id".to_owned());
+            continue;
+        };
+        let Some(length) = blobs.indexed_length(id)? else {
+            missing.add(id.to_string());
+            continue;
+        };
+        match budget.checked_sub(length.try_into().unwrap_or(u64::MAX)) {
+            None => n_unhashed += 1,
+            Some(rest) => {
+                budget = rest;
+                let is_whole = match blobs.get_by_index(id)? {
+                    Fetched::Data(data) => {
+                        BlobId::of(&data) == id && check_json_object(&data).is_ok()
+                    }
+                    _ => false,
+                };
+                if !is_whole {
+                    damaged.add(id.to_string());
+                }
+            }
+        }
+    }
+    if let Some(first) = missing.first {
+        return Ok(Err(NotResumable::MessagesMissing { n_missing: missing.n, n_messages, first }));
+    }
+    if let Some(first) = damaged.first {
+        return Ok(Err(NotResumable::MessagesDamaged { n_damaged: damaged.n, n_messages, first }));
+    }
+    Ok(Ok(ResumePoint {
+        root,
+        n_messages,
+        n_turns: state.turns.len() + state.turns_old.len(),
+        pending: parse_pending(&state.pending_tool_calls),
+        workspace_uris: state.previous_workspace_uris.clone(),
+        ancestry: Ancestry::of(blobs, state)?,
+        n_unhashed,
+        parent_agent: None,
+    }))
+}
+
+/// Messages that will not do: how many, and the newest of them.
+#[derive(Default)]
+struct Bad {
+    n: usize,
+    first: Option<String>,
+}
+
+impl Bad {
+    fn add(&mut self, name: String) {
+        self.n += 1;
+        self.first.get_or_insert(name);
+    }
+}
+
+impl From<NotResumable> for NotLooked {
+    fn from(reason: NotResumable) -> Self {
+        Self::Because(reason)
+    }
+}
+
+impl From<OpenChatStoreError> for NotLooked {
+    fn from(error: OpenChatStoreError) -> Self {
+        use OpenDatabaseError::{Changing, Empty, File, NotADatabase};
+        Self::Because(match error {
+            OpenChatStoreError::Read(error) => return error.into(),
+            OpenChatStoreError::NotAChat { .. } => NotResumable::NotAChat,
+            OpenChatStoreError::Database(Changing) => return Self::Changed,
+            OpenChatStoreError::Database(Empty) => NotResumable::EmptyFile,
+            OpenChatStoreError::Database(NotADatabase) => NotResumable::NotADatabase,
+            OpenChatStoreError::Database(File(PlainFileError::Missing { .. })) => {
+                NotResumable::NoStore
+            }
+            OpenChatStoreError::Database(File(PlainFileError::NotPlain { kind, .. })) => {
+                NotResumable::NotAPlainFile { what: kind.to_owned() }
+            }
+            OpenChatStoreError::Database(error) => unreadable(&error),
+        })
+    }
+}
+
+impl From<ReadMetaError> for NotLooked {
+    fn from(error: ReadMetaError) -> Self {
+        match error {
+            ReadMetaError::Database(error) => error.into(),
+            ReadMetaError::TooLarge { .. } | ReadMetaError::Content(_) => {
+                NotResumable::MetaUnreadable.into()
+            }
+        }
+    }
+}
+
+impl From<ReadDatabaseError> for NotLooked {
+    fn from(error: ReadDatabaseError) -> Self {
+        match error {
+            ReadDatabaseError::Changed => Self::Changed,
+            error if error.is_damage() => NotResumable::NotADatabase.into(),
+            error => unreadable(&error).into(),
+        }
+    }
+}
+
+fn unreadable(error: &dyn std::error::Error) -> NotResumable {
+    // What SQLite says of a hostile file may quote the file.
+    NotResumable::Unreadable { why: describe(error).replace(char::is_control, " ") }
+}
+
+#[cfg(test)]
+#[path = "resumability_tests.rs"]
+mod tests;

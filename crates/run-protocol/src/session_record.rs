@@ -1,0 +1,34 @@
+//! What we remember of a session from run to run: `sessions/<uuid>/session.json`.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{BytesPath, Checkpoint, RunId};
+
+/// Where a session is and how it stood when a run of ours let go of it. Written when a run takes the session's lease and
+/// when it ends, whole or not at all; every end of a run is a point where the session can be taken up again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// The format's version.
+    pub v: u32,
+    /// The session.
+    pub session: Uuid,
+    /// Its workspace's physical path.
+    pub workspace: String,
+    /// Where Cursor kept the session: its `chats` are below.
+    pub config_root: BytesPath,
+    /// The run that has it, or had it last.
+    pub run: RunId,
+    /// How often a run has taken the session's lease.
+    pub generation: u64,
+    /// When this was written, in milliseconds since the epoch.
+    pub at: u64,
+    /// What the store held at the end of the last run that ended; `None` before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
+}
+
+impl SessionRecord {
+    /// The version that this build writes.
+    pub const VERSION: u32 = 1;
+}

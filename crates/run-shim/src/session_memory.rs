@@ -1,0 +1,174 @@
+//! The memory of a session across a run: what it was before, whether the run continues it, and what is done if not.
+//!
+//! ```text
+//!   under the lease        while the agent runs             when it is dead
+//!   look_before ─────────► watch: the first new root ─────► settle ─► check_after: the last root
+//!   not resumable: the     does not continue: stop          does not continue: the pointer is put back,
+//!   agent is not started                                    the outcome is amnesia
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cursor_home::WorkspacePath;
+use cursor_stores::DatabaseFingerprint;
+use cursor_stores::chat::{
+    NotResumable, ResumePoint, StoreWriter, latest_ancestry, put_back, resume_point, writers_of,
+};
+use run_journal::StateRoot;
+use run_protocol::{RunEvent, RunSpec, SessionStart};
+use tokio::sync::mpsc;
+
+use crate::checkpoint::pending_tools;
+use crate::session_record::read_session_record;
+
+/// How often the store is looked at until the agent has written its first root: a `stat`, mostly.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Roots are written one after the other, and the pointer may step back for a moment: one look is no look.
+const LOOKS: usize = 2;
+/// How long others may take to let go of a store after the agent is dead.
+const SETTLING: Duration = Duration::from_secs(5);
+const SETTLE_LOOK: Duration = Duration::from_millis(20);
+
+/// Why a session is not resumed although its turn has come.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResumeRefusal {
+    #[error("the session cannot be resumed: {0}")]
+    Store(#[from] NotResumable),
+    #[error("the session's store is open for writing in process {} ({})", .0.pid, .0.program)]
+    Written(StoreWriter),
+}
+
+/// The session's store on the host.
+pub(crate) fn store_db_of(spec: &RunSpec) -> Option<PathBuf> {
+    let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok()?;
+    let chats = spec.host_config_root.0.join("chats").join(workspace.bucket());
+    Some(chats.join(spec.session.to_string()).join("store.db"))
+}
+
+/// What a run that resumes a session will find. `None` for one that begins a session. The lease must be held.
+pub(crate) fn look_before(
+    state: &StateRoot,
+    spec: &RunSpec,
+) -> Result<Option<ResumePoint>, ResumeRefusal> {
+    if spec.session_start == SessionStart::New {
+        return Ok(None);
+    }
+    let store_db = store_db_of(spec).ok_or(NotResumable::NoStore)?;
+    if let Some(writer) = writers_of(&store_db).into_iter().next() {
+        return Err(ResumeRefusal::Written(writer));
+    }
+    let recorded = read_session_record(state, &spec.session)
+        .and_then(|record| record.checkpoint?.root?.parse().ok());
+    Ok(Some(resume_point(&store_db, recorded)?))
+}
+
+/// What the journal says of it.
+pub(crate) fn resuming(point: &ResumePoint) -> RunEvent {
+    RunEvent::Resuming {
+        root: point.root.to_string(),
+        messages: u64::try_from(point.n_messages).unwrap_or(u64::MAX),
+        pending: pending_tools(&point.pending),
+    }
+}
+
+/// Looks for the first root that the agent writes, and says so if it does not continue what was before. Says nothing
+/// about a session that is new.
+pub(crate) fn watch(store_db: &Path, before: Option<&ResumePoint>) -> mpsc::Receiver<()> {
+    let (sender, receiver) = mpsc::channel(1);
+    if let Some(before) = before.cloned() {
+        let store_db = store_db.to_owned();
+        tokio::spawn(async move {
+            if has_forgotten(store_db, before, &sender).await {
+                sender.send(()).await.ok();
+            }
+            // A closed channel would be mistaken for news.
+            sender.closed().await;
+        });
+    }
+    receiver
+}
+
+async fn has_forgotten(
+    store_db: PathBuf,
+    before: ResumePoint,
+    listener: &mpsc::Sender<()>,
+) -> bool {
+    let mut seen = None;
+    let mut n_strange = 0;
+    while !listener.is_closed() {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let fingerprint = DatabaseFingerprint::of(&store_db).ok();
+        if fingerprint == seen && n_strange == 0 {
+            continue;
+        }
+        seen = fingerprint;
+        let (path, point) = (store_db.clone(), before.clone());
+        let looked = tokio::task::spawn_blocking(move || look(&path, &point)).await;
+        match looked.unwrap_or(Sight::Unclear) {
+            Sight::Unclear => {}
+            Sight::Unchanged => n_strange = 0,
+            Sight::Continued => return false,
+            Sight::Forgotten => {
+                n_strange += 1;
+                if n_strange >= LOOKS {
+                    return true;
+                }
+            }
+        }
+    }
+    false
+}
+
+/// What the store says of the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// It cannot be read now.
+    Unclear,
+    /// Nothing was written yet.
+    Unchanged,
+    Continued,
+    Forgotten,
+}
+
+fn look(store_db: &Path, before: &ResumePoint) -> Sight {
+    match latest_ancestry(store_db) {
+        Err(_) => Sight::Unclear,
+        Ok((Some(root), _)) if root == before.root => Sight::Unchanged,
+        Ok((_, Some(ancestry))) if ancestry.extends(&before.ancestry) => Sight::Continued,
+        Ok(_) => Sight::Forgotten,
+    }
+}
+
+/// What became of a conversation.
+#[derive(Debug)]
+pub(crate) enum Recollection {
+    Continued,
+    /// The event says that the pointer was put back, the text why it was not.
+    Forgotten(Result<RunEvent, String>),
+}
+
+/// Tells whether the store continues what was before the run, and puts its pointer back where it does not. The agent must
+/// be dead and the lease held.
+pub(crate) fn check_after(store_db: &Path, before: &ResumePoint) -> Recollection {
+    match look(store_db, before) {
+        Sight::Unclear | Sight::Unchanged | Sight::Continued => return Recollection::Continued,
+        Sight::Forgotten => {}
+    }
+    let put_back = put_back(store_db, before.root);
+    Recollection::Forgotten(match put_back {
+        Ok(done) => Ok(RunEvent::RootPutBack {
+            from: done.from.map(|root| root.to_string()),
+            to: done.to.to_string(),
+        }),
+        Err(error) => Err(crate::shim::with_causes(&error)),
+    })
+}
+
+/// Waits until nobody writes to the store any more. What was in the sandbox is gone, so this is about others.
+pub(crate) fn settle(store_db: &Path) {
+    let deadline = Instant::now() + SETTLING;
+    while !writers_of(store_db).is_empty() && Instant::now() < deadline {
+        std::thread::sleep(SETTLE_LOOK);
+    }
+}

@@ -1,0 +1,81 @@
+//! `session.json`: read by whoever wants to know, written by the holder of the session's lease alone.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use run_journal::StateRoot;
+use run_protocol::{Checkpoint, RunId, RunSpec, SessionRecord};
+use uuid::Uuid;
+
+use crate::held_lock::HeldLock;
+use crate::run_record::now_ms;
+
+/// A record has a path or two and some pending calls.
+const LONGEST: u64 = 1 << 20;
+
+/// The run that has a session now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionHolder {
+    pub run: RunId,
+    pub pid: u32,
+    pub since_ms: u64,
+}
+
+/// Tells whether a run has the session's lease, and which.
+pub fn session_holder(state: &StateRoot, session: &Uuid) -> io::Result<Option<SessionHolder>> {
+    let holder = HeldLock::holder_of(&state.session_lease(session))?;
+    Ok(holder.map(|holder| SessionHolder {
+        run: holder.run,
+        pid: holder.pid,
+        since_ms: holder.since_ms,
+    }))
+}
+
+/// What is remembered of a session; `None` if nothing is that can be read.
+pub fn read_session_record(state: &StateRoot, session: &Uuid) -> Option<SessionRecord> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+        .open(state.session_record(session))
+        .ok()?;
+    let mut text = Vec::new();
+    file.take(LONGEST).read_to_end(&mut text).ok()?;
+    let record: SessionRecord = serde_json::from_slice(&text).ok()?;
+    (record.session == *session).then_some(record)
+}
+
+/// Writes down who has the session, and what its store holds where that was just read.
+pub(crate) fn write(
+    state: &StateRoot,
+    spec: &RunSpec,
+    generation: u64,
+    checkpoint: Option<Checkpoint>,
+) -> io::Result<()> {
+    let known = read_session_record(state, &spec.session);
+    let record = SessionRecord {
+        v: SessionRecord::VERSION,
+        session: spec.session,
+        workspace: spec.workspace.clone(),
+        config_root: spec.host_config_root.clone(),
+        run: spec.run,
+        generation,
+        at: now_ms(),
+        checkpoint: checkpoint.or(known.and_then(|known| known.checkpoint)),
+    };
+    let path = state.session_record(&spec.session);
+    let draft: PathBuf = path.with_extension(format!("json.{}", std::process::id()));
+    let written = write_draft(&draft, &record).and_then(|()| fs::rename(&draft, &path));
+    if written.is_err() {
+        fs::remove_file(&draft).ok();
+    }
+    written
+}
+
+fn write_draft(draft: &std::path::Path, record: &SessionRecord) -> io::Result<()> {
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(draft)?;
+    file.write_all(&serde_json::to_vec_pretty(record)?)?;
+    file.sync_all()
+}

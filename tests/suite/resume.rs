@@ -1,0 +1,273 @@
+//! Sessions that are suspended, resumed, stolen and forgotten.
+
+use std::process::Stdio;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, stderr};
+
+fn stdout(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn suspend(stage: &Stage, run: &str) -> Value {
+    let output = stage.output(&["suspend", run, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn whatever_a_suspended_run_was_doing_the_agent_remembers_it_afterwards() {
+    let stage = Stage::new();
+    for (moment, script, until, outcome) in [
+        (
+            "mid-text",
+            "# heron\nsay One.\nshell true\nwait 60s\nsay Two.",
+            "agent.tool_completed",
+            "suspended",
+        ),
+        ("mid-tool", "# ibis\nsay One.\nshell sleep 60", "agent.tool_started", "suspended"),
+        ("after the result", "# egret\nmisbehave linger\nsay One.", "agent.result", "succeeded"),
+    ] {
+        let run = stage.detach(script, &[]);
+        stage.wait_until(&run, |line| line["kind"] == until);
+        let session = stage.session_of(&run);
+        let report = suspend(&stage, &run);
+        assert_eq!(report["state"]["outcome"], outcome, "{moment}: {report}");
+        let record = &report["record"];
+        assert_eq!((&record["session"], &record["generation"]), (&json!(session), &json!(1)));
+        assert_eq!(record["workspace"], json!(stage.workspace()));
+        assert_eq!(record["config_root"], json!(stage.home().join(".cursor")));
+        let checkpoint = &record["checkpoint"];
+        assert_eq!(checkpoint["resumable"], "yes", "{moment}: {report}");
+        let is_mid_tool = moment == "mid-tool";
+        assert_eq!(checkpoint["pending"][0]["subject"] == "sleep 60", is_mid_tool, "{report}");
+        assert_eq!(suspend(&stage, &run), report, "{moment}: twice is once");
+
+        let output = stage.resume(&session, "recall", &[]);
+        assert_eq!(output.status.code(), Some(0), "{moment}: {}", stderr(&output));
+        let quoted = script.lines().next().unwrap();
+        assert!(stdout(&output).contains(quoted), "{moment}: {}", stdout(&output));
+        let told = "the agent was running `sleep 60` when it was stopped; it will be told";
+        assert_eq!(stderr(&output).contains(told), is_mid_tool, "{moment}: {}", stderr(&output));
+        stage.assert_no_survivors(moment);
+    }
+}
+
+#[test]
+fn what_was_suspended_before_its_first_checkpoint_is_told_beforehand() {
+    let stage = Stage::new();
+    let run = stage.detach("wait 60s\nsay Never.", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.user");
+    let session = stage.session_of(&run);
+    let report = suspend(&stage, &run);
+    assert_eq!(report["state"]["outcome"], "suspended", "{report}");
+    assert_eq!(report["record"]["checkpoint"]["resumable"], "no", "{report}");
+    let refused = stage.resume(&session, "recall", &[]);
+    assert_eq!(refused.status.code(), Some(6), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--fresh"), "{}", stderr(&refused));
+    assert_eq!(stage.run_ids().len(), 1);
+
+    let fresh = stage.resume(&session, "recall", &["--fresh"]);
+    assert_eq!(fresh.status.code(), Some(0), "{}", stderr(&fresh));
+    assert!(stdout(&fresh).contains("I remember nothing"), "{}", stdout(&fresh));
+    let begun = stage.session_of(&stage.run_ids().pop().unwrap());
+    assert!(begun != session, "the old one stays as it is");
+}
+
+#[test]
+fn all_runs_are_suspended_at_once() {
+    let stage = Stage::new();
+    let other = stage.home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let script = "say One.\nshell sleep 60";
+    let runs = [
+        stage.detach(script, &[]),
+        stage.detach(script, &["--workspace", other.to_str().unwrap()]),
+    ];
+    for run in &runs {
+        stage.wait_until(run, |line| line["kind"] == "agent.tool_started");
+    }
+    let output = stage.output(&["suspend", "--all"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("caretaker resume ").count(), 2, "{}", stderr(&output));
+    let again = stage.output(&["suspend", "--all"]);
+    assert!(stderr(&again).contains("no run is under way"));
+    let ps = stage.output(&["ps", "--all"]);
+    assert_eq!(stdout(&ps).matches("suspended").count(), 2, "{}", stdout(&ps));
+    stage.assert_no_survivors("after suspend --all");
+}
+
+#[test]
+fn a_session_is_found_by_its_beginning_by_its_run_by_name_and_as_the_latest() {
+    let stage = Stage::new();
+    let output = stage.play("say The heron.", &["--name", "nightly"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let run = stage.run_ids().pop().unwrap();
+    let session = stage.session_of(&run);
+    for target in [&session[..8], &run, "nightly", "-"] {
+        let output = stage.output(&["resume", "--check", "--json", target]);
+        assert_eq!(output.status.code(), Some(0), "{target}: {}", stderr(&output));
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["session"], json!(session), "{target}");
+    }
+    for target in ["beef", "no-such-run"] {
+        let output = stage.output(&["resume", "--check", target]);
+        assert_eq!(output.status.code(), Some(3), "{target}: {}", stderr(&output));
+    }
+    // Without a prompt, the configured one is sent.
+    let output = stage.output(&["resume", "-", "--agent", "simulated"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let prompt =
+        std::fs::read_to_string(stage.runs().join(stage.run_ids().pop().unwrap()).join("prompt"));
+    assert_eq!(prompt.unwrap(), "Continue where you were interrupted.");
+}
+
+#[test]
+fn a_session_that_caretaker_never_launched_is_resumed_in_its_own_workspace() {
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    // What remains is what the user's own agent would have left.
+    std::fs::remove_dir_all(stage.root().join("state")).unwrap();
+    let prompt = "Play this:\n```agent\nrecall\n```\n";
+    let args = ["resume", &session, prompt, "--agent", "simulated"];
+    let output = stage.caretaker(&args).current_dir(stage.home()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("The first turn."), "{}", stdout(&output));
+    let run = stage.run_ids().pop().unwrap();
+    assert_eq!(stage.journal(&run)[0].line["run"]["workspace"], json!(stage.workspace()));
+}
+
+#[test]
+fn a_held_session_is_refused_waited_for_or_stolen() {
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    let holder = stage.detach("say Held.\nshell sleep 60", &["--session", &session]);
+    stage.wait_until(&holder, |line| line["kind"] == "agent.tool_started");
+    let refused = stage.resume(&session, "recall", &[]);
+    assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains(&holder), "{}", stderr(&refused));
+
+    let waiting = stage
+        .caretaker(&["resume", &session, "Play this:\n```agent\nrecall\n```\n", "--wait"])
+        .args(["--agent", "simulated"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let queued = loop {
+        if let Some(run) = stage.run_ids().into_iter().skip(2).next() {
+            break run;
+        }
+        std::thread::yield_now();
+    };
+    stage.wait_until(&queued, |line| line["kind"] == "run.waiting");
+    assert!(stage.output(&["kill", &holder]).status.success());
+    let output = waiting.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Held."), "{}", stdout(&output));
+
+    let holder = stage.detach("say Stolen.\nshell sleep 60", &["--session", &session]);
+    stage.wait_until(&holder, |line| line["kind"] == "agent.tool_started");
+    let output = stage.resume(&session, "recall", &["--steal"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Stolen."), "{}", stdout(&output));
+    let show = stage.output(&["show", &holder]);
+    assert!(stdout(&show).contains("suspended"), "{}", stdout(&show));
+}
+
+#[test]
+fn an_agent_that_forgets_is_stopped_and_the_old_conversation_stays() {
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    // One that is caught while it works, and one that is done before anybody could look.
+    for (script, is_caught) in [
+        ("misbehave forget\nsay Who are you?\nshell sleep 60", true),
+        ("misbehave forget\nsay Who are you?", false),
+    ] {
+        let output = stage.resume(&session, script, &[]);
+        assert_eq!(output.status.code(), Some(7), "{script}: {}", stderr(&output));
+        let ended = stage.ended();
+        assert_eq!(ended["outcome"], "amnesia", "{script}: {ended}");
+        let journal = stage.journal(&stage.run_ids().pop().unwrap());
+        let resumed = journal.iter().find(|entry| entry.line["run"]["kind"] == "resuming");
+        let put_back = journal.iter().find(|entry| entry.line["run"]["kind"] == "root_put_back");
+        assert_eq!(
+            put_back.unwrap().line["run"]["to"],
+            resumed.unwrap().line["run"]["root"],
+            "{script}"
+        );
+        let was_stopped = journal.iter().any(|entry| entry.line["run"]["reason"] == "amnesia");
+        assert_eq!(was_stopped, is_caught, "{script}");
+    }
+    let output = stage.resume(&session, "recall", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("The first turn."), "{}", stdout(&output));
+    assert!(!stdout(&output).contains("Who are you?"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_conversation_that_was_summed_up_is_not_taken_for_forgotten() {
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    let output = stage.resume(&session, "shell true\ncompact 1ms\nsay Summed up.", &[]);
+    assert_eq!(output.status.code(), Some(0), "{} {}", stderr(&output), stage.ended());
+    let output = stage.resume(&session, "recall", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("The first turn."), "{}", stdout(&output));
+}
+
+#[test]
+fn of_fifty_resumes_at_once_exactly_one_runs() {
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    let prompt = "Play this:\n```agent\nsay Mine.\nshell sleep 120\n```\n";
+    let asking: Vec<_> = (0..50)
+        .map(|_| {
+            stage
+                .caretaker(&["resume", &session, prompt, "--agent", "simulated", "--detach"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let answers: Vec<_> =
+        asking.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    let runs: Vec<String> = answers
+        .iter()
+        .filter(|answer| answer.status.success())
+        .map(|answer| stdout(answer).trim().to_owned())
+        .collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    for refused in answers.iter().filter(|answer| !answer.status.success()) {
+        assert_eq!(refused.status.code(), Some(4), "{}", stderr(refused));
+        assert!(stderr(refused).contains(&runs[0]), "names the holder: {}", stderr(refused));
+    }
+    assert_eq!(stage.run_ids().len(), 2, "those that were refused left nothing");
+    assert!(stage.output(&["kill", "--now", &runs[0]]).status.success());
+    stage.assert_no_survivors("after fifty resumes");
+}
+
+#[test]
+fn only_what_failed_before_any_tool_is_tried_again_and_each_attempt_is_a_run() {
+    let stage = Stage::new();
+    stage.configure("min_free = \"0\"\nretry_after = \"10ms\"\n");
+    let output = stage.play("fail resource-exhausted", &["--retries", "2"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let runs = stage.run_ids();
+    assert_eq!(runs.len(), 3, "{}", stderr(&output));
+    for (earlier, later) in runs.iter().zip(&runs[1..]) {
+        let shown = stage.output(&["show", later, "--json"]);
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+        assert_eq!(shown["retry_of"], json!(earlier));
+        assert!(stage.session_of(earlier) != stage.session_of(later));
+    }
+    let output = stage.play("shell true\nfail resource-exhausted", &["--retries", "2"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(stage.run_ids().len(), 4, "a tool was called: {}", stderr(&output));
+    let output = stage.play("fail usage-limit", &["--retries", "2"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(stage.run_ids().len(), 5, "not of the infrastructure: {}", stderr(&output));
+}

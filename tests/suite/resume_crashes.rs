@@ -1,0 +1,113 @@
+//! Runs that are killed at any moment, and what is left of their sessions.
+
+use std::process::Command;
+
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+
+use crate::stage::{Stage, stderr};
+
+/// Rounds in the ordinary suite. `RESUME_ROUNDS=100` plays as many as the issue asks for.
+const ROUNDS: u64 = 6;
+const SEED: u64 = 0x5eed_0005;
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+fn kill_9(pid: u64) {
+    // Gone between the look and the call is gone too.
+    Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
+}
+
+fn check(stage: &Stage, session: &str) -> Value {
+    let output = stage.output(&["resume", "--check", "--json", session]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn no_kill_at_any_moment_costs_a_conversation_or_an_event() {
+    let rounds = std::env::var("RESUME_ROUNDS").ok().and_then(|text| text.parse().ok());
+    let rounds: u64 = rounds.unwrap_or(ROUNDS);
+    let mut dice = Dice(SEED);
+    eprintln!("{rounds} rounds, seed {SEED:#x}");
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    let mut n_messages = check(&stage, &session)["messages"].as_u64().unwrap();
+    for round in 0..rounds {
+        let script = format!(
+            "# round {round}\nsay One.\nshell true\nsay Two.\nshell true\nwait 60s\nsay Three."
+        );
+        let prompt = format!("Play this:\n```agent\n{script}\n```\n");
+        let args = ["resume", &session, &prompt, "--agent", "simulated", "--detach"];
+        let output = stage.output(&args);
+        assert_eq!(output.status.code(), Some(0), "round {round}: {}", stderr(&output));
+        let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+
+        // After so many events, of which a round has about twenty.
+        let moment = 1 + dice.below(18);
+        stage.wait_until(&run, |line| line["seq"].as_u64().is_some_and(|seq| seq >= moment));
+        let before = stage.journal(&run);
+        let victim = dice.below(3);
+        let sandbox = before.iter().find_map(|entry| entry.line["run"]["sandbox_pid"].as_u64());
+        if victim != 1
+            && let Some(pid) = sandbox
+        {
+            kill_9(pid);
+        }
+        if victim != 0 || sandbox.is_none() {
+            kill_9(stage.shim_pid(&run));
+        }
+        stage.output(&["wait", &run]);
+        stage.assert_no_survivors(&format!("round {round}, event {moment}, victim {victim}"));
+
+        let after = stage.journal(&run);
+        let lines = |entries: &[crate::stage::Entry]| -> Vec<String> {
+            entries.iter().map(|entry| entry.line.to_string()).collect()
+        };
+        assert!(lines(&after).starts_with(&lines(&before)), "round {round}: an event changed");
+        let numbers: Vec<u64> = after.iter().map(|entry| entry.seq).collect();
+        assert_eq!(numbers, (1..=after.len() as u64).collect::<Vec<_>>(), "round {round}");
+
+        let found = check(&stage, &session)["messages"].as_u64().unwrap();
+        assert!(found >= n_messages, "round {round}: {found} messages of {n_messages}");
+        n_messages = found;
+    }
+    let output = stage.resume(&session, "recall", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let recalled = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(recalled.contains("The first turn."), "{recalled}");
+}
+
+#[test]
+fn what_a_crash_cut_off_is_listed_and_continued_once() {
+    let stage = Stage::new();
+    let run = stage.detach("# heron\nsay One.\nshell sleep 60", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    kill_9(stage.shim_pid(&run));
+    assert_eq!(stage.output(&["wait", &run]).status.code(), Some(5));
+    stage.assert_no_survivors("after the crash");
+    let ps = stage.output(&["ps"]);
+    let listed = String::from_utf8_lossy(&ps.stdout).into_owned();
+    assert!(listed.contains("lost") && stderr(&ps).contains("resume --interrupted"), "{listed}");
+
+    let prompt = "Play this:\n```agent\nrecall\n```\n";
+    let args = ["resume", "--interrupted", prompt, "--agent", "simulated"];
+    let output = stage.output(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let continued = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    assert_eq!(stage.output(&["wait", &continued]).status.code(), Some(0));
+    assert_eq!(stage.session_of(&continued), stage.session_of(&run));
+    let tail = stage.output(&["tail", &continued]);
+    assert!(String::from_utf8_lossy(&tail.stdout).contains("# heron"));
+    let again = stage.output(&args);
+    assert!(stderr(&again).contains("nothing was interrupted"), "{}", stderr(&again));
+}
