@@ -9,7 +9,8 @@
 //!              (read-only)         (one row)    (blob graph)    (missing, damaged, pending)
 //! ```
 //!
-//! **Invariant:** nothing here writes to Cursor's files. Reading a closed store changes no byte and no directory entry.
+//! **Invariant:** nothing here writes to Cursor's files but `session_copy`, which does so on an explicit command only.
+//! Reading a closed store changes no byte and no directory entry.
 //!
 //! **Invariant:** every input is hostile. Reads are bounded, special files are refused before they are opened, no
 //! decoder recurses deeper than a fixed limit, and no bytes make one panic.
@@ -37,6 +38,7 @@ mod read_only_database;
 mod sdk;
 pub mod search;
 mod search_index;
+pub mod session_copy;
 mod spread_times;
 mod store;
 #[cfg(test)]

@@ -63,4 +63,7 @@ pub use meta::{BlobEncryptionKey, ChatMeta, LatestRoot, ReadChatMetaError, Subag
 pub use pending::{PendingMessages, PendingToolCall, parse_pending};
 pub use session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 
+pub(crate) use blobs::{Fetched, Rows, Scanned, StoredBlob};
+pub(crate) use chat_store::MAX_BLOB_BYTES;
 pub(crate) use chats_root::discover;
+pub(crate) use writers::Writers;
