@@ -10,6 +10,7 @@
 
 mod before_release;
 mod captures;
+mod conversations;
 mod full_disk;
 mod key_sets;
 mod login;

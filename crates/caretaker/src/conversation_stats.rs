@@ -103,7 +103,7 @@ impl ConversationStats {
         let all = Counts {
             conversations: 1,
             messages: said().count() as u64,
-            tool_calls: said().map(|message| n_calls(message)).sum(),
+            tool_calls: said().map(n_calls).sum(),
         };
         let workspace = conversation.head.workspace.as_ref().map(ls::workspace);
         stats.workspaces.insert(workspace.unwrap_or_else(|| UNKNOWN_WORKSPACE.to_owned()), all);

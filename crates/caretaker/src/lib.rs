@@ -24,6 +24,7 @@ mod cancellation;
 mod cli;
 mod command_error;
 mod commands;
+mod commits;
 mod config;
 mod control_client;
 mod conversation_stats;

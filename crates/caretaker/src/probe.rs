@@ -40,6 +40,15 @@ enum Part {
 
 /// Runs a command to its end, without input. After `limit` it is killed with its process group.
 pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<Answer, ProbeError> {
+    ask_for_much(command, limit, MOST_OUTPUT)
+}
+
+/// As [`ask`], where more is expected: up to `most_output` bytes.
+pub(crate) fn ask_for_much(
+    command: &mut Command,
+    limit: Duration,
+    most_output: u64,
+) -> Result<Answer, ProbeError> {
     let deadline = Instant::now() + limit;
     let mut child = command
         .stdin(Stdio::null())
@@ -49,7 +58,7 @@ pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<Answer, Prob
         .spawn()
         .map_err(ProbeError::Start)?;
     let group = Pid::from_raw(child.id().cast_signed());
-    let parts = parts_of(&mut child, group);
+    let parts = parts_of(&mut child, group, most_output);
 
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut timed_out = false;
@@ -72,7 +81,7 @@ pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<Answer, Prob
     Ok(Answer { status, stdout: text(stdout), stderr: text(stderr) })
 }
 
-fn parts_of(child: &mut Child, pid: Pid) -> mpsc::Receiver<Part> {
+fn parts_of(child: &mut Child, pid: Pid, most_output: u64) -> mpsc::Receiver<Part> {
     let (sender, parts) = mpsc::channel();
     let stdout = child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
     let stderr = child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
@@ -82,7 +91,7 @@ fn parts_of(child: &mut Child, pid: Pid) -> mpsc::Receiver<Part> {
         thread::spawn(move || {
             let mut bytes = Vec::new();
             // A pipe that breaks off has said what it had to say.
-            pipe.map(|pipe| pipe.take(MOST_OUTPUT).read_to_end(&mut bytes));
+            pipe.map(|pipe| pipe.take(most_output).read_to_end(&mut bytes));
             sender.send(part(bytes)).ok();
         });
     }

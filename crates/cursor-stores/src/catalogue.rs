@@ -150,9 +150,19 @@ impl Catalogue {
         matcher: &Matcher,
         found: &(dyn Fn(CatalogueHit<'a>) -> ControlFlow<()> + Sync),
     ) -> Vec<StoreDamage> {
+        self.search_in(|_| true, matcher, found)
+    }
+
+    /// As [`Self::search`], in the stores that `is_meant` says.
+    pub fn search_in<'a>(
+        &'a self,
+        is_meant: impl Fn(&dyn ConversationStore) -> bool,
+        matcher: &Matcher,
+        found: &(dyn Fn(CatalogueHit<'a>) -> ControlFlow<()> + Sync),
+    ) -> Vec<StoreDamage> {
         let mut damage = Vec::new();
         // One store after the other: each uses all cores by itself.
-        for store in &self.stores {
+        for store in self.stores.iter().filter(|store| is_meant(store.as_ref())) {
             let (kind, path) = (store.kind(), store.path());
             let lost = store.search(matcher, &|hit| found(CatalogueHit { store: kind, path, hit }));
             damage.extend(lost.into_iter().map(|damage| StoreDamage {

@@ -55,6 +55,6 @@ pub use plain_file::PlainFileError;
 pub use read_only_database::{DatabaseFingerprint, OpenDatabaseError, ReadDatabaseError};
 pub use search_index::{Candidate, Refreshed, SearchIndex, SearchIndexError};
 pub use store::{
-    Account, Branches, ConversationStore, Discovered, Encoding, Extent, Family, Hit, Listing,
-    ReadConversationError, Record, SkippedPlace, Treatment,
+    Account, Branches, ConversationStore, Discovered, Encoding, Extent, Family, Hit,
+    IndexableStore, Listing, ReadConversationError, Record, SkippedPlace, Treatment,
 };

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It keeps no text, only which sequences of three letters a conversation has, so it is small, and a find is always made in
-//! the store itself: what the index says can be too much, never wrong.
+//! the store itself: what the index says can be too much, never wrong. Stores that are not indexable are searched as ever.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::catalogue::Catalogue;
 use crate::model::{Head, StoreKind};
 use crate::search::Matcher;
 use crate::search::trigrams::Trigrams;
-use crate::store::ConversationStore;
+use crate::store::IndexableStore;
 
 /// The version while somebody writes: whoever comes upon it finds what a killed writer left.
 const BEING_WRITTEN: i32 = -1;
@@ -114,7 +114,7 @@ impl SearchIndex {
     }
 
     /// Tells whether the index knows the store as it is, so that it need not be looked through.
-    fn is_current(&self, store: &dyn ConversationStore) -> Result<bool, SearchIndexError> {
+    fn is_current(&self, store: &dyn IndexableStore) -> Result<bool, SearchIndexError> {
         let Some(now) = store.fingerprint() else { return Ok(false) };
         let known: Option<Option<i64>> = self
             .connection
@@ -135,7 +135,7 @@ impl SearchIndex {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Refreshed, SearchIndexError> {
         let mut changed = Vec::new();
-        for store in catalogue.stores() {
+        for store in catalogue.stores().filter_map(|store| store.indexable()) {
             if !self.is_current(store)? {
                 changed.push(store);
             }
@@ -155,7 +155,7 @@ impl SearchIndex {
 
     fn read_changed(
         &mut self,
-        changed: &[&dyn ConversationStore],
+        changed: &[&dyn IndexableStore],
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Refreshed, SearchIndexError> {
         let mut refreshed = Refreshed::default();
@@ -260,7 +260,7 @@ impl SearchIndex {
     /// Stamps of the store's conversations by key.
     fn known(
         &self,
-        store: &dyn ConversationStore,
+        store: &dyn IndexableStore,
     ) -> Result<HashMap<String, Option<u64>>, SearchIndexError> {
         let mut statement = self
             .connection
@@ -277,7 +277,7 @@ impl SearchIndex {
 
     fn put(
         &mut self,
-        store: &dyn ConversationStore,
+        store: &dyn IndexableStore,
         key: &str,
         stamp: Option<u64>,
         head: Option<&Head>,
@@ -310,7 +310,7 @@ impl SearchIndex {
 
     fn remove(
         &mut self,
-        store: &dyn ConversationStore,
+        store: &dyn IndexableStore,
         keys: impl Iterator<Item = String>,
     ) -> Result<usize, SearchIndexError> {
         let transaction = self.connection.transaction()?;
@@ -335,7 +335,7 @@ fn token(number: u32) -> String {
 }
 
 /// The same number for the same conversation, so that a new reading takes the place of the old one.
-fn id_of(store: &dyn ConversationStore, key: &str) -> i64 {
+fn id_of(store: &dyn IndexableStore, key: &str) -> i64 {
     let mut hasher = DefaultHasher::new();
     (store.kind().as_str(), path_bytes(store.path()), key).hash(&mut hasher);
     // Rowids are best positive.

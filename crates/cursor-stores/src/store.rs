@@ -39,38 +39,8 @@ pub trait ConversationStore: Send + Sync {
         found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
     ) -> Vec<Damage>;
 
-    /// Calls `visit` with everything that [`Self::search`] looks through for one conversation, as the store has it,
-    /// until it breaks. The empty key stands for what belongs to no conversation. Credentials are never among it.
-    ///
-    /// Unless a store says otherwise, its messages are its records.
-    fn records(
-        &self,
-        key: &str,
-        visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
-    ) -> Result<(), ReadConversationError> {
-        if key.is_empty() {
-            return Ok(());
-        }
-        let extent = Extent { last: None, branches: Branches::WithOrphans };
-        let conversation = self.read(key, extent)?;
-        let mut visit_json = |id: Option<&str>, position, json: serde_json::Result<Vec<u8>>| {
-            let Ok(content) = json else { return ControlFlow::Continue(()) };
-            visit(Record { id, position, family: "", content: &content, encoding: Encoding::Json })
-        };
-        if visit_json(None, None, serde_json::to_vec(&conversation.head)).is_break() {
-            return Ok(());
-        }
-        for (position, message) in conversation.messages.iter().enumerate() {
-            let json = serde_json::to_vec(&message);
-            if visit_json(message.id.as_deref(), Some(position), json).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells apart states of the whole store, where that is cheaper than asking for each conversation.
-    fn fingerprint(&self) -> Option<u64> {
+    /// Gives itself to an index, if it can be indexed. Others are fast enough without, or cannot tell what they hold.
+    fn indexable(&self) -> Option<&dyn IndexableStore> {
         None
     }
 
@@ -84,6 +54,20 @@ pub trait ConversationStore: Send + Sync {
 
     /// Counts what is there by the store's own families of keys, and says which of them are used. Values are not read.
     fn account(&self) -> Account;
+}
+
+/// A store that can say, for each conversation, everything that a search looks through.
+pub trait IndexableStore: ConversationStore {
+    /// Calls `visit` with everything that [`ConversationStore::search`] looks through for one conversation, as the store
+    /// has it, until it breaks. The empty key stands for what belongs to no conversation. Credentials are never among it.
+    fn records(
+        &self,
+        key: &str,
+        visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
+    ) -> Result<(), ReadConversationError>;
+
+    /// Tells apart states of the whole store: as long as it is the same, nothing changed.
+    fn fingerprint(&self) -> Option<u64>;
 }
 
 /// What a store holds.

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent_lines;
 pub(crate) mod chart;
+pub(crate) mod commit_view;
 pub(crate) mod conversation;
 pub(crate) mod run_view;
 pub(crate) mod safe_text;

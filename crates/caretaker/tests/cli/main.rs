@@ -4,5 +4,6 @@
 
 mod bad_input;
 mod commands;
+mod exports;
 mod runs;
 mod scene;

@@ -67,6 +67,23 @@ pub(super) fn align(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<Counterpart>
     counterparts
 }
 
+/// As [`align`] where only the end of the prompt is known: of things that are alike the last ones are the same.
+pub(super) fn align_ends(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<Counterpart> {
+    let prompt_back: Vec<_> = prompt.iter().rev().copied().collect();
+    let turns_back: Vec<_> = turns.iter().rev().copied().collect();
+    let mut counterparts = align(&prompt_back, &turns_back);
+    counterparts.reverse();
+    let from_start = |at: usize| prompt.len() - 1 - at;
+    for counterpart in &mut counterparts {
+        *counterpart = match *counterpart {
+            Counterpart::Same(at) => Counterpart::Same(from_start(at)),
+            Counterpart::Within(at) => Counterpart::Within(from_start(at)),
+            Counterpart::Absent => Counterpart::Absent,
+        };
+    }
+    counterparts
+}
+
 /// Pairs with the same id, which occurs once in each; the longest sequence of them that is in the same order in both.
 fn anchors(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<(usize, usize)> {
     let in_prompt = once_each(prompt);
@@ -121,9 +138,15 @@ impl Gap<'_, '_> {
         let n_cells = (self.prompt.len() + 1).saturating_mul(self.turns.len() + 1);
         let mut counterparts =
             if n_cells <= MAX_CELLS { self.by_likeness() } else { self.by_neighbourhood() };
+        let mut is_taken = vec![false; self.prompt.len()];
+        for counterpart in &counterparts {
+            if let Counterpart::Same(at) = counterpart {
+                is_taken[*at] = true;
+            }
+        }
         for (at, atom) in self.turns.iter().enumerate() {
             if counterparts[at] == Counterpart::Absent && atom.kind == AtomKind::Text {
-                counterparts[at] = self.within(atom.text);
+                counterparts[at] = self.within(atom.text, &is_taken);
             }
         }
         counterparts
@@ -179,15 +202,16 @@ impl Gap<'_, '_> {
             .collect()
     }
 
-    fn within(&self, text: &str) -> Counterpart {
+    /// Looks for a text inside of one that is not the same as any other.
+    fn within(&self, text: &str, is_taken: &[bool]) -> Counterpart {
         const MAX_LOOKS: usize = 1_000;
         let text = text.trim();
-        let texts = self.prompt.iter().take(MAX_LOOKS);
-        let holds = |atom: &Atom<'_>| {
-            atom.kind == AtomKind::Text
-                && memchr::memmem::find(atom.text.as_bytes(), text.as_bytes()).is_some()
-        };
-        texts.into_iter().position(holds).map_or(Counterpart::Absent, Counterpart::Within)
+        let mut texts = self.prompt.iter().zip(is_taken).take(MAX_LOOKS);
+        let holder = texts.position(|(atom, is_taken)| {
+            let is_text = atom.kind == AtomKind::Text && !is_taken;
+            is_text && memchr::memmem::find(atom.text.as_bytes(), text.as_bytes()).is_some()
+        });
+        holder.map_or(Counterpart::Absent, Counterpart::Within)
     }
 }
 

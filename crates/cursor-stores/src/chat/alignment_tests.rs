@@ -76,6 +76,13 @@ fn ids_that_are_used_again_are_told_apart_by_their_order() {
     assert_eq!(align(&messages, &messages[2..]), [Same(2), Same(3)]);
 }
 
+#[test]
+fn at_the_end_the_last_of_those_that_are_alike_is_the_same() {
+    let turns = [text("Done."), prompt("a"), text("Done.")];
+    assert_eq!(align_ends(&[text("Done.")], &turns), [Absent, Absent, Same(0)]);
+    assert_eq!(align_ends(&turns, &turns), [Same(0), Same(1), Same(2)]);
+}
+
 fn any_atom() -> impl Strategy<Value = (u8, Option<String>, String)> {
     (0..4_u8, prop::option::of("[a-e]"), "[a-c]{0,2}")
 }

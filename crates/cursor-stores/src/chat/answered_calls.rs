@@ -29,8 +29,8 @@ pub(super) fn answer_calls(blobs: &Blobs<'_>, drafts: &mut Vec<Draft>) -> rusqli
             }
         }
         for (part_at, part) in drafts[at].parts.iter().enumerate() {
+            // Also one whose result is known from its step: what the model was told is the better one.
             if let Part::ToolCall(call) = &part.part
-                && call.result.is_none()
                 && let Some(id) = &call.id
             {
                 waiting.insert(id.clone(), (at, part_at));

@@ -188,12 +188,22 @@ impl<'c> Blobs<'c> {
         }
     }
 
-    /// The rows there are, as one range of numbers.
-    pub(crate) fn all_rows(&self) -> rusqlite::Result<Rows> {
+    pub(crate) fn is_empty(&self) -> rusqlite::Result<bool> {
+        let first =
+            self.connection.query_row("SELECT 1 FROM blobs LIMIT 1", [], |_| Ok(())).optional()?;
+        Ok(first.is_none())
+    }
+
+    /// Splits the rows there are into ranges, each of about the same number of them.
+    pub(crate) fn pieces(&self, n_pieces: usize) -> rusqlite::Result<Vec<Rows>> {
         let sql = "SELECT coalesce((SELECT min(rowid) FROM blobs), 0), coalesce((SELECT max(rowid) FROM blobs), 0)";
         let (first, last): (i64, i64) =
             self.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(Rows { after: first.saturating_sub(1), until: last })
+        let n_pieces = i64::try_from(n_pieces.max(1)).unwrap_or(1);
+        let width = (last.saturating_sub(first) / n_pieces).saturating_add(1);
+        let starts = (0..n_pieces)
+            .map(|piece| first.saturating_sub(1).saturating_add(width.saturating_mul(piece)));
+        Ok(starts.map(|after| Rows { after, until: after.saturating_add(width) }).collect())
     }
 
     /// Goes forward until a damaged page, then from the other end back to it.

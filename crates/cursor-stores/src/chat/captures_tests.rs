@@ -188,3 +188,40 @@ fn the_message_that_a_real_root_has_pending_is_read() {
         );
     }
 }
+
+#[test]
+fn the_real_conversations_are_shown_with_all_that_is_there() {
+    use crate::model::{Message, StoreKind};
+    use crate::store::{ConversationStore, Extent};
+    let Some(folder) = captures() else { return };
+    let home = tempfile::tempdir().unwrap();
+    let root = super::chats_root::ChatsRoot::new(StoreKind::Acp, home.path().to_owned());
+    let read = |name: &str| {
+        let session = home.path().join(name);
+        std::fs::create_dir(&session).unwrap();
+        std::fs::copy(folder.join(name), session.join("store.db")).unwrap();
+        root.read(name, Extent::default()).unwrap()
+    };
+    let old = read(OLD);
+    let texts: Vec<String> = old.messages.iter().map(Message::text).collect();
+    assert_eq!(texts.len(), 2);
+    assert_eq!(texts[0], "Hey there!");
+    assert!(texts[1].starts_with("Hi! How can I help you today?"));
+    assert_eq!((old.head.title.as_deref(), old.damage.len()), (Some("Hey there!"), 1));
+
+    let new = read(NEW);
+    println!("{}", serde_json::to_string_pretty(&new.messages).unwrap());
+    let texts: Vec<String> =
+        new.messages.iter().map(Message::text).filter(|text| !text.is_empty()).collect();
+    // The JSON of the first answer is lost; its words are in the turns.
+    assert_eq!(texts[0], " changedir into foo/bar please!");
+    assert_eq!(texts[1], "I'll change directory to `foo/bar` for you.");
+    assert!(texts[2].starts_with("Done! I've changed"));
+    assert!(texts[3].starts_with("OK, now use your shell tool"));
+    assert_eq!(texts.len(), 4);
+    assert_eq!(new.head.models, ["claude-4.5-sonnet-thinking"]);
+    assert_eq!(
+        new.head.workspace.as_ref().map(|workspace| workspace.path.as_str()),
+        Some("/Users/sean/Source/SpecStory/compositions/shell-3")
+    );
+}

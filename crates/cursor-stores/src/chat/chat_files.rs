@@ -141,10 +141,7 @@ impl ChatFiles {
             return Err(why.clone());
         }
         let path = self.database_path();
-        // Only without a log is the newest row where it belongs.
-        if self.wal.n_bytes() == 0
-            && !matches!(self.wal, FileState::Refused(_))
-            && !self.directory.join("store.db-journal").exists()
+        if self.is_closed()
             && let Some(meta) = read_meta_page(&path)
         {
             return Ok(Some(meta));
@@ -153,6 +150,12 @@ impl ChatFiles {
             .map_err(|err| describe(&err))?
             .meta()
             .map_err(|err| describe(&err))
+    }
+
+    /// Tells whether there is no log, so that the pages of the database are what they should be.
+    pub(super) fn is_closed(&self) -> bool {
+        let has_log = self.wal.n_bytes() > 0 || matches!(self.wal, FileState::Refused(_));
+        !has_log && !self.directory.join("store.db-journal").exists()
     }
 
     /// What is known without opening the database.
@@ -173,6 +176,12 @@ impl ChatFiles {
         }
         if let Some(meta_file) = self.meta_file() {
             add_meta_file(&mut head, meta_file);
+        }
+        // `meta.json` is written when a turn ends; a log with content is from one that has not.
+        if let Some(log_ms) = self.wal.modified_ms().filter(|_| self.wal.n_bytes() > 0)
+            && head.updated.is_none_or(|updated| updated.at_ms < log_ms)
+        {
+            head.updated = Some(Moment::of_file(log_ms));
         }
         head
     }

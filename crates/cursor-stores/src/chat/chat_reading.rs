@@ -12,7 +12,7 @@ use super::conversation_root::{ConversationRoot, find_root};
 use super::meta::{ChatMeta, LatestRoot};
 use super::notes::Notes;
 use super::side_state::calls_of;
-use crate::model::{Activity, Conversation, Damage, Head, MessageKind, TurnState};
+use crate::model::{Activity, Conversation, Damage, Head, MessageKind, Shelf, TurnState};
 use crate::read_only_database::ReadDatabaseError;
 use crate::store::{Extent, ReadConversationError};
 
@@ -245,6 +245,9 @@ fn complete_from(store: &ChatStore, head: &mut Head) -> Result<bool, ReadDatabas
     let is_damaged = store.at_once(|blobs| {
         // Looking for messages without a root means looking at everything.
         if latest == Ok(&LatestRoot::Absent) {
+            if blobs.is_empty()? {
+                head.shelf = Shelf::Empty;
+            }
             return Ok(false);
         }
         let mut notes = Notes::default();

@@ -14,21 +14,25 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::blob_id::BlobId;
-use super::blobs::{Blobs, Rows};
+use super::blobs::{Blobs, Fetched, Rows, Scanned};
 use super::chat_conversation::Reading;
-use super::chat_files::{FileState, describe};
+use super::chat_files::{FileState, MetaFile, describe};
 use super::chat_reading::{ReadChatError, meta_row, read_from, with_store};
 use super::chat_store::ChatStore;
 use super::chats_root::{ChatsRoot, ListedChat};
+use super::database_page::{table_page, visit_rows};
 use super::json_message::JsonMessage;
+use super::meta_page::meta_in;
 use super::reach::{Reached, reach};
 use super::references::BlobKind;
 use crate::model::{Damage, Message, Part, Role};
 use crate::parallel;
-use crate::read_only_database::ReadDatabaseError;
+use crate::plain_file;
+use crate::read_only_database::{DatabaseFingerprint, ReadDatabaseError};
 use crate::search::{FieldMatch, Matcher, search_bytes, search_json};
 use crate::store::{Extent, Hit};
 
@@ -63,6 +67,28 @@ pub(super) fn search(
     damage
 }
 
+/// What a quick look at all blobs found.
+struct Scan {
+    candidates: Vec<BlobId>,
+    /// Which words are anywhere.
+    is_noted: Vec<bool>,
+    is_whole: bool,
+}
+
+impl Scan {
+    fn new(matcher: &Matcher) -> Self {
+        Self { candidates: Vec::new(), is_noted: vec![false; matcher.n_terms()], is_whole: true }
+    }
+
+    fn add(&mut self, piece: Self) {
+        self.candidates.extend(piece.candidates);
+        self.is_whole &= piece.is_whole;
+        for (is_noted, is_noted_there) in self.is_noted.iter_mut().zip(piece.is_noted) {
+            *is_noted |= is_noted_there;
+        }
+    }
+}
+
 struct ChatSearch<'a> {
     root: &'a ChatsRoot,
     chat: &'a ListedChat,
@@ -83,6 +109,9 @@ impl ChatSearch<'_> {
             FileState::Refused(why) => return Some(Damage::new(place(), why.clone())),
             FileState::Plain { .. } => {}
         }
+        if self.is_surely_nowhere() {
+            return None;
+        }
         // Hits are told only when all of them are known to be from one state of the store.
         match with_store(&files.database_path(), |store| self.hits(store)) {
             Ok((hits, is_whole)) => {
@@ -99,8 +128,34 @@ impl ChatSearch<'_> {
         }
     }
 
+    /// Looks through the pages of a small store that nobody writes to: opening a database takes ten times as long, and
+    /// most chats have nothing of what is looked for.
+    fn is_surely_nowhere(&self) -> bool {
+        let files = &self.chat.files;
+        if files.database.n_bytes() >= LARGE || !files.is_closed() {
+            return false;
+        }
+        let Some(file) = read_unchanged(&files.database_path()) else { return false };
+        let mut is_noted = vec![false; self.matcher.n_terms()];
+        let may_be_there = |is_noted: &[bool]| is_noted.iter().all(|is_noted| *is_noted);
+        let Some(meta) = meta_in(&file).and_then(|meta| serde_json::to_vec(&meta).ok()) else {
+            return false;
+        };
+        self.matcher.note_terms(&meta, &mut is_noted);
+        let visited = table_page(&file, "blobs").and_then(|page| {
+            visit_rows(&file, page, &mut |row| {
+                self.matcher.note_terms(row, &mut is_noted);
+                if may_be_there(&is_noted) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })
+        });
+        visited.is_some() && !may_be_there(&is_noted)
+    }
+
     fn search_meta_file(&self) -> ControlFlow<()> {
-        use super::chat_files::MetaFile;
         let MetaFile::Read(meta_file) = &self.chat.files.meta_file else {
             return ControlFlow::Continue(());
         };
@@ -146,53 +201,51 @@ impl ChatSearch<'_> {
         Ok((hits, is_whole))
     }
 
-    /// The blobs that may hold the pattern, and whether all could be looked at.
+    /// The blobs that may hold some of the words, if all words are somewhere, and whether all could be looked at.
     fn candidates(&self, store: &ChatStore) -> Result<(Vec<BlobId>, bool), ReadDatabaseError> {
+        let Scan { mut candidates, is_noted, is_whole } = self.scan_all(store)?;
+        if !is_noted.iter().all(|is_noted| *is_noted) {
+            candidates.clear();
+        }
+        Ok((candidates, is_whole))
+    }
+
+    fn scan_all(&self, store: &ChatStore) -> Result<Scan, ReadDatabaseError> {
         if self.chat.files.database.n_bytes() + self.chat.files.wal.n_bytes() < LARGE {
             return store.at_once(|blobs| self.scan(blobs, Rows::ALL));
         }
-        let all = store.at_once(|blobs| blobs.all_rows())?;
-        let n_pieces = i64::try_from(parallel::n_cores() * 4).unwrap_or(4);
-        let width = (all.until.saturating_sub(all.after) / n_pieces).saturating_add(1);
-        let pieces: Vec<Rows> = (0..n_pieces)
-            .map(|piece| {
-                let after = all.after.saturating_add(width.saturating_mul(piece));
-                Rows { after, until: after.saturating_add(width).min(all.until) }
-            })
-            .collect();
+        let pieces = store.at_once(|blobs| blobs.pieces(parallel::n_cores() * 4))?;
         let scanned = parallel::map(&pieces, |rows| {
             // A connection belongs to one thread. Each has its own moment; what they find is looked at again in one.
             with_store(&self.chat.files.database_path(), |store| {
                 store.at_once(|blobs| self.scan(blobs, *rows))
             })
         });
-        let (mut candidates, mut is_whole) = (Vec::new(), true);
+        let mut all = Scan::new(self.matcher);
         for piece in scanned {
             match piece {
-                Ok((found, is_piece_whole)) => {
-                    candidates.extend(found);
-                    is_whole &= is_piece_whole;
-                }
+                Ok(piece) => all.add(piece),
                 Err(ReadChatError::Read(err)) => return Err(err),
                 Err(ReadChatError::Open(_)) => return Err(ReadDatabaseError::Changed),
             }
         }
-        Ok((candidates, is_whole))
+        Ok(all)
     }
 
-    fn scan(&self, blobs: &Blobs<'_>, rows: Rows) -> rusqlite::Result<(Vec<BlobId>, bool)> {
-        let mut candidates = Vec::new();
+    fn scan(&self, blobs: &Blobs<'_>, rows: Rows) -> rusqlite::Result<Scan> {
+        let mut scan = Scan::new(self.matcher);
         let scanned = blobs.scan(rows, &mut |id, data| {
-            if may_match(self.matcher, data) {
-                candidates.push(id);
+            if self.matcher.note_terms(data, &mut scan.is_noted) {
+                scan.candidates.push(id);
             }
-            if candidates.len() < MAX_CANDIDATES {
+            if scan.candidates.len() < MAX_CANDIDATES {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())
             }
         })?;
-        Ok((candidates, scanned == super::blobs::Scanned::Whole))
+        scan.is_whole = scanned == Scanned::Whole;
+        Ok(scan)
     }
 
     fn add_hits(
@@ -217,7 +270,7 @@ impl ChatSearch<'_> {
         };
         let mut rest = Vec::new();
         for id in candidates {
-            let super::blobs::Fetched::Data(data) = blobs.get(*id)? else { continue };
+            let Fetched::Data(data) = blobs.get(*id)? else { continue };
             let message = reading.sources.get(id).copied();
             if message.is_some_and(|position| is_found[position]) {
                 continue;
@@ -252,9 +305,11 @@ impl ChatSearch<'_> {
     }
 }
 
-fn may_match(matcher: &Matcher, data: &[u8]) -> bool {
-    // Roots and steps hold JSON too: what is pending, and arguments.
-    matcher.may_match_bytes(data) || data.contains(&b'{') && matcher.may_match_json(data)
+/// Reads a file whole, unless it changes meanwhile.
+fn read_unchanged(path: &Path) -> Option<Vec<u8>> {
+    let before = DatabaseFingerprint::of(path).ok()?;
+    let file = plain_file::read_at_most(path, LARGE).ok()?;
+    (DatabaseFingerprint::of(path).ok()? == before).then_some(file)
 }
 
 fn in_field(reached: &Reached, found: FieldMatch) -> FieldMatch {

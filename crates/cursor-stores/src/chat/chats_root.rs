@@ -111,7 +111,7 @@ impl ChatsRoot {
         let names: Vec<&str> = key.split('/').collect();
         let is_name =
             |name: &&str| !name.is_empty() && !matches!(*name, "." | "..") && !name.contains('\0');
-        if !names.iter().all(|name| is_name(&name)) {
+        if !names.iter().all(is_name) {
             return None;
         }
         match (self.kind, names.as_slice()) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::alignment::{Atom, AtomKind, Counterpart, align};
+use super::alignment::{Atom, AtomKind, Counterpart, align, align_ends};
 use super::blobs::Blobs;
 use super::draft::{Draft, DraftPart, Fate, shell_turn};
 use super::tool_step;
@@ -24,7 +24,7 @@ pub(super) fn join_histories(
     history: &TurnHistory,
     window: Window,
 ) -> rusqlite::Result<Vec<Draft>> {
-    let counterparts = counterparts(&drafts, history);
+    let counterparts = counterparts(&drafts, history, window);
     let is_joint = counterparts.iter().any(|place| matches!(place, ItemPlace::Same(_)));
     let first_wanted = match window {
         Window::Whole => 0,
@@ -80,7 +80,7 @@ fn next_same(places: &[ItemPlace], items: &[TurnItem]) -> Vec<Option<(Location, 
     all
 }
 
-fn counterparts(drafts: &[Draft], history: &TurnHistory) -> Vec<ItemPlace> {
+fn counterparts(drafts: &[Draft], history: &TurnHistory, window: Window) -> Vec<ItemPlace> {
     let texts: Vec<String> = drafts
         .iter()
         .map(|draft| if draft.is_prompt() { draft.text() } else { String::new() })
@@ -117,7 +117,11 @@ fn counterparts(drafts: &[Draft], history: &TurnHistory) -> Vec<ItemPlace> {
         }
     }
     let mut places = vec![ItemPlace::Absent; history.items.len()];
-    for (item, counterpart) in items.into_iter().zip(align(&in_prompt, &in_turns)) {
+    let counterparts = match window {
+        Window::Whole => align(&in_prompt, &in_turns),
+        Window::End => align_ends(&in_prompt, &in_turns),
+    };
+    for (item, counterpart) in items.into_iter().zip(counterparts) {
         places[item] = match counterpart {
             Counterpart::Same(at) => ItemPlace::Same(locations[at]),
             Counterpart::Within(at) => ItemPlace::Within(locations[at]),
@@ -280,7 +284,3 @@ impl Joiner<'_, '_> {
         joined
     }
 }
-
-#[cfg(test)]
-#[path = "joined_history_tests.rs"]
-mod tests;

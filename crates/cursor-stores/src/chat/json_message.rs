@@ -137,6 +137,10 @@ impl JsonMessage {
     fn add_text(&mut self, text: String) {
         const OPENS: &str = "<think>";
         const CLOSES: &str = "</think>";
+        // Beside calls some providers leave an empty text.
+        if text.is_empty() {
+            return;
+        }
         let thinking = text.trim_start().strip_prefix(OPENS);
         let Some(thinking) = thinking.filter(|_| self.role == Role::Assistant) else {
             return self.parts.push(Part::Text { text });

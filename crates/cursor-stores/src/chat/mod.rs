@@ -17,10 +17,19 @@ mod chat_conversation;
 mod chat_files;
 mod chat_head;
 mod chat_reading;
+#[cfg(test)]
+mod chat_reading_tests;
 mod chat_search;
+#[cfg(test)]
+mod chat_search_tests;
 mod chat_store;
+#[cfg(test)]
+mod chat_survival_tests;
 mod chats_root;
+#[cfg(test)]
+mod chats_root_tests;
 mod conversation_root;
+mod database_page;
 mod decode;
 mod draft;
 mod integrity;

@@ -1,12 +1,14 @@
 //! What the latest state of a conversation leads to, without going back to the states before it.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+
+use prost::Message;
 
 use super::blob_id::BlobId;
 use super::blobs::{Blobs, Fetched};
 use super::references::{BlobKind, visit_references};
 use super::schema::ConversationStateStructure;
-use prost::Message;
 
 /// Where a blob is referred to: what it is, and the field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,9 +61,8 @@ impl ReachWalk {
                 return;
             }
             let Ok(id) = BlobId::try_from(reference.id) else { return };
-            if !self.reached.contains_key(&id) {
-                let field = reference.field.to_string();
-                self.reached.insert(id, Reached { kind: reference.kind, field });
+            if let Entry::Vacant(place) = self.reached.entry(id) {
+                place.insert(Reached { kind: reference.kind, field: reference.field.to_string() });
                 self.queue.push_back((id, reference.kind));
             }
         });

@@ -1,6 +1,6 @@
 //! Messages and turns of the model from drafts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::blob_id::BlobId;
 use super::draft::Draft;
@@ -23,6 +23,7 @@ pub(super) fn assemble(
 ) -> Assembled {
     let mut assembled =
         Assembled { messages: Vec::new(), turns: Vec::new(), sources: HashMap::new() };
+    let mut ids = HashSet::new();
     // The turn of the history that the current one is.
     let mut current: Option<usize> = None;
     for draft in drafts {
@@ -37,13 +38,19 @@ pub(super) fn assemble(
         for source in &draft.sources {
             assembled.sources.entry(*source).or_insert(position);
         }
-        for id in draft.turn.and_then(|turn| history.turns.get(turn)?.id) {
+        if let Some(id) = draft.turn.and_then(|turn| history.turns.get(turn)?.id) {
             assembled.sources.entry(id).or_insert(position);
         }
         if let Some(turn) = assembled.turns.last_mut() {
             note_message(turn, &draft);
         }
-        assembled.messages.push(Message { turn, ..draft.into_message() });
+        let ordinal = draft.ordinal;
+        let mut message = Message { turn, ..draft.into_message() };
+        // The same words are one blob, however often they were said.
+        message.id = message
+            .id
+            .map(|id| if ids.insert(id.clone()) { id } else { format!("{id}@{ordinal}") });
+        assembled.messages.push(message);
     }
     assembled
 }

@@ -21,8 +21,6 @@ pub(super) struct TurnHistory {
     pub(super) items: Vec<TurnItem>,
     /// How many turns there are before those that were read.
     pub(super) n_before: usize,
-    /// The first turn was read from somewhere in its middle.
-    pub(super) is_cut: bool,
 }
 
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -90,7 +88,7 @@ pub(super) fn read_turns(
 ) -> rusqlite::Result<TurnHistory> {
     let old = root.turns_old.iter().enumerate().map(|(index, id)| (index, id, Generation::Old));
     let current = root.turns.iter().enumerate().map(|(index, id)| (index, id, Generation::Current));
-    let mut reader = TurnReader { blobs, notes, how_much, items: Vec::new(), is_cut: false };
+    let mut reader = TurnReader { blobs, notes, how_much, items: Vec::new() };
     let mut turns = Vec::new();
     let mut n_before = root.turns_old.len() + root.turns.len();
     for (index, bytes, generation) in old.chain(current).rev() {
@@ -107,13 +105,13 @@ pub(super) fn read_turns(
         let turn = turns.len();
         turns.push(reader.turn(bytes, generation, turn, &place)?.unwrap_or_default());
     }
-    let TurnReader { mut items, is_cut, .. } = reader;
+    let mut items = reader.items;
     turns.reverse();
     items.reverse();
     for item in &mut items {
         item.turn = turns.len() - 1 - item.turn;
     }
-    Ok(TurnHistory { turns, items, n_before, is_cut })
+    Ok(TurnHistory { turns, items, n_before })
 }
 
 struct TurnReader<'r, 'c> {
@@ -122,7 +120,6 @@ struct TurnReader<'r, 'c> {
     how_much: HowMuch,
     /// From the last to the first.
     items: Vec<TurnItem>,
-    is_cut: bool,
 }
 
 impl TurnReader<'_, '_> {
@@ -172,14 +169,15 @@ impl TurnReader<'_, '_> {
         turn: usize,
         place: &dyn Fn() -> String,
     ) -> rusqlite::Result<TurnRecord> {
+        let mut is_cut = false;
         for (index, step) in agent.steps.iter().enumerate().rev() {
-            if self.has_enough() {
-                self.is_cut = true;
+            is_cut = self.has_enough();
+            if is_cut {
                 break;
             }
             self.step(step, turn, &|| format!("{}.steps[{index}]", place()))?;
         }
-        if !self.is_cut && !agent.user_message.is_empty() {
+        if !is_cut && !agent.user_message.is_empty() {
             self.prompt(&agent.user_message, turn, &|| format!("{}.user_message", place()))?;
         }
         Ok(TurnRecord {

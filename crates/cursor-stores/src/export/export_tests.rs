@@ -93,6 +93,24 @@ fn a_file_of_lines_may_hold_many_conversations() {
     assert_eq!(read_back(&files.write("all.jsonl", as_jsonl(&all))), all);
 }
 
+/// The same id twice in a file: the later export is the newer.
+#[test]
+fn a_file_that_was_written_anew_is_read_as_it_is_now() {
+    let files = Files::new();
+    let path = files.write("all.jsonl", as_jsonl(&[small("a", "first"), small("b", "second")]));
+    let catalogue = catalogue(&path);
+    let heads = catalogue.list().heads;
+    let text = |id: &str| {
+        let head = heads.iter().find(|head| head.id == id).unwrap();
+        catalogue.read(head, Extent::default()).map(|read| read.messages[0].text())
+    };
+    assert_eq!(text("b").unwrap(), "second");
+    let anew = [small("b", "third"), small("c", "fourth"), small("b", "fifth")];
+    files.write("all.jsonl", as_jsonl(&anew));
+    assert_eq!(text("b").unwrap(), "fifth");
+    assert!(matches!(text("a"), Err(ReadConversationError::Missing(_))));
+}
+
 #[test]
 fn fields_in_another_order_mean_the_same() {
     let value: serde_json::Value = serde_json::from_slice(&as_json(&rich())).unwrap();

@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Read, Seek, Write};
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer as _, IgnoredAny, MapAccess, Visitor};
@@ -64,16 +64,19 @@ pub fn write_jsonl(mut conversation: Conversation, out: &mut dyn Write) -> io::R
     Ok(())
 }
 
-/// Returns the heads of all conversations in a file, without decoding what was said.
-pub(super) fn read_heads(mut input: &mut dyn BufRead) -> Result<Vec<Head>, ExportFileError> {
+/// Returns the heads of all conversations in a file and where each begins, without decoding what was said.
+pub(super) fn read_heads<R: BufRead + Seek>(
+    input: &mut R,
+) -> Result<Vec<(u64, Head)>, ExportFileError> {
     let mut heads = Vec::new();
     loop {
         skip_blank(input)?;
         if input.fill_buf()?.is_empty() {
             return Ok(heads);
         }
-        let beginning = read_beginning(&mut input)?;
-        heads.push(beginning.head);
+        let begins_at = input.stream_position()?;
+        let beginning = read_beginning(&mut *input)?;
+        heads.push((begins_at, beginning.head));
         let Some(n_lines) = beginning.n_lines else { return Ok(heads) };
         // The rest of the opening line, and the messages.
         for _ in 0..=n_lines {
@@ -82,6 +85,26 @@ pub(super) fn read_heads(mut input: &mut dyn BufRead) -> Result<Vec<Head>, Expor
             }
         }
     }
+}
+
+/// Reads the bytes of the one conversation that begins here.
+pub(super) fn read_one(input: &mut dyn BufRead) -> Result<Vec<u8>, ExportFileError> {
+    let mut bytes = Vec::new();
+    input.read_until(b'\n', &mut bytes)?;
+    // The first line of an object that is indented is no beginning.
+    match read_beginning(bytes.as_slice()) {
+        Ok(Beginning { n_lines: Some(n_lines), .. }) => {
+            for _ in 0..n_lines {
+                if input.read_until(b'\n', &mut bytes)? == 0 {
+                    break;
+                }
+            }
+        }
+        _ => {
+            input.read_to_end(&mut bytes)?;
+        }
+    }
+    Ok(bytes)
 }
 
 /// One conversation as it lies in a file.

@@ -1,17 +1,19 @@
 //! Exported files as a store like any other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::BufReader;
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::value::RawValue;
 
-use super::file_form::{ExportFileError, Filed, Form, parse, read_heads, split};
+use super::file_form::{ExportFileError, Filed, Form, parse, read_heads, read_one, split};
 use crate::model::{Conversation, Damage, Head, MessageKind, Origin, StoreKind};
 use crate::parallel;
 use crate::places::StorePlaces;
@@ -33,6 +35,8 @@ struct ExportStore {
     /// Where they lie.
     directory: PathBuf,
     damage: Vec<Damage>,
+    /// Where conversations begin in their files, by their keys, as of the last list: a hint.
+    offsets: Mutex<HashMap<String, u64>>,
 }
 
 /// Says why a file of a store was not read.
@@ -71,6 +75,7 @@ impl ExportStore {
                 file_names: vec![name.to_owned()],
                 directory: directory.to_owned(),
                 damage: Vec::new(),
+                offsets: Mutex::default(),
             });
         }
         let entries = fs::read_dir(path).map_err(|error| format!("it cannot be read: {error}"))?;
@@ -79,6 +84,7 @@ impl ExportStore {
             file_names: Vec::new(),
             directory: path.to_owned(),
             damage: Vec::new(),
+            offsets: Mutex::default(),
         };
         for name in entries.flatten().map(|entry| entry.file_name()) {
             let extension = Path::new(&name).extension().and_then(OsStr::to_str);
@@ -108,13 +114,19 @@ impl ExportStore {
         }
     }
 
+    fn open_file(&self, file_name: &str) -> Result<BufReader<File>, PlainFileError> {
+        Ok(BufReader::with_capacity(32 * 1024, plain_file::open(&self.file(file_name))?))
+    }
+
     fn heads(&self, file_name: &str) -> Result<Vec<Head>, ReadExportError> {
-        let mut input =
-            BufReader::with_capacity(32 * 1024, plain_file::open(&self.file(file_name))?);
-        let mut heads = read_heads(&mut input)?;
-        for head in &mut heads {
+        let found = read_heads(&mut self.open_file(file_name)?)?;
+        let mut heads = Vec::with_capacity(found.len());
+        let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        for (begins_at, mut head) in found {
+            offsets.insert(key(file_name, &head.id), begins_at);
             // The last: a store of Cursor's knows more about it than a copy.
             head.origins.push(self.origin(file_name, &head.id));
+            heads.push(head);
         }
         Ok(heads)
     }
@@ -129,14 +141,45 @@ impl ExportStore {
     }
 
     fn read_in(&self, file_name: &str, id: &str) -> Result<Option<Conversation>, ReadExportError> {
-        let bytes = self.bytes(file_name)?;
-        // Of one that was exported twice into the same file, the last is the newest.
-        let Some(filed) = split(&bytes)?.into_iter().rev().find(|filed| filed.id == id) else {
-            return Ok(None);
+        let hint = |store: &Self| {
+            let offsets = store.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+            offsets.get(&key(file_name, id)).copied()
         };
-        let mut conversation = filed.form.read()?;
-        conversation.head.origins.push(self.origin(file_name, id));
-        Ok(Some(conversation))
+        let hinted = match hint(self) {
+            Some(begins_at) => self.read_at(file_name, id, begins_at)?,
+            None => None,
+        };
+        let read = match hinted {
+            Some(conversation) => Some(conversation),
+            // Nobody listed it, or the file was written anew since.
+            None => {
+                self.heads(file_name)?;
+                match hint(self) {
+                    Some(begins_at) => self.read_at(file_name, id, begins_at)?,
+                    None => None,
+                }
+            }
+        };
+        Ok(read.map(|mut conversation| {
+            conversation.head.origins.push(self.origin(file_name, id));
+            conversation
+        }))
+    }
+
+    /// `None` if it is not there.
+    fn read_at(
+        &self,
+        file_name: &str,
+        id: &str,
+        begins_at: u64,
+    ) -> Result<Option<Conversation>, ReadExportError> {
+        let mut file = self.open_file(file_name)?;
+        file.seek(SeekFrom::Start(begins_at)).map_err(ExportFileError::Read)?;
+        let bytes = read_one(&mut file.take(MAX_FILE_BYTES))?;
+        match split(&bytes).unwrap_or_default().pop() {
+            Some(filed) if filed.id == id => Ok(Some(filed.form.read()?)),
+            _ => Ok(None),
+        }
     }
 
     fn search_in(
@@ -250,15 +293,15 @@ impl ConversationStore for ExportStore {
         matcher: &Matcher,
         found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
     ) -> Vec<Damage> {
-        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let is_over = AtomicBool::new(false);
         let searched = parallel::map(&self.file_names, |name| {
-            if is_over.load(std::sync::atomic::Ordering::Relaxed) {
+            if is_over.load(Ordering::Relaxed) {
                 return None;
             }
             match self.search_in(name, matcher, found) {
                 Ok(ControlFlow::Continue(())) => None,
                 Ok(ControlFlow::Break(())) => {
-                    is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+                    is_over.store(true, Ordering::Relaxed);
                     None
                 }
                 Err(error) => Some(damage(name, &error)),

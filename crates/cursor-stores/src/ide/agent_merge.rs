@@ -56,12 +56,29 @@ const LONG: usize = 24;
 struct ShownTurn {
     prompt: String,
     bubbles: Vec<Bubble>,
+    /// What each of them says, bare.
+    said: Vec<String>,
 }
 
 struct GivenTurn<'a> {
     request_id: Option<&'a str>,
     prompt: String,
     messages: Vec<&'a AgentMessage>,
+}
+
+impl ShownTurn {
+    fn push(&mut self, bubble: Bubble) {
+        self.insert(self.bubbles.len(), bubble);
+    }
+
+    fn insert(&mut self, place: usize, bubble: Bubble) {
+        self.said.insert(place, bare(&bubble.message.text()));
+        self.bubbles.insert(place, bubble);
+    }
+
+    fn place_of_text(&self, text: &str) -> Option<usize> {
+        self.said.iter().position(|said| said == text || text.len() >= LONG && said.contains(text))
+    }
 }
 
 fn as_bubble(message: &AgentMessage) -> Bubble {
@@ -79,14 +96,15 @@ fn group_bubbles(bubbles: Vec<Bubble>) -> Vec<ShownTurn> {
     let mut turns: Vec<ShownTurn> = Vec::new();
     for bubble in bubbles {
         match turns.last_mut() {
-            Some(turn) if !opens_turn(&bubble.message) => turn.bubbles.push(bubble),
+            Some(turn) if !opens_turn(&bubble.message) => turn.push(bubble),
             _ => {
-                let prompt = if opens_turn(&bubble.message) {
-                    bare(&bubble.message.text())
-                } else {
-                    String::new()
-                };
-                turns.push(ShownTurn { prompt, bubbles: vec![bubble] });
+                let mut turn =
+                    ShownTurn { prompt: String::new(), bubbles: Vec::new(), said: Vec::new() };
+                if opens_turn(&bubble.message) {
+                    turn.prompt = bare(&bubble.message.text());
+                }
+                turn.push(bubble);
+                turns.push(turn);
             }
         }
     }
@@ -120,7 +138,7 @@ fn group_messages(messages: &[AgentMessage]) -> Vec<GivenTurn<'_>> {
 
 /// Text without what stores disagree about.
 fn bare(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).collect()
+    text.split_ascii_whitespace().collect()
 }
 
 /// Finds for every turn of the model the one that is shown: by request, by prompt, then by the order among those left
@@ -174,7 +192,7 @@ fn bounds(pairs: &[Option<usize>], place: usize, n_shown: usize) -> (usize, usiz
 }
 
 fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>) {
-    let said: String = shown.bubbles.iter().map(|bubble| bare(&bubble.message.text())).collect();
+    let said: String = shown.said.concat();
     let thought: String = shown
         .bubbles
         .iter()
@@ -193,7 +211,7 @@ fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>) {
             let found = match part {
                 Part::Text { text } => {
                     let text = bare(text);
-                    let found = place_of_text(&shown.bubbles, &text);
+                    let found = shown.place_of_text(&text);
                     // What is one text for the model may be several bubbles.
                     let is_shown = found.is_some() || text.len() >= LONG && said.contains(&text);
                     is_shown.then(|| found.unwrap_or(place - 1))
@@ -239,7 +257,7 @@ fn insert(
     if shown.bubbles.iter().any(|known| known.message.id == bubble.message.id) {
         bubble.message.id = None;
     }
-    shown.bubbles.insert(at, bubble);
+    shown.insert(at, bubble);
     at + 1
 }
 
@@ -248,13 +266,6 @@ fn reasoning(part: &Part) -> Option<String> {
         Part::Reasoning { text, .. } => Some(bare(text)),
         _ => None,
     }
-}
-
-fn place_of_text(bubbles: &[Bubble], text: &str) -> Option<usize> {
-    bubbles.iter().position(|bubble| {
-        let said = bare(&bubble.message.text());
-        said == text || text.len() >= LONG && said.contains(text)
-    })
 }
 
 /// A prompt of which the IDE kept no text.
@@ -310,5 +321,77 @@ fn fill(call: &mut ToolCall, result: &ToolResult) {
     }
     if call.state == ToolState::Unknown {
         call.state = if result.error.is_some() { ToolState::Failed } else { ToolState::Succeeded };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::ide::agent_message::agent_message;
+    use crate::ide::bubble::read_bubble;
+
+    /// One thing that was said, and who has it.
+    #[derive(Debug, Clone, Copy)]
+    struct Piece {
+        is_shown: bool,
+        is_given: bool,
+        is_long: bool,
+    }
+
+    fn piece() -> impl Strategy<Value = Piece> {
+        (0..3_u8, any::<bool>()).prop_map(|(who, is_long)| Piece {
+            is_shown: who != 0,
+            is_given: who != 1,
+            is_long,
+        })
+    }
+
+    fn words(turn: usize, piece: usize, is_long: bool) -> String {
+        let more = if is_long { " and there is a good deal more to say of it" } else { "" };
+        format!("t{turn} p{piece}{more}")
+    }
+
+    proptest! {
+        #[test]
+        fn everything_is_said_once_and_in_its_order(
+            turns in prop::collection::vec((any::<bool>(), prop::collection::vec(piece(), 0..6)), 1..5)
+        ) {
+            let (mut bubbles, mut messages, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+            for (number, (has_request, pieces)) in turns.iter().enumerate() {
+                let prompt = format!("prompt {number}");
+                let request = format!("r{number}");
+                let mut user = json!({"type": 1, "text": prompt, "bubbleId": prompt});
+                if *has_request {
+                    user["requestId"] = json!(request);
+                }
+                bubbles.push(read_bubble(&user, &Json::Null));
+                let given = json!({"role": "user", "content": prompt, "providerOptions": {"cursor": {"requestId": request}}});
+                messages.extend(agent_message(&prompt, &given));
+                expected.push(prompt);
+                for (place, piece) in pieces.iter().enumerate() {
+                    let said = words(number, place, piece.is_long);
+                    if piece.is_shown {
+                        bubbles.push(read_bubble(&json!({"type": 2, "text": said, "bubbleId": said}), &Json::Null));
+                    }
+                    if piece.is_given {
+                        messages.extend(agent_message(&said, &json!({"role": "assistant", "content": said})));
+                    }
+                    expected.push(said);
+                }
+            }
+            let state = AgentState { messages, ..AgentState::default() };
+            let merged = merge_state(bubbles, &state, Extent::default());
+            let mut said: Vec<String> = merged.iter().map(|bubble| bubble.message.text()).collect();
+            // Between two that both have, those of one come before those of the other.
+            let only_one = turns.iter().all(|(_, pieces)| pieces.iter().all(|piece| piece.is_given));
+            if !only_one {
+                said.sort_unstable();
+                expected.sort_unstable();
+            }
+            prop_assert_eq!(said, expected);
+        }
     }
 }

@@ -98,10 +98,11 @@ fn block_parts(role: Role, block: &Json) -> Vec<Part> {
             Part::Reasoning { text: String::new(), duration_ms: None, is_redacted: true }
         }
         Some("tool-call") => {
-            let args = match unpack(&block["args"]) {
+            let args = match &block["args"] {
                 Json::Null => unpack(&block["providerOptions"]["cursor"]["rawToolCallArgs"]),
-                args => args,
+                args => unpack(args),
             };
+            let args = args.into_owned();
             let mut call = ToolCall::new(text(&block["toolName"]).unwrap_or_default(), args);
             call.id = owned("toolCallId");
             Part::ToolCall(call)
@@ -129,7 +130,7 @@ fn block_result(block: &Json) -> ToolResult {
         .iter()
         .filter_map(|name| block.get(name))
         .find(|value| !value.is_null())
-        .map(unpack)
+        .map(|value| unpack(value).into_owned())
         .unwrap_or_default();
     let error = is_true(&block["isError"]).then(|| {
         text(&block["error"]).or_else(|| text(&output)).unwrap_or("the tool failed").to_owned()
@@ -139,8 +140,10 @@ fn block_result(block: &Json) -> ToolResult {
 
 fn openai_call(call: &Json) -> Part {
     let function = &call["function"];
-    let mut read =
-        ToolCall::new(text(&function["name"]).unwrap_or_default(), unpack(&function["arguments"]));
+    let mut read = ToolCall::new(
+        text(&function["name"]).unwrap_or_default(),
+        unpack(&function["arguments"]).into_owned(),
+    );
     read.id = text(&call["id"]).map(str::to_owned);
     Part::ToolCall(read)
 }

@@ -208,8 +208,10 @@ fn code(bubble: &Json, said: &str) -> Vec<Part> {
                             !only_names.contains(&name.as_str()) && !is_blank(value)
                         })
                     });
-                    says_more
-                        .then(|| Part::Unknown { kind: "code".to_owned(), value: block.clone() })
+                    says_more.then(|| Part::Unknown {
+                        kind: "code".to_owned(),
+                        value: block.clone().into_owned(),
+                    })
                 }
             }
         })
@@ -226,7 +228,7 @@ fn tool_result(result: &Json) -> Part {
         call_id: text_of(result, &["toolCallId", "id"]).map(str::to_owned),
         tool_name: text_of(result, &["toolName", "name"]).map(str::to_owned),
         result: ToolResult {
-            output: unpack(output),
+            output: unpack(output).into_owned(),
             error: error_text(&result["error"]),
             is_truncated: false,
         },

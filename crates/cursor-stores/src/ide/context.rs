@@ -61,20 +61,20 @@ const IMAGE_FIELDS: [&str; 2] = ["images", "selectedImages"];
 pub(super) fn attachments(bubble: &Json) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut seen = HashSet::new();
-    for holder in [bubble, &bubble["context"]] {
-        for (field, kind) in FIELDS {
-            let Some(value) = holder.get(field) else { continue };
-            for item in items_or_one(value) {
-                if let Some(part) = attachment(kind, item)
-                    && seen.insert(identity(&part))
-                {
-                    parts.push(part);
-                }
-            }
-        }
-        for item in IMAGE_FIELDS.iter().flat_map(|field| items(&holder[field])) {
-            let part = image(item);
-            if seen.insert(identity(&part)) {
+    // By the fields that are there, of which there are far fewer than there may be.
+    let holders = [bubble, &bubble["context"]].into_iter().filter_map(Json::as_object);
+    for (field, value) in holders.flatten() {
+        let is_image = IMAGE_FIELDS.contains(&field.as_str());
+        let kind = kind_of(field);
+        for item in items_or_one(value).iter().filter(|_| is_image || kind.is_some()) {
+            let part = match kind {
+                _ if is_image => Some(image(item)),
+                Some(kind) => attachment(kind, item),
+                None => None,
+            };
+            if let Some(part) = part
+                && seen.insert(identity(&part))
+            {
                 parts.push(part);
             }
         }
@@ -82,8 +82,7 @@ pub(super) fn attachments(bubble: &Json) -> Vec<Part> {
     // Mentions say where in the text an attachment is named; only those of nothing else are worth telling.
     if let Some(mentions) = bubble["context"]["mentions"].as_object() {
         for (field, mentioned) in mentions {
-            let kind =
-                FIELDS.iter().find(|(name, _)| name == field).map_or("context", |(_, kind)| kind);
+            let kind = kind_of(field).unwrap_or("context");
             for name in mentioned.as_object().into_iter().flat_map(|names| names.keys()) {
                 if name.is_empty() || parts.iter().any(|part| is_named(part, name)) {
                     continue;
@@ -91,7 +90,7 @@ pub(super) fn attachments(bubble: &Json) -> Vec<Part> {
                 let name = workspace_of_json(&Json::String(name.clone()))
                     .map_or(name.clone(), |named| named.path);
                 parts.push(Part::Attachment {
-                    kind: (*kind).to_owned(),
+                    kind: kind.to_owned(),
                     name: Some(name),
                     text: None,
                 });
@@ -99,6 +98,10 @@ pub(super) fn attachments(bubble: &Json) -> Vec<Part> {
         }
     }
     parts
+}
+
+fn kind_of(field: &str) -> Option<&'static str> {
+    FIELDS.iter().find(|(name, _)| *name == field).map(|(_, kind)| *kind)
 }
 
 fn items_or_one(value: &Json) -> &[Json] {

@@ -1,17 +1,17 @@
 //! One conversation, put together from its rows: what the IDE shows, completed by what the model was given.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::{Value as Json, json};
 
 use super::agent_merge::merge_state;
 use super::agent_scan::find_by_request;
 use super::agent_state::{AgentState, find_root, read_state};
+use super::assemble::assemble;
 use super::bubble::{Bubble, read_bubble};
-use super::gather::{ComposerRow, Gathered, count_others, gather, has_task, json_of};
+use super::gather::{ComposerRow, count_others, gather, has_task};
 use super::headers::Headers;
 use super::heads::make_head;
-use super::inline::{capability_tools, fill_in, inline_bubbles};
 use super::keys;
 use super::lenient::{items, text, text_of, texts};
 use super::pool::chain;
@@ -113,118 +113,6 @@ fn damage_of_composer(id: &str, composer: &ComposerRow) -> Option<Damage> {
         ComposerRow::Damaged(what) => what,
     };
     Some(Damage::new(format!("{}{id}", keys::COMPOSER), what))
-}
-
-struct Assembled {
-    bubbles: Vec<Bubble>,
-    orphans: Vec<Bubble>,
-    n_orphans: u64,
-    damage: Vec<Damage>,
-}
-
-/// Puts bubbles in order: as the headers say, then as they stand inline, then by their times.
-fn assemble(id: &str, gathered: &Gathered, composer: &Json, extent: Extent) -> Assembled {
-    let mut assembled =
-        Assembled { bubbles: Vec::new(), orphans: Vec::new(), n_orphans: 0, damage: Vec::new() };
-    let inline = inline_bubbles(composer);
-    let tools = capability_tools(composer);
-    let by_id: HashMap<&str, &Json> = inline
-        .iter()
-        .filter_map(|bubble| Some((text_of(bubble, &["bubbleId", "id"])?, bubble)))
-        .collect();
-    let read = |header: &Json, inline: Option<&Json>, assembled: &mut Assembled| {
-        let bubble_id = text(&header["bubbleId"]).unwrap_or_default();
-        let row = gathered.bubbles.get(bubble_id).map(|row| json_of(&row.value));
-        let mut bubble = match row {
-            Some(Ok(bubble)) => bubble,
-            None if inline.is_some() => json!({}),
-            Some(Err(_)) | None => {
-                let what =
-                    row.and_then(Result::err).unwrap_or_else(|| "the row is missing".to_owned());
-                assembled
-                    .damage
-                    .push(Damage::new(format!("{}{id}:{bubble_id}", keys::BUBBLE), what));
-                // A few words of it may be left.
-                match text(&header["grouping"]["textPreview"]) {
-                    Some(preview) if inline.is_none() => json!({"text": preview}),
-                    Some(_) | None if inline.is_some() => json!({}),
-                    _ => return None,
-                }
-            }
-        };
-        if let Some(inline) = inline {
-            fill_in(&mut bubble, inline);
-        }
-        if let Some(tool) = tools.get(bubble_id) {
-            let mut data = super::lenient::unpack(&bubble["toolFormerData"]);
-            if data.is_object() {
-                fill_in(&mut data, tool);
-            } else {
-                data = tool.clone();
-            }
-            bubble["toolFormerData"] = data;
-        }
-        Some(read_bubble(&bubble, header))
-    };
-    let headers = gathered.headers();
-    let skipped = headers.len().saturating_sub(extent.last.unwrap_or(usize::MAX));
-    let mut seen: HashSet<&str> = HashSet::new();
-    for (place, header) in headers.iter().enumerate() {
-        let Some(bubble_id) = text(&header["bubbleId"]) else { continue };
-        if !seen.insert(bubble_id) || place < skipped {
-            continue;
-        }
-        let bubble = read(header, by_id.get(bubble_id).copied(), &mut assembled);
-        assembled.bubbles.extend(bubble);
-    }
-    // Those that only stand inline come after the one that they follow there.
-    let mut place = 0;
-    for bubble in &inline {
-        let bubble_id = text_of(bubble, &["bubbleId", "id"]);
-        if let Some(bubble_id) = bubble_id
-            && !seen.insert(bubble_id)
-        {
-            let known = assembled
-                .bubbles
-                .iter()
-                .position(|known| known.message.id.as_deref() == Some(bubble_id));
-            place = known.map_or(place, |known| known + 1);
-            continue;
-        }
-        let header = json!({"bubbleId": bubble_id, "type": bubble["type"]});
-        if let Some(bubble) = read(&header, Some(bubble), &mut assembled) {
-            assembled.bubbles.insert(place.min(assembled.bubbles.len()), bubble);
-            place += 1;
-        }
-    }
-    let mut rest: Vec<(Bubble, i64)> = Vec::new();
-    for (bubble_id, row) in gathered.bubbles.iter().filter(|(id, _)| !seen.contains(id.as_str())) {
-        match json_of(&row.value) {
-            Ok(bubble) => {
-                rest.push((read_bubble(&bubble, &json!({"bubbleId": bubble_id})), row.rowid))
-            }
-            // What was deleted and is not missed is gone.
-            Err(_) if row.value == super::database::OwnedValue::Tombstone => {}
-            Err(what) => assembled
-                .damage
-                .push(Damage::new(format!("{}{id}:{bubble_id}", keys::BUBBLE), what)),
-        }
-    }
-    rest.sort_by_key(|(bubble, rowid)| (bubble.message.at.map_or(i64::MIN, |at| at.at_ms), *rowid));
-    let rest = rest.into_iter().map(|(bubble, _)| bubble);
-    let has_order = !headers.is_empty() || !inline.is_empty();
-    if has_order {
-        assembled.orphans = rest
-            .map(|mut bubble| {
-                bubble.message.kind = MessageKind::Orphan;
-                bubble
-            })
-            .collect();
-        assembled.n_orphans = assembled.orphans.len() as u64;
-    } else {
-        assembled.bubbles.extend(rest);
-    }
-    assembled
 }
 
 /// The state of the agent, where there is one; else what the blobs say of turns that have no answer.

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::database::{OwnedValue, Row, Table};
 use super::keys;
-use super::lenient::{items, parse, text};
+use super::lenient::{items, parse, parse_object, text};
 use super::pool::{Pool, UsePoolError, chain};
 use crate::model::Damage;
 use crate::store::{Branches, Extent};
@@ -36,18 +36,26 @@ pub(super) struct Gathered {
 /// Reads the rows of a conversation, or only those of its last messages.
 pub(super) fn gather(pool: &Pool, id: &str, extent: Extent) -> Result<Gathered, UsePoolError> {
     let key = format!("{}{id}", keys::COMPOSER);
-    let composer = match pool.with(|database| database.get(Table::DiskKv, &key)) {
-        Ok(None) => ComposerRow::Missing,
-        Ok(Some(OwnedValue::Tombstone)) => ComposerRow::Tombstone,
-        Ok(Some(OwnedValue::TooLarge { n_bytes })) => {
+    // As a range of one, so that it is found even if the index is damaged.
+    let mut found = None;
+    let range = key.clone()..format!("{key}\0");
+    let damage = pool.visit(Table::DiskKv, &range, &mut |row| {
+        found = Some(row.value.to_owned());
+        ControlFlow::Break(())
+    });
+    let composer = match found {
+        None if damage.is_empty() => ComposerRow::Missing,
+        None => ComposerRow::Damaged(
+            damage.into_iter().map(|damage| damage.what).collect::<Vec<_>>().join("; "),
+        ),
+        Some(OwnedValue::Tombstone) => ComposerRow::Tombstone,
+        Some(OwnedValue::TooLarge { n_bytes }) => {
             ComposerRow::Damaged(format!("has {n_bytes} bytes, too many to read"))
         }
-        Ok(Some(OwnedValue::Bytes(bytes))) => match parse(&bytes).filter(Json::is_object) {
+        Some(OwnedValue::Bytes(bytes)) => match parse(&bytes).filter(Json::is_object) {
             Some(json) => ComposerRow::Json(json),
             None => ComposerRow::Damaged("is not JSON".to_owned()),
         },
-        Err(UsePoolError::Read(err)) if err.is_damage() => ComposerRow::Damaged(chain(&err)),
-        Err(err) => return Err(err),
     };
     let mut gathered = Gathered { composer, bubbles: HashMap::new(), damage: Vec::new() };
     let headers = gathered.headers();
@@ -163,8 +171,6 @@ pub(super) fn json_of(value: &OwnedValue) -> Result<Json, String> {
     match value {
         OwnedValue::Tombstone => Err("was deleted".to_owned()),
         OwnedValue::TooLarge { n_bytes } => Err(format!("has {n_bytes} bytes, too many to read")),
-        OwnedValue::Bytes(bytes) => {
-            parse(bytes).filter(Json::is_object).ok_or_else(|| "is not JSON".to_owned())
-        }
+        OwnedValue::Bytes(bytes) => parse_object(bytes).ok_or_else(|| "is not JSON".to_owned()),
     }
 }

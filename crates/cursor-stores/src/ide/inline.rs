@@ -47,8 +47,10 @@ pub(super) fn capability_tools(composer: &Json) -> HashMap<String, Json> {
         if capability["type"].as_i64() != Some(15) {
             continue;
         }
-        if let Json::Object(map) = unpack(&unpack(&capability["data"])["bubbleDataMap"]) {
-            tools.extend(map.into_iter().map(|(bubble, data)| (bubble, unpack(&data))));
+        if let Json::Object(map) = unpack(&unpack(&capability["data"])["bubbleDataMap"]).as_ref() {
+            tools.extend(
+                map.iter().map(|(bubble, data)| (bubble.clone(), unpack(data).into_owned())),
+            );
         }
     }
     tools

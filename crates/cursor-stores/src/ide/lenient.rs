@@ -1,7 +1,12 @@
 //! Reading JSON that was written over years: a field of the wrong type is a field that is not there.
 
+use std::borrow::Cow;
+use std::fmt;
+
 use jiff::Timestamp;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 use crate::search::is_secret;
 
@@ -20,6 +25,46 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Json> {
         remove_secrets(&mut json);
     }
     Some(json)
+}
+
+/// Parses an object without its fields that say nothing. Bubbles have dozens of those, and a dozen others.
+pub(super) fn parse_object(bytes: &[u8]) -> Option<Json> {
+    let sparse = serde_json::from_slice::<Sparse>(bytes).ok();
+    match sparse {
+        // What needs a closer look gets it.
+        None => parse(bytes).filter(Json::is_object),
+        Some(_) if memchr::memmem::find(bytes, b"EncryptionKey").is_some() => parse(bytes),
+        Some(Sparse(fields)) => Some(Json::Object(fields)),
+    }
+}
+
+struct Sparse(serde_json::Map<String, Json>);
+
+impl<'de> Deserialize<'de> for Sparse {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(SparseVisitor)
+    }
+}
+
+struct SparseVisitor;
+
+impl<'de> Visitor<'de> for SparseVisitor {
+    type Value = Sparse;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Sparse, A::Error> {
+        let mut said = serde_json::Map::new();
+        while let Some((name, raw)) = fields.next_entry::<Cow<'de, str>, &'de RawValue>()? {
+            if !matches!(raw.get(), "[]" | "{}" | "null" | "\"\"") {
+                let value = serde_json::from_str(raw.get()).map_err(de::Error::custom)?;
+                said.insert(name.into_owned(), value);
+            }
+        }
+        Ok(Sparse(said))
+    }
 }
 
 fn remove_secrets(json: &mut Json) {
@@ -41,13 +86,15 @@ fn remove_secrets(json: &mut Json) {
 }
 
 /// A value that may be JSON in a string.
-pub(super) fn unpack(json: &Json) -> Json {
+pub(super) fn unpack(json: &Json) -> Cow<'_, Json> {
     match json {
-        Json::String(text) => match serde_json::from_str(text) {
-            Ok(inner @ (Json::Object(_) | Json::Array(_))) => inner,
-            _ => json.clone(),
-        },
-        _ => json.clone(),
+        Json::String(text) if text.trim_start().starts_with(['{', '[']) => {
+            match serde_json::from_str(text) {
+                Ok(inner) => Cow::Owned(inner),
+                Err(_) => Cow::Borrowed(json),
+            }
+        }
+        _ => Cow::Borrowed(json),
     }
 }
 
@@ -145,5 +192,19 @@ mod tests {
     fn text_that_is_not_quite_utf8_is_still_read() {
         assert_eq!(parse(b"{\"a\":\"\xff\"}"), Some(json!({"a": "\u{fffd}"})));
         assert_eq!(parse(b"{\"a\":"), None);
+        assert_eq!(
+            parse_object(b"{\"a\":\"\xff\",\"b\":[]}"),
+            Some(json!({"a": "\u{fffd}", "b": []}))
+        );
+    }
+
+    #[test]
+    fn fields_that_say_nothing_are_left_out() {
+        let bubble =
+            br#"{"a":[],"b":{},"c":null,"d":"","e":0,"f":false,"g":[[]],"h":{"i":"x"},"\u006a":1}"#;
+        let said = json!({"e": 0, "f": false, "g": [[]], "h": {"i": "x"}, "j": 1});
+        assert_eq!(parse_object(bubble), Some(said));
+        assert_eq!(parse_object(br#"{"blobEncryptionKey":"x"}"#), Some(json!({})));
+        assert_eq!((parse_object(b"[]"), parse_object(b"{")), (None, None));
     }
 }

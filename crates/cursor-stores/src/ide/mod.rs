@@ -12,6 +12,7 @@ mod agent_merge;
 mod agent_message;
 mod agent_scan;
 mod agent_state;
+mod assemble;
 mod bubble;
 mod context;
 mod conversation;

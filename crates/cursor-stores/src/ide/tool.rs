@@ -31,7 +31,8 @@ pub(super) fn rest_of_call(data: &Json) -> Option<Part> {
 
 /// What the model wrote, and what Cursor made of it: both may lack what the other has.
 fn input(data: &Json) -> Json {
-    let (raw, params) = (unpack(&data["rawArgs"]), unpack(&data["params"]));
+    let (raw, params) =
+        (unpack(&data["rawArgs"]).into_owned(), unpack(&data["params"]).into_owned());
     match (raw, params) {
         (Json::Object(mut raw), Json::Object(params)) => {
             for (name, value) in params {
@@ -53,7 +54,7 @@ fn input(data: &Json) -> Json {
 fn result(data: &Json) -> Option<ToolResult> {
     let output = match &data["result"] {
         blank if is_blank(blank) => Json::Null,
-        result => unpack(result),
+        result => unpack(result).into_owned(),
     };
     let error = error_text(&data["error"]);
     (!output.is_null() || error.is_some()).then_some(ToolResult {
@@ -65,10 +66,10 @@ fn result(data: &Json) -> Option<ToolResult> {
 
 /// An error as text, or as an object that says it for the model and for the user.
 pub(super) fn error_text(error: &Json) -> Option<String> {
-    match unpack(error) {
-        Json::String(text) => Some(text).filter(|text| !text.trim().is_empty()),
+    match unpack(error).as_ref() {
+        Json::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
         error @ Json::Object(_) => text_of(
-            &error,
+            error,
             &[
                 "message",
                 "clientVisibleErrorMessage",
@@ -80,7 +81,7 @@ pub(super) fn error_text(error: &Json) -> Option<String> {
             ],
         )
         .map(str::to_owned)
-        .or_else(|| (!is_blank(&error)).then(|| error.to_string())),
+        .or_else(|| (!is_blank(error)).then(|| error.to_string())),
         _ => None,
     }
 }

@@ -154,16 +154,18 @@ fn read_from(
     keys: &[&'static str],
 ) -> Result<Vec<(&'static str, Answer)>, QueryError> {
     query(path, |database| {
-        let mut answers = Vec::new();
-        for key in keys {
-            let answer = match database.read(|connection| value_of(connection, key)) {
-                Ok(answer) => answer,
-                Err(err) if err.is_damage() => Answer::Damaged(describe(&err)),
-                Err(err) => return Err(err),
-            };
-            answers.push((*key, answer));
-        }
-        Ok(answers)
+        // All at once: every read is followed by a look at the files.
+        let read = |connection: &Connection| {
+            Ok(keys.iter().map(|key| (*key, value_of(connection, key))).collect::<Vec<_>>())
+        };
+        let answers = database.read(read)?.into_iter().map(|(key, answer)| {
+            match answer.map_err(ReadDatabaseError::from) {
+                Ok(answer) => Ok((key, answer)),
+                Err(err) if err.is_damage() => Ok((key, Answer::Damaged(describe(&err)))),
+                Err(err) => Err(err),
+            }
+        });
+        answers.collect()
     })
 }
 

@@ -4,8 +4,8 @@ use serde_json::Value as Json;
 
 use crate::model::{Moment, TokenUsage};
 
-/// Numbers below this are no milliseconds since 1970 but something else.
-const EARLIEST_MS: i64 = 100_000_000_000;
+/// Other numbers are no milliseconds since 1970 but something else: from 1973, to the year 9999.
+const PLAUSIBLE_MS: std::ops::Range<i64> = 100_000_000_000..253_402_300_800_000;
 
 /// A text that says something.
 pub(super) fn words(value: Option<&Json>) -> Option<String> {
@@ -17,7 +17,7 @@ pub(super) fn at_ms(value: Option<&Json>) -> Option<i64> {
     match value? {
         Json::String(text) => match text.parse::<jiff::Timestamp>() {
             Ok(timestamp) => Some(timestamp.as_millisecond()),
-            Err(_) => text.parse().ok().filter(|ms| *ms >= EARLIEST_MS),
+            Err(_) => text.parse().ok().filter(|ms| PLAUSIBLE_MS.contains(ms)),
         },
         #[expect(
             clippy::cast_possible_truncation,
@@ -26,7 +26,7 @@ pub(super) fn at_ms(value: Option<&Json>) -> Option<i64> {
         Json::Number(number) => number
             .as_i64()
             .or_else(|| number.as_f64().map(|ms| ms as i64))
-            .filter(|ms| *ms >= EARLIEST_MS),
+            .filter(|ms| PLAUSIBLE_MS.contains(ms)),
         _ => None,
     }
 }

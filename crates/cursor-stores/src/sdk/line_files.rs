@@ -134,9 +134,10 @@ impl LineFiles {
         damage: &mut Vec<Damage>,
         visit: &mut dyn FnMut(&Map<String, Json>),
     ) -> Result<(), PlainFileError> {
+        let quoted: Vec<String> = ids.iter().map(|id| format!("\"{id}\"")).collect();
         let is_mentioned = |line: &[u8]| {
-            ids.is_empty()
-                || ids.iter().any(|id| memchr::memmem::find(line, id.as_bytes()).is_some())
+            let has = |id: &String| memchr::memmem::find(line, id.as_bytes()).is_some();
+            quoted.is_empty() || quoted.iter().any(has)
         };
         let mut unreadable = Vec::new();
         visit_lines(&self.file(name), damage, &mut |number, line| {

@@ -24,9 +24,15 @@ mod records;
 mod run_story;
 mod search;
 mod search_store;
+#[cfg(test)]
+mod search_tests;
 mod store;
 #[cfg(test)]
+mod store_damage_tests;
+#[cfg(test)]
 mod store_tests;
+#[cfg(test)]
+mod test_home;
 mod tool_event;
 mod transcript_exchanges;
 

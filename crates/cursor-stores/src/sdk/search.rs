@@ -203,10 +203,12 @@ fn piece_of(payload: &[u8]) -> Piece {
     let message = if envelope["type"] == "sdk_message" { &envelope["message"] } else { &envelope };
     match message["type"].as_str() {
         Some("assistant") => match &message["message"]["content"] {
-            Json::String(text) => Piece::Of { field: "message.content.text", text: text.clone() },
+            Json::String(text) => {
+                Piece::Of { field: "message.message.content.text", text: text.clone() }
+            }
             Json::Array(blocks) if blocks.iter().all(|block| block["type"] == "text") => {
                 let text = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
-                Piece::Of { field: "message.content.text", text }
+                Piece::Of { field: "message.message.content.text", text }
             }
             _ => Piece::Other,
         },
@@ -246,11 +248,13 @@ fn below(field: &str, found: FieldMatch) -> FieldMatch {
     FieldMatch { field, ..found }
 }
 
-/// What makes the same words at the same place the same, in JSON, in protobuf and in pieces.
+/// What makes the same words at the same place the same, in JSON, in protobuf and in pieces: the letters around them, as
+/// far as the next tag, because checkpoints put prompts between tags and events do not.
 fn surroundings(snippet: &Snippet) -> String {
     const NEAR: usize = 12;
     let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<Vec<_>>();
-    let (before, after) = (letters(&snippet.before), letters(&snippet.after));
+    let before = letters(snippet.before.rsplit('>').next().unwrap_or_default());
+    let after = letters(snippet.after.split('<').next().unwrap_or_default());
     let near_before = before.iter().skip(before.len().saturating_sub(NEAR));
     near_before.chain(&letters(&snippet.found)).chain(after.iter().take(NEAR)).collect()
 }

@@ -93,7 +93,20 @@ impl Matcher {
         self.terms.iter().filter_map(|term| term.literal.as_deref())
     }
 
-    pub(super) fn n_terms(&self) -> usize {
+    /// Notes which words these bytes may hold, whether they are JSON or hold it somewhere, and tells whether there is any.
+    /// For messages that are kept in several pieces, of which each may hold some of the words.
+    pub(crate) fn note_terms(&self, bytes: &[u8], is_noted: &mut [bool]) -> bool {
+        let mut is_any = false;
+        for (term, is_noted) in self.terms.iter().zip(is_noted) {
+            if term.may_match_json(bytes) {
+                *is_noted = true;
+                is_any = true;
+            }
+        }
+        is_any
+    }
+
+    pub(crate) fn n_terms(&self) -> usize {
         self.terms.len()
     }
 

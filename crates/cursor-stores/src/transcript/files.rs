@@ -22,7 +22,7 @@ const SUBAGENTS: &str = "subagents";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Project {
     pub(super) path: PathBuf,
-    /// Its name; empty if that is no text.
+    /// Its name.
     pub(super) slug: String,
 }
 
@@ -92,15 +92,17 @@ impl TranscriptFile {
 pub(super) fn walk(root: &Path) -> Walk {
     let mut walk = Walk { directories: vec![root.to_owned()], ..Walk::default() };
     for (entry, kind) in walk.entries(root) {
-        if kind == Kind::Directory {
-            walk.visit_project(Arc::new(Project {
-                slug: entry.file_name().to_str().unwrap_or_default().to_owned(),
-                path: entry.path(),
-            }));
-        } else if kind == Kind::Special
-            && fs::metadata(entry.path()).is_ok_and(|file| file.is_dir())
-        {
-            walk.damage.push(refused(&entry.path(), "a symbolic link, which is not followed"));
+        match (kind, entry.file_name().to_str()) {
+            (Kind::Directory, Some(slug)) => {
+                walk.visit_project(Arc::new(Project { slug: slug.to_owned(), path: entry.path() }))
+            }
+            (Kind::Directory, None) => {
+                walk.damage.push(refused(&entry.path(), "its name is not a text"));
+            }
+            (Kind::Special, _) if fs::metadata(entry.path()).is_ok_and(|file| file.is_dir()) => {
+                walk.damage.push(refused(&entry.path(), "a symbolic link, which is not followed"));
+            }
+            (Kind::Special | Kind::Plain, _) => {}
         }
     }
     walk.projects.sort_by(|left, right| left.path.cmp(&right.path));
@@ -115,32 +117,38 @@ pub(super) fn locate(root: &Path, key: &str) -> Vec<TranscriptFile> {
     if !is_plain_name(key) {
         return Vec::new();
     }
-    let mut found = Vec::new();
     let mut scrap = Walk::default();
-    for (entry, kind) in scrap.entries(root) {
-        let transcripts = Path::new(&entry.file_name()).join(TRANSCRIPTS);
-        if kind != Kind::Directory || !is_directory(&root.join(&transcripts)) {
-            continue;
-        }
-        let mut candidates = vec![
+    let projects: Vec<PathBuf> = scrap
+        .entries(root)
+        .into_iter()
+        .filter(|(_, kind)| *kind == Kind::Directory)
+        .map(|(entry, _)| Path::new(&entry.file_name()).join(TRANSCRIPTS))
+        .collect();
+    let own_files = projects.iter().flat_map(|transcripts| {
+        [
             transcripts.join(key).join(format!("{key}.jsonl")),
             transcripts.join(format!("{key}.jsonl")),
             transcripts.join(format!("{key}.txt")),
-        ];
-        let below = scrap.entries(&root.join(&transcripts));
-        candidates.extend(below.into_iter().filter(|(_, kind)| *kind == Kind::Directory).flat_map(
-            |(parent, _)| {
+        ]
+    });
+    let mut found: Vec<TranscriptFile> =
+        own_files.filter_map(|path| locate_path(root, &path)).collect();
+    if found.is_empty() {
+        // Below another conversation, of which there may be thousands.
+        for transcripts in projects {
+            for (parent, kind) in scrap.entries(&root.join(&transcripts)) {
                 let parent = transcripts.join(parent.file_name());
-                [
+                let candidates = [
                     parent.join(SUBAGENTS).join(format!("{key}.jsonl")),
                     parent.join(format!("{key}.jsonl")),
-                ]
-            },
-        ));
-        found.extend(candidates.iter().filter_map(|path| locate_path(root, path)));
+                ];
+                if kind == Kind::Directory {
+                    found.extend(candidates.iter().filter_map(|path| locate_path(root, path)));
+                }
+            }
+        }
     }
     found.sort_by(|left, right| left.rank().cmp(&right.rank()));
-    found.dedup();
     found
 }
 
@@ -162,6 +170,9 @@ fn locate_path(root: &Path, relative: &Path) -> Option<TranscriptFile> {
         }
         _ => return None,
     };
+    let path = root.join(relative);
+    // Whether it is a plain file is for whoever opens it to say.
+    fs::symlink_metadata(&path).ok()?;
     let mut directory = root.to_owned();
     let (_, directories) = names.split_last()?;
     for name in directories {
@@ -170,9 +181,6 @@ fn locate_path(root: &Path, relative: &Path) -> Option<TranscriptFile> {
             return None;
         }
     }
-    let path = root.join(relative);
-    // Whether it is a plain file is for whoever opens it to say.
-    fs::symlink_metadata(&path).ok()?;
     let project = Arc::new(Project { path: root.join(slug), slug: (*slug).to_owned() });
     Some(TranscriptFile { path, id: id.to_owned(), layout, project })
 }

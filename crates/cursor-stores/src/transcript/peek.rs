@@ -12,7 +12,8 @@ use crate::model::{Activity, Message, MessageKind, Moment, Part, Role, TurnState
 use crate::plain_file::{self, PlainFileError};
 use crate::title::title_of;
 
-const FIRST_BYTES: u64 = 64 * 1024;
+/// Most prompts begin in the first of these, and no list of thousands can afford more than the last.
+const FIRST_BYTES: [u64; 2] = [8 * 1024, 64 * 1024];
 const LAST_BYTES: u64 = 4 * 1024;
 /// Somebody who writes is silent for as long as a tool runs; beyond this we do not guess.
 const LIVE_FOR: Duration = Duration::from_secs(60);
@@ -34,21 +35,26 @@ pub(super) fn peek(path: &Path, layout: &Layout) -> Result<Peek, PlainFileError>
     let metadata = file.metadata().map_err(failed)?;
     let n_bytes = metadata.len();
     let modified = metadata.modified().map_err(failed)?;
-    let first = read_range(&mut file, 0, FIRST_BYTES).map_err(failed)?;
-    let last = if n_bytes <= FIRST_BYTES {
-        first.get(first.len().saturating_sub(LAST_BYTES as usize)..).unwrap_or_default().to_vec()
-    } else {
-        read_range(&mut file, n_bytes - LAST_BYTES, LAST_BYTES).map_err(failed)?
-    };
-    let is_cut = n_bytes > first.len() as u64;
-    let opening = match layout {
-        Layout::Text => first_of_text(&first),
-        Layout::Nested | Layout::Subagent { .. } | Layout::Flat => first_of_lines(&first, is_cut),
-    };
+    let mut opening = Opening::default();
+    for limit in FIRST_BYTES {
+        let first = read_range(&mut file, 0, limit).map_err(failed)?;
+        let is_cut = n_bytes > first.len() as u64;
+        opening = match layout {
+            Layout::Text => first_of_text(&first),
+            Layout::Nested | Layout::Subagent { .. } | Layout::Flat => {
+                first_of_lines(&first, is_cut)
+            }
+        };
+        if opening.is_known() || !is_cut {
+            break;
+        }
+    }
+    let last = read_range(&mut file, n_bytes.saturating_sub(LAST_BYTES), LAST_BYTES);
+    let last = last.map_err(failed)?;
     // A copy is born later than it was last written.
     let born = metadata.created().map_or(modified, |born| born.min(modified));
     let is_recent = SystemTime::now().duration_since(modified).map_or(true, |age| age < LIVE_FOR);
-    let activity = match ending(&last, layout) {
+    let activity = match ending(&last, n_bytes, layout) {
         Ending::Over(activity) => activity,
         _ if is_recent && n_bytes > 0 => Activity::Live,
         Ending::Unfinished => Activity::Interrupted,
@@ -70,6 +76,10 @@ struct Opening {
 }
 
 impl Opening {
+    fn is_known(&self) -> bool {
+        self.title.is_some() && self.at.is_some()
+    }
+
     /// Takes what a message has to say, and tells whether that is all there is to know.
     fn take(&mut self, message: &Message) -> bool {
         self.at = self.at.or(message.at);
@@ -135,14 +145,18 @@ enum Ending {
     Untold,
 }
 
-fn ending(last: &[u8], layout: &Layout) -> Ending {
+fn ending(last: &[u8], n_bytes: u64, layout: &Layout) -> Ending {
     if *layout == Layout::Text {
         return Ending::Untold;
     }
     let is_terminated = last.ends_with(b"\n");
     let trimmed = last.trim_ascii_end();
-    let start = memchr::memrchr(b'\n', trimmed).map_or(0, |at| at + 1);
-    match decode_line(&trimmed[start..]) {
+    let start = memchr::memrchr(b'\n', trimmed).map(|at| at + 1);
+    if start.is_none() && n_bytes > last.len() as u64 {
+        // The line is longer than what was read of it, so it is not the mark that ends a turn.
+        return Ending::Untold;
+    }
+    match decode_line(&trimmed[start.unwrap_or(0)..]) {
         Ok(TranscriptLine::TurnEnded { state, .. }) => Ending::Over(match state {
             TurnState::Failed => Activity::Failed,
             TurnState::Cancelled => Activity::Interrupted,
@@ -153,7 +167,6 @@ fn ending(last: &[u8], layout: &Layout) -> Ending {
             (Role::User, _) | (Role::Assistant, Some(Part::ToolCall(_))) => Ending::Unfinished,
             _ => Ending::Untold,
         },
-        // The line is longer than what was read of it, or half of it is written.
         Err(_) if is_terminated || trimmed.is_empty() => Ending::Untold,
         Err(_) => Ending::Unfinished,
     }

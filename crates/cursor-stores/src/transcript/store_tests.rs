@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use store_fixtures::transcript::{Block, Layout, Line, TranscriptProject, prompt, turn_succeeded};
 
-use super::test_home::{AT, Home, ID, MODIFIED, WRITTEN, head_of, small, text};
+use super::test_home::{AT, Home, ID, MODIFIED, WRITTEN, head_of, make_old, small, text};
 use crate::model::{
     Activity, Conversation, Head, Message, MessageKind, Moment, Parent, Part, Role, Shelf,
     ToolCall, ToolResult, Turn, TurnState,
@@ -127,6 +127,27 @@ fn every_layout_is_listed() {
     let subagent = home.read("b");
     assert_eq!(subagent.head.parent.unwrap().id, "a");
     assert_eq!(home.read("a").head.subagents, ["b"]);
+}
+
+#[test]
+fn half_a_line_is_not_the_end_but_one_that_is_too_long_to_look_at_may_be() {
+    let home = Home::new();
+    let path = home.write(Layout::Nested, ID, &small());
+    for (line, expected) in [
+        ("{\"type\":\"turn_ended\",\"status\":\"error\"}".to_owned(), Activity::Failed),
+        ("{\"type\":\"turn_en".to_owned(), Activity::Interrupted),
+        (
+            format!("{{\"role\":\"assistant\",\"message\":\"{}\"}}", "x".repeat(9000)),
+            Activity::Idle,
+        ),
+    ] {
+        let mut content = fs::read_to_string(&path).unwrap();
+        content.push_str(&line);
+        fs::write(&path, content).unwrap();
+        make_old(&path);
+        assert_eq!(home.store().list().heads[0].activity, expected, "{line}");
+        home.write(Layout::Nested, ID, &small());
+    }
 }
 
 fn born(path: &Path) -> i64 {

@@ -20,7 +20,7 @@ pub(super) fn workspace_of(project: &Project) -> Option<Workspace> {
     trusted_path(&project.path)
         .or_else(|| logged_path(project))
         .or_else(|| {
-            if project.is_ghost() || project.slug.is_empty() {
+            if project.is_ghost() {
                 return None;
             }
             let path = only_directory_of_slug(Path::new("/"), &project.slug)?;

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cursor_stores::model::{Head, StoreKind};
 use cursor_stores::search::Matcher;
-use cursor_stores::{Candidate, Catalogue, ConversationStore, Hit, SearchIndex, SearchIndexError};
+use cursor_stores::{
+    Candidate, Catalogue, ConversationStore, Hit, IndexableStore, SearchIndex, SearchIndexError,
+};
 
 use super::search::Args;
 use super::selection::report;
@@ -43,15 +45,19 @@ pub(super) struct Hits {
 impl Search<'_> {
     pub(super) fn hits(&self) -> Result<Hits, CommandError> {
         match self.hits_by_index() {
-            Ok(Some(hits)) => Ok(hits),
-            Ok(None) => Ok(self.hits_in_stores()),
+            // What is not in the index is searched as ever.
+            Ok(Some(hits)) if hits.is_cut => Ok(hits),
+            Ok(Some(hits)) => {
+                Ok(self.hits_in_stores(hits.hits, |store| store.indexable().is_none()))
+            }
+            Ok(None) => Ok(self.hits_in_stores(Vec::new(), |_| true)),
             Err(error) => {
                 let why =
                     CommandError::new(run_protocol::ExitCode::Failed, "the index is of no use")
                         .because(error)
                         .message_with_causes();
                 note(&format!("{why}; searching without it"));
-                Ok(self.hits_in_stores())
+                Ok(self.hits_in_stores(Vec::new(), |_| true))
             }
         }
     }
@@ -111,16 +117,26 @@ impl Search<'_> {
         Hits { hits, is_cut: false }
     }
 
-    fn store(&self, kind: StoreKind, path: &Path) -> Option<&dyn ConversationStore> {
-        self.catalogue.stores().find(|store| store.kind() == kind && store.path() == path)
+    fn store(&self, kind: StoreKind, path: &Path) -> Option<&dyn IndexableStore> {
+        let store =
+            self.catalogue.stores().find(|store| store.kind() == kind && store.path() == path);
+        store?.indexable()
     }
 
-    fn hits_in_stores(&self) -> Hits {
+    /// Adds to `hits` what is found in the stores that `is_meant` says.
+    fn hits_in_stores(
+        &self,
+        hits: Vec<FoundHit>,
+        is_meant: impl Fn(&dyn ConversationStore) -> bool,
+    ) -> Hits {
+        if !self.catalogue.stores().any(&is_meant) {
+            return Hits { hits, is_cut: false };
+        }
         let heads = self.args.selection.select_all(self.host, self.catalogue);
         let places = Places::of(self.catalogue, heads);
-        let hits: Mutex<Vec<FoundHit>> = Mutex::default();
+        let hits = Mutex::new(hits);
         let is_restricted = self.args.selection.is_restricted();
-        let damage = self.catalogue.search(self.matcher, &|found| {
+        let damage = self.catalogue.search_in(is_meant, self.matcher, &|found| {
             let head = places.head(found.store, found.path, &found.hit.key);
             // What belongs to no conversation cannot be of the ones that were asked for.
             if head.is_none() && is_restricted {

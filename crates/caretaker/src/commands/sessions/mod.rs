@@ -1,5 +1,6 @@
 //! `caretaker sessions`: every conversation that Cursor keeps on this machine.
 
+pub(crate) mod at;
 mod export;
 mod finding;
 pub(crate) mod ls;
@@ -34,6 +35,8 @@ enum SessionsCommand {
     Stores(stores::Args),
     Export(Box<export::Args>),
     Stats(stats::Args),
+    At(at::AtArgs),
+    Between(at::BetweenArgs),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -45,5 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         SessionsCommand::Stores(args) => stores::run(args),
         SessionsCommand::Export(args) => export::run(args),
         SessionsCommand::Stats(args) => stats::run(args),
+        SessionsCommand::At(args) => at::run_at(args),
+        SessionsCommand::Between(args) => at::run_between(args),
     }
 }

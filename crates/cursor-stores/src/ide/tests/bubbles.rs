@@ -121,8 +121,8 @@ fn what_is_attached_is_told_once() {
         [
             Part::text("look"),
             attachment("selection", "src/a.rs", Some("fn a() {\n}")),
-            attachment("rule", "style.mdc", None),
             Part::Image { media_type: None, path: Some("/tmp/1.png".to_owned()), n_bytes: None },
+            attachment("rule", "style.mdc", None),
             attachment("file", "/srv/b.rs", None),
             attachment("selection", "/srv/c.rs", Some("let x;")),
             attachment("terminal", "bash", Some("$ ls")),

@@ -177,7 +177,7 @@ fn sub_agents_and_those_who_started_them_know_each_other() {
     let said = |id: &str, fields: serde_json::Value| {
         stage.home.put_conversation(
             &with(composer(id, 16, &[header(&bubble)]), fields),
-            &[bubble.clone()],
+            std::slice::from_ref(&bubble),
         );
     };
     said("parent", json!({"subagentComposerIds": ["named-by-parent"]}));

@@ -191,8 +191,7 @@ fn a_conversation_comes_out_whole_and_in_the_order_of_its_headers() {
             started: second(1),
             ended: second(4),
             state: TurnState::Finished,
-            error: None,
-            tokens: None,
+            ..Turn::default()
         }]
     );
     assert_eq!(read.todos.len(), 1);

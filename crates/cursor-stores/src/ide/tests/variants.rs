@@ -266,7 +266,7 @@ fn a_sub_agent_of_an_older_build_belongs_to_the_call_that_started_it() {
     let home = stage.close();
     let child = format!("task-{call}");
     let read = home.read(ID);
-    assert_eq!(read.head.subagents, [child.clone()]);
+    assert_eq!(read.head.subagents, std::slice::from_ref(&child));
     assert_eq!(read.messages[1].tool_calls().next().unwrap().subagent.as_ref(), Some(&child));
     assert_eq!(texts(&home.read(&child)), ["done in the child"]);
     let head = home.head(&child);

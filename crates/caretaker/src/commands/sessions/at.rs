@@ -1,0 +1,359 @@
+//! `caretaker sessions at` and `between`: which conversations led to commits.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use cursor_stores::model::{Head, Shelf, Workspace};
+use cursor_stores::{Catalogue, Extent, parallel};
+use run_protocol::{BytesPath, ExitCode};
+use serde::Serialize;
+
+use super::selection::{Where, report};
+use crate::command_error::CommandError;
+use crate::commits::evidence::{Evidence, WorkspaceMatch};
+use crate::commits::git::{Commit, GitError, Repository};
+use crate::commits::ranking::{Match, Timing, rank};
+use crate::data_out::print_json;
+use crate::host::Host;
+use crate::human_duration::HumanDuration;
+use crate::progress::Progress;
+use crate::talk::note;
+use crate::view::commit_view;
+use crate::view::units::grouped;
+use crate::view::width::Width;
+
+/// What fits on a screen.
+const DEFAULT_LIMIT: usize = 10;
+/// More commits than anyone asks about at once.
+const MOST_COMMITS: usize = 1000;
+
+/// What `at` and `between` have in common.
+#[derive(Debug, clap::Args)]
+struct Common {
+    #[command(flatten)]
+    place: Where,
+    /// The repository: a directory in it. [default: the current one]
+    #[arg(long, short = 'C', value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// How long before a commit a conversation may have been active; `none` for any time.
+    #[arg(long, value_name = "DURATION", default_value = "30m")]
+    window: HumanDuration,
+    /// List at most so many conversations; 0 lists all. [default: 10, and all with --json]
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Find the conversations that led to a commit.
+///
+/// Conversations are ranked by the files of the commit that they changed, by how shortly before it they did, and by
+/// their workspace. Each comes with the reason for its rank. Sub-agents are ranked as conversations of their own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker sessions at HEAD
+  caretaker sessions at v1.2.0~3 -C ../parser --window 2h
+  caretaker sessions at HEAD --json | jq -r '.sessions[0].session'")]
+pub(crate) struct AtArgs {
+    /// The commit, as git names it: an id, a branch, a tag, `HEAD~2`.
+    #[arg(value_name = "COMMIT")]
+    commit: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Find the conversations that led to the commits between two.
+///
+/// Those are the commits that the second has and the first has not, as in `git log A..B`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker sessions between v1.1.0 v1.2.0
+  caretaker sessions between main HEAD --window 1h --json")]
+pub(crate) struct BetweenArgs {
+    /// Where to begin: this commit itself is left out.
+    #[arg(value_name = "A")]
+    older: String,
+    /// Where to end.
+    #[arg(value_name = "B")]
+    newer: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run_at(args: &AtArgs) -> Result<ExitCode, CommandError> {
+    args.common.run(|repository| Ok(vec![repository.commit(&args.commit)?]))
+}
+
+pub(crate) fn run_between(args: &BetweenArgs) -> Result<ExitCode, CommandError> {
+    let (older, newer) = (args.older.as_str(), args.newer.as_str());
+    args.common.run(|repository| {
+        let commits = repository.commits_between(older, newer, MOST_COMMITS)?;
+        if commits.len() == MOST_COMMITS {
+            note(&format!(
+                "only the newest {} commits are looked at",
+                grouped(MOST_COMMITS as u64)
+            ));
+        }
+        if commits.is_empty() {
+            note(&format!("`{newer}` has no commit that `{older}` has not"));
+        }
+        Ok(commits)
+    })
+}
+
+/// A conversation and the commits it may have led to, the likeliest first.
+#[derive(Debug)]
+pub(crate) struct Ranked {
+    pub(crate) head: Head,
+    /// With the index of each commit. Never empty.
+    pub(crate) matches: Vec<(usize, Match)>,
+}
+
+impl Ranked {
+    pub(crate) fn score(&self) -> u32 {
+        self.matches.first().map_or(0, |(_, found)| found.score)
+    }
+}
+
+impl Common {
+    fn run(
+        &self,
+        commits: impl FnOnce(&Repository) -> Result<Vec<Commit>, GitError>,
+    ) -> Result<ExitCode, CommandError> {
+        let host = Host::of_process()?;
+        let directory = match &self.workspace {
+            Some(path) => host.environment.absolute(path),
+            None => host.environment.working_directory.clone(),
+        };
+        let repository = Repository::around(&directory).map_err(refused)?;
+        let commits = commits(&repository).map_err(refused)?;
+        let catalogue = self.place.open(&host)?;
+        let mut ranked = if commits.is_empty() {
+            Vec::new()
+        } else {
+            self.rank_all(&catalogue, &repository, &commits)
+        };
+        let n_ranked = ranked.len();
+        let limit = match self.limit {
+            None if self.json => usize::MAX,
+            None => DEFAULT_LIMIT,
+            Some(0) => usize::MAX,
+            Some(limit) => limit,
+        };
+        ranked.truncate(limit);
+        if self.json {
+            print_json(&Answer::of(&repository, &commits, &ranked, n_ranked))?;
+            return Ok(ExitCode::Success);
+        }
+        let mut out = anstream::stdout().lock();
+        commit_view::print(&mut out, &commits, &ranked, Width::of_stdout())
+            .and_then(|()| out.flush())
+            .map_err(CommandError::writing)?;
+        if ranked.is_empty() && !commits.is_empty() {
+            note("no conversation fits; look further back with `--window 1d`, or `--window none`");
+        }
+        if n_ranked > ranked.len() {
+            let n_more = grouped((n_ranked - ranked.len()) as u64);
+            note(&format!("{n_more} more: `--limit 0` for all"));
+        }
+        Ok(ExitCode::Success)
+    }
+
+    fn rank_all(
+        &self,
+        catalogue: &Catalogue,
+        repository: &Repository,
+        commits: &[Commit],
+    ) -> Vec<Ranked> {
+        let window_ms = match self.window {
+            HumanDuration::Unlimited => u64::MAX,
+            HumanDuration::Limited(_) => self.window.milliseconds(),
+        };
+        let listing = catalogue.list();
+        report(&listing.damage);
+        let mut heads = listing.heads;
+        heads.retain(|head| {
+            !matches!(head.shelf, Shelf::Empty | Shelf::Draft) && may_fit(head, commits, window_ms)
+        });
+        let roots: Vec<String> =
+            repository.worktrees.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        let progress = Progress::of(heads.len(), "reading");
+        let matched = parallel::map(&heads, |head| {
+            let read = catalogue.read(head, Extent::default());
+            progress.step();
+            let conversation = read?;
+            let workspaces = workspace_names(conversation.head.workspace.as_ref());
+            let evidence = Evidence::of(&conversation, &roots, &workspaces);
+            Ok(matches(commits, &evidence, window_ms))
+        });
+        drop(progress);
+        let mut ranked = Vec::new();
+        for (head, matched) in heads.into_iter().zip(matched) {
+            match matched {
+                Ok(matches) if matches.is_empty() => {}
+                Ok(matches) => ranked.push(Ranked { head, matches }),
+                Err(error) => not_ranked(&head, error),
+            }
+        }
+        // The same order each time, also where nothing tells them apart.
+        ranked.sort_by(|one, other| {
+            let key = |ranked: &Ranked| (ranked.score(), ranked.matches.len());
+            key(other).cmp(&key(one)).then_with(|| one.head.id.cmp(&other.head.id))
+        });
+        ranked
+    }
+}
+
+fn matches(commits: &[Commit], evidence: &Evidence, window_ms: u64) -> Vec<(usize, Match)> {
+    let ranked = commits.iter().map(|commit| rank(commit, evidence, window_ms));
+    let mut matches: Vec<(usize, Match)> =
+        ranked.enumerate().filter_map(|(index, found)| Some((index, found?))).collect();
+    matches.sort_by_key(|(_, found)| std::cmp::Reverse(found.score));
+    matches
+}
+
+/// Whether a conversation has to be read at all: it began before the last commit, and went on until shortly before the
+/// first.
+fn may_fit(head: &Head, commits: &[Commit], window_ms: u64) -> bool {
+    let moments = || commits.iter().flat_map(|commit| [commit.author_ms, commit.commit_ms]);
+    let (Some(first), Some(last)) = (moments().min(), moments().max()) else { return false };
+    let window_ms = i64::try_from(window_ms).unwrap_or(i64::MAX);
+    let is_begun = head.created.is_none_or(|moment| moment.at_ms <= last.saturating_add(1000));
+    let goes_on = head.updated.is_none_or(|moment| moment.at_ms >= first.saturating_sub(window_ms));
+    is_begun && goes_on
+}
+
+/// What the workspace is called: as the store says, and without links if it is here.
+fn workspace_names(workspace: Option<&Workspace>) -> Vec<String> {
+    let Some(workspace) = workspace else { return Vec::new() };
+    let mut names = vec![workspace.path.clone()];
+    if workspace.place.is_here()
+        && let Ok(real) = std::fs::canonicalize(&workspace.path)
+    {
+        names.push(real.to_string_lossy().into_owned());
+    }
+    names
+}
+
+fn not_ranked(head: &Head, error: cursor_stores::ReadConversationError) {
+    let what = format!("{} could not be looked at", head.id);
+    note(&CommandError::new(ExitCode::Failed, what).because(error).message_with_causes());
+}
+
+fn refused(error: GitError) -> CommandError {
+    let (code, hint) = match &error {
+        GitError::NoSuchCommit(_) => {
+            (ExitCode::NotFound, Some("see the commits with `git log --oneline`"))
+        }
+        GitError::NotARepository { .. } => (ExitCode::Usage, Some("name one with `-C DIR`")),
+        GitError::Run(_) => (ExitCode::Failed, Some("install git")),
+        GitError::Refused(_) | GitError::TooMuch => (ExitCode::Failed, None),
+    };
+    let said = match &error {
+        GitError::NotARepository { said, .. } if !said.is_empty() => Some(said.clone()),
+        GitError::Run(cause) => Some(cause.to_string()),
+        _ => None,
+    };
+    let mut failed = CommandError::new(code, error.to_string());
+    if let Some(said) = said {
+        failed = failed.because(said);
+    }
+    match hint {
+        Some(hint) => failed.hint(hint),
+        None => failed,
+    }
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    v: u32,
+    repository: BytesPath,
+    commits: Vec<CommitAnswer<'a>>,
+    /// How many there are, listed here or not.
+    n_sessions: usize,
+    sessions: Vec<SessionAnswer<'a>>,
+}
+
+#[derive(Serialize)]
+struct CommitAnswer<'a> {
+    commit: &'a str,
+    subject: &'a str,
+    author_ms: i64,
+    commit_ms: i64,
+    files: &'a [String],
+}
+
+#[derive(Serialize)]
+struct SessionAnswer<'a> {
+    session: &'a str,
+    title: Option<&'a str>,
+    /// From 0 to 100: that of the commit it fits best.
+    score: u32,
+    workspace: Option<&'a Workspace>,
+    /// Whose sub-agent it is.
+    parent: Option<&'a str>,
+    matches: Vec<MatchAnswer<'a>>,
+}
+
+#[derive(Serialize)]
+struct MatchAnswer<'a> {
+    commit: &'a str,
+    score: u32,
+    reason: String,
+    /// Those of the commit that the conversation changed before it.
+    files: &'a [String],
+    workspace: WorkspaceMatch,
+    /// How long before the commit the last change of its files was, or else anything; `null` if that is not known.
+    before_ms: Option<u64>,
+}
+
+impl<'a> Answer<'a> {
+    fn of(
+        repository: &Repository,
+        commits: &'a [Commit],
+        ranked: &'a [Ranked],
+        n_sessions: usize,
+    ) -> Self {
+        let sessions = ranked.iter().map(|ranked| SessionAnswer {
+            session: &ranked.head.id,
+            title: ranked.head.title.as_deref(),
+            score: ranked.score(),
+            workspace: ranked.head.workspace.as_ref(),
+            parent: ranked.head.parent.as_ref().map(|parent| parent.id.as_str()),
+            matches: ranked.matches.iter().map(|(n, found)| answer(&commits[*n], found)).collect(),
+        });
+        Self {
+            v: 1,
+            repository: repository.root.clone().into(),
+            n_sessions,
+            sessions: sessions.collect(),
+            commits: commits
+                .iter()
+                .map(|commit| CommitAnswer {
+                    commit: &commit.id,
+                    subject: &commit.subject,
+                    author_ms: commit.author_ms,
+                    commit_ms: commit.commit_ms,
+                    files: &commit.files,
+                })
+                .collect(),
+        }
+    }
+}
+
+fn answer<'a>(commit: &'a Commit, found: &'a Match) -> MatchAnswer<'a> {
+    MatchAnswer {
+        commit: &commit.id,
+        score: found.score,
+        reason: found.reason(),
+        files: &found.files,
+        workspace: found.workspace,
+        before_ms: match found.timing {
+            Timing::ChangedBefore(ms) | Timing::ActiveBefore(ms) => Some(ms),
+            Timing::Open | Timing::Unknown => None,
+        },
+    }
+}

@@ -1,0 +1,218 @@
+//! Asking git, in a repository that nobody has to trust.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::probe::{Answer, ProbeError, ask_for_much};
+
+/// Longer than any answer takes, in any repository.
+const LONGEST_ANSWER: Duration = Duration::from_secs(60);
+/// Some hundred thousand names of files.
+const MOST_OUTPUT: u64 = 64 << 20;
+
+/// Settings of a repository that would start programs or write, switched off: its configuration is its author's.
+const SETTINGS: &[&str] = &[
+    "core.fsmonitor=",
+    "core.hooksPath=/dev/null",
+    "log.showSignature=false",
+    "protocol.allow=never",
+];
+/// What a caller's environment would say about another repository.
+const FOREIGN_VARIABLES: &[&str] = &[
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PAGER",
+    "GIT_TRACE",
+];
+
+/// What a commit says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Commit {
+    pub(crate) id: String,
+    pub(crate) subject: String,
+    /// When the change was made; a rebase keeps it.
+    pub(crate) author_ms: i64,
+    /// When this commit of it was made.
+    pub(crate) commit_ms: i64,
+    /// Relative to the root of the repository; of a rename both names.
+    pub(crate) files: Vec<String>,
+}
+
+/// A repository, and all places where it is checked out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Repository {
+    pub(crate) root: PathBuf,
+    /// The root is one of them.
+    pub(crate) worktrees: Vec<PathBuf>,
+}
+
+/// Says why git gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GitError {
+    #[error("git cannot be run")]
+    Run(#[from] ProbeError),
+    #[error("`{}` is not in a git repository", .path.display())]
+    NotARepository { path: PathBuf, said: String },
+    #[error("there is no commit `{0}`")]
+    NoSuchCommit(String),
+    #[error("git said: {0}")]
+    Refused(String),
+    #[error("git's answer is longer than {MOST_OUTPUT} bytes")]
+    TooMuch,
+}
+
+impl Repository {
+    /// The repository that a directory is in.
+    pub(crate) fn around(directory: &Path) -> Result<Self, GitError> {
+        let answer = git(directory, ["rev-parse", "--show-toplevel"])?;
+        let root = answer.stdout.trim_end_matches('\n');
+        if !answer.status.success() || root.is_empty() {
+            return Err(GitError::NotARepository {
+                path: directory.to_owned(),
+                said: first_line(&answer.stderr),
+            });
+        }
+        let root = PathBuf::from(root);
+        let listed = git(&root, ["worktree", "list", "--porcelain", "-z"])?;
+        let mut worktrees: Vec<PathBuf> = listed
+            .stdout
+            .split('\0')
+            .filter_map(|line| line.strip_prefix("worktree "))
+            .map(PathBuf::from)
+            .collect();
+        if !worktrees.contains(&root) {
+            worktrees.push(root.clone());
+        }
+        Ok(Self { root, worktrees })
+    }
+
+    /// The commit that a revision names.
+    pub(crate) fn commit(&self, revision: &str) -> Result<Commit, GitError> {
+        let id = self.resolve(revision)?;
+        let found = self.log(&["--max-count=1", &id])?.pop();
+        found.ok_or_else(|| GitError::NoSuchCommit(revision.to_owned()))
+    }
+
+    /// The commits that `newer` has and `older` has not, the newest first, and not more than `most`.
+    pub(crate) fn commits_between(
+        &self,
+        older: &str,
+        newer: &str,
+        most: usize,
+    ) -> Result<Vec<Commit>, GitError> {
+        let range = format!("{}..{}", self.resolve(older)?, self.resolve(newer)?);
+        self.log(&[&format!("--max-count={most}"), &range])
+    }
+
+    fn resolve(&self, revision: &str) -> Result<String, GitError> {
+        let no_such = || GitError::NoSuchCommit(revision.to_owned());
+        // An option is no revision, whatever git would make of it.
+        if revision.is_empty() || revision.starts_with('-') {
+            return Err(no_such());
+        }
+        let wanted = format!("{revision}^{{commit}}");
+        let answer =
+            git(&self.root, ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted])?;
+        let id = answer.stdout.trim();
+        let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if answer.status.success() && is_id { Ok(id.to_owned()) } else { Err(no_such()) }
+    }
+
+    fn log(&self, what: &[&str]) -> Result<Vec<Commit>, GitError> {
+        // Names of files may hold anything; this they cannot know.
+        let mark = Uuid::new_v4().simple().to_string();
+        let format = format!("--format=tformat:{mark}%x01%H%x01%at%x01%ct%x01%s");
+        let mut args = vec![
+            "log",
+            "-z",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-color",
+            "--no-show-signature",
+            "--no-renames",
+            "--no-notes",
+            // Of a merge, what it brought to where it was made.
+            "--diff-merges=first-parent",
+            "--name-only",
+            &format,
+        ];
+        args.extend(what);
+        args.push("--");
+        let answer = git(&self.root, args)?;
+        if !answer.status.success() {
+            return Err(GitError::Refused(first_line(&answer.stderr)));
+        }
+        if answer.stdout.len() as u64 >= MOST_OUTPUT {
+            return Err(GitError::TooMuch);
+        }
+        Ok(parse_log(&answer.stdout, &mark))
+    }
+}
+
+fn git<'a>(
+    directory: &Path,
+    args: impl IntoIterator<Item = &'a str>,
+) -> Result<Answer, ProbeError> {
+    let mut command = Command::new("git");
+    command.arg("--no-pager").arg("-C").arg(directory);
+    for setting in SETTINGS {
+        command.arg("-c").arg(setting);
+    }
+    command.args(args.into_iter().map(OsStr::new));
+    for name in FOREIGN_VARIABLES {
+        command.env_remove(name);
+    }
+    command
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        // A clone that is only a part would fetch the rest.
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("LC_ALL", "C");
+    ask_for_much(&mut command, LONGEST_ANSWER, MOST_OUTPUT)
+}
+
+/// `mark␁id␁time␁time␁subject` and the names of the files of each commit; with `-z` all of it ends in NUL, and a line
+/// feed stands before the first name.
+fn parse_log(text: &str, mark: &str) -> Vec<Commit> {
+    let mut commits: Vec<Commit> = Vec::new();
+    for entry in text.split('\0') {
+        if let Some(header) = entry.strip_prefix(mark) {
+            commits.extend(parse_header(header));
+            continue;
+        }
+        let name = entry.strip_prefix('\n').unwrap_or(entry);
+        if let Some(commit) = commits.last_mut()
+            && !name.is_empty()
+        {
+            commit.files.push(name.to_owned());
+        }
+    }
+    commits
+}
+
+fn parse_header(header: &str) -> Option<Commit> {
+    let mut fields = header.strip_prefix('\u{1}')?.splitn(4, '\u{1}');
+    let id = fields.next()?.to_owned();
+    let mut time = || fields.next()?.parse::<i64>().ok()?.checked_mul(1000);
+    let (author_ms, commit_ms) = (time()?, time()?);
+    let subject = fields.next()?.to_owned();
+    Some(Commit { id, subject, author_ms, commit_ms, files: Vec::new() })
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+#[path = "git_tests.rs"]
+mod tests;

@@ -1,1 +1,0 @@
-//! Builds what `cursor_stores` reads as `sdk`.
