@@ -163,12 +163,13 @@ impl<'c> Blobs<'c> {
     /// Everything that is there, in the order of its last writing as long as nothing is damaged. No data is read.
     pub(crate) fn inventory(&self) -> rusqlite::Result<(Vec<StoredBlob>, Scanned)> {
         let mut all = Vec::new();
-        let scanned = self.both_ways(Rows::ALL, "id, octet_length(data)", &mut |_, id, length| {
-            if let ValueRef::Integer(n_bytes) = length {
-                all.push(StoredBlob { id, n_bytes: u64::try_from(n_bytes).unwrap_or(0) });
-            }
-            ControlFlow::Continue(())
-        })?;
+        let scanned =
+            self.both_ways(Rows::ALL, "id, octet_length(data)", &mut |_, id, length| {
+                if let ValueRef::Integer(n_bytes) = length {
+                    all.push(StoredBlob { id, n_bytes: u64::try_from(n_bytes).unwrap_or(0) });
+                }
+                ControlFlow::Continue(())
+            })?;
         Ok((all, scanned))
     }
 

@@ -218,10 +218,6 @@ impl ChatMeta {
         self.set(AGENT_ID, agent_id.into());
     }
 
-    pub fn set_created_at_ms(&mut self, created_at_ms: i64) {
-        self.set(CREATED_AT, created_at_ms.into());
-    }
-
     pub fn set_name(&mut self, name: &str) {
         self.set(NAME, name.into());
     }

@@ -99,4 +99,4 @@ impl BundleHeader {
 
 #[cfg(test)]
 #[path = "bundle_tests.rs"]
-mod tests;
+pub(super) mod tests;

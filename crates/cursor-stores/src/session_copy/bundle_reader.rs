@@ -159,8 +159,8 @@ fn parse_header(line: &[u8]) -> Result<(BundleHeader, BlobId), ReadBundleError> 
         _ => return Err(ReadBundleError::NotABundle),
     }
     let refused = |what| ReadBundleError::Header { what };
-    let header: BundleHeader =
-        serde_json::from_value(json).map_err(|_| refused("a field is missing or of another type"))?;
+    let header: BundleHeader = serde_json::from_value(json)
+        .map_err(|_| refused("a field is missing or of another type"))?;
     if !is_session_id(&header.session) {
         return Err(refused("its session is no UUID"));
     }

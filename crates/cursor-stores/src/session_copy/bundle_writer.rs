@@ -70,8 +70,7 @@ pub fn write_bundle<W: Write>(
         let title = SessionMetaFile::read(&database.with_file_name("meta.json"))
             .ok()
             .and_then(|meta_file| meta_file.title);
-        let mut header =
-            BundleHeader::new(session, checkpoint.id, &meta, title, origin.clone());
+        let mut header = BundleHeader::new(session, checkpoint.id, &meta, title, origin.clone());
         header.n_blobs = reach.ids.len() as u64;
         header.n_bytes = source.n_bytes_of(&reach.ids);
         let mut out = HashingWriter { inner: begin()?, hash: Sha256::new() };

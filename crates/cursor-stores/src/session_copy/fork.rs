@@ -11,9 +11,7 @@ use super::reachable::{AsSourceError, CopySourceError, CopyTally, Reach, Source,
 use super::staging::Staging;
 use super::store_writer::{StoreWriter, WriteStoreError};
 use crate::chat::references::{BlobKind, visit_references};
-use crate::chat::{
-    BlobId, ChatMeta, Fetched, PendingMessages, SessionMetaFile, parse_pending,
-};
+use crate::chat::{BlobId, ChatMeta, Fetched, PendingMessages, SessionMetaFile, parse_pending};
 
 /// What a fork has become.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +31,9 @@ pub struct Forked {
 pub enum ForkError {
     #[error(transparent)]
     Point(#[from] ForkPointError),
-    #[error("message {index} of the prompt is missing or damaged, so that the copy could not be continued")]
+    #[error(
+        "message {index} of the prompt is missing or damaged, so that the copy could not be continued"
+    )]
     PromptDamaged { index: usize, id: Option<BlobId> },
     #[error("`{id}` in `{bucket}` is no name for a session")]
     Name { bucket: String, id: String },
@@ -122,19 +122,19 @@ fn write_copy(
     )?;
     writer.finish(meta)?;
     staging
-        .write_file("meta.json", target.meta_file(title).as_bytes())
+        .write_file("meta.json", target.meta_file(title, meta.created_at_ms()).as_bytes())
         .and_then(|()| staging.place(&directory))
         .map_err(unplaced)
 }
 
-/// Everything that the row says stays, but for what ties it to the original.
+/// Everything that the row says stays, but for what ties it to the original. When it was created stays too: it is when
+/// the conversation began, from which the times of its messages are told.
 fn meta_of_copy(mut meta: ChatMeta, checkpoint: &Checkpoint, target: &NewSession) -> ChatMeta {
     meta.set_agent_id(&target.id);
     meta.set_latest_root(checkpoint.id);
     if let Some(name) = meta.name().map(fork_name) {
         meta.set_name(&name);
     }
-    meta.set_created_at_ms(target.now_ms);
     // The fork of a sub-agent is a session of its own, and two sessions cannot be one agent in the cloud.
     for key in ["subagentInfo", "resumeBcId"] {
         meta.remove(key);

@@ -101,9 +101,8 @@ pub fn collect(directory: &Path, root: &Path) -> Result<Collected, CollectError>
     let replacement = Replacement::begin(directory, root)?;
     let before = with_source(&database, |source| write_copy(source, &replacement, &database))?;
     let after = verify_store(&replacement.staging.database())?;
-    let memory = |verdict: &StoreVerdict| {
-        (verdict.root, verdict.n_prompt_messages, verdict.n_turns)
-    };
+    let memory =
+        |verdict: &StoreVerdict| (verdict.root, verdict.n_prompt_messages, verdict.n_turns);
     let is_same = memory(&before) == memory(&after)
         && after.keeps_memory()
         && after.n_orphans == 0
@@ -165,9 +164,7 @@ pub(super) fn is_empty_session(directory: &Path) -> bool {
     let is_plain = fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir());
     let Ok(entries) = fs::read_dir(directory) else { return false };
     let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
-    is_plain
-        && names == ["meta.json"]
-        && plain_file::inspect(&directory.join("meta.json")).is_ok()
+    is_plain && names == ["meta.json"] && plain_file::inspect(&directory.join("meta.json")).is_ok()
 }
 
 #[cfg(test)]

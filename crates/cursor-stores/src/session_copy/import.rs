@@ -77,7 +77,7 @@ pub fn import(bundle: &mut BundleReader, target: &NewSession) -> Result<Imported
     let (n_blobs, n_bytes) = (header.n_blobs, header.n_bytes);
     let title = header.title.as_deref().or(header.name.as_deref());
     staging
-        .write_file("meta.json", target.meta_file(title).as_bytes())
+        .write_file("meta.json", target.meta_file(title, header.created_at_ms).as_bytes())
         .and_then(|()| place(staging, &directory))
         .map_err(unplaced)?;
     Ok(Imported::Placed { directory, root, n_blobs, n_bytes })

@@ -31,6 +31,8 @@ mod root_relation;
 mod staging;
 mod store_update;
 mod store_writer;
+#[cfg(test)]
+mod test_sessions;
 mod verify;
 
 pub use bundle::{BUNDLE_VERSION, BundleHeader, BundleOrigin};
@@ -50,7 +52,7 @@ pub use root_candidates::RootCandidate;
 pub use root_relation::RootRelation;
 pub use staging::{Leftover, leftovers};
 pub use store_writer::WriteStoreError;
-pub use verify::{Severity, StoreFinding, StoreVerdict, verify_store};
+pub use verify::{Place, Severity, StoreFinding, StoreVerdict, verify_store};
 
 use std::path::Path;
 
@@ -65,6 +67,5 @@ pub fn is_open_for_writing(database: &Path) -> bool {
         let metadata = crate::plain_file::inspect(file).ok()?;
         Some((metadata.dev(), metadata.ino()))
     });
-    Writers::default().has_any(identities)
-        || crate::database_holders::is_open_for_writing(database)
+    Writers::default().has_any(identities) || crate::database_holders::is_open_for_writing(database)
 }

@@ -35,10 +35,10 @@ impl NewSession {
     }
 
     /// The small file beside the store.
-    pub(super) fn meta_file(&self, title: Option<&str>) -> String {
+    pub(super) fn meta_file(&self, title: Option<&str>, created_at_ms: Option<i64>) -> String {
         SessionMetaFile {
             schema_version: Some(1),
-            created_at_ms: Some(self.now_ms),
+            created_at_ms: created_at_ms.or(Some(self.now_ms)),
             has_conversation: Some(true),
             updated_at_ms: Some(self.now_ms),
             cwd: Some(self.workspace.clone()),

@@ -98,9 +98,9 @@ fn plan(verdict: &StoreVerdict, directory: &Path) -> RepairPlan {
             StoreFinding::AgentIdDiffers { .. } => {
                 let name = directory.file_name().and_then(|name| name.to_str());
                 match name {
-                    Some(name) => plan
-                        .actions
-                        .push(RepairAction::SetAgentId { agent_id: name.to_owned() }),
+                    Some(name) => {
+                        plan.actions.push(RepairAction::SetAgentId { agent_id: name.to_owned() })
+                    }
                     None => plan.beyond_repair.push(finding.clone()),
                 }
             }

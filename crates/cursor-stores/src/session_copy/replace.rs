@@ -78,9 +78,8 @@ impl Replacement {
     /// Exchanges the two. One who opened the original in the last moment keeps it, and the copy is given up.
     pub(super) fn finish(self) -> Result<(), ReplaceError> {
         let database = self.directory.join("store.db");
-        let is_same = |path: &Path| {
-            DatabaseFingerprint::of(path).is_ok_and(|now| now == self.before)
-        };
+        let is_same =
+            |path: &Path| DatabaseFingerprint::of(path).is_ok_and(|now| now == self.before);
         if !is_same(&database) {
             return Err(ReplaceError::Changed);
         }

@@ -69,9 +69,8 @@ fn lateness(source: &Source, data: &[u8], row: usize) -> Option<Lateness> {
     })
     .ok()?;
     let prompt = &state.root_prompt_messages_json;
-    let is_there = |id: &Vec<u8>| {
-        BlobId::try_from(id.as_slice()).is_ok_and(|id| source.ids.contains(&id))
-    };
+    let is_there =
+        |id: &Vec<u8>| BlobId::try_from(id.as_slice()).is_ok_and(|id| source.ids.contains(&id));
     if has_other_ids || !prompt.iter().all(is_there) {
         return None;
     }

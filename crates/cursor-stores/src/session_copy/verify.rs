@@ -40,34 +40,69 @@ pub struct StoreVerdict {
 #[non_exhaustive]
 pub enum StoreFinding {
     /// Not even opened.
-    Unreadable { why: String },
+    Unreadable {
+        why: String,
+    },
     /// Pages do not hold together, or some rows cannot be reached.
-    FileDamaged { why: String },
+    FileDamaged {
+        why: String,
+    },
     /// What was written last may be missing from all that is said here.
     LogUnreadable,
     MetaMissing,
-    MetaUnreadable { why: String },
+    MetaUnreadable {
+        why: String,
+    },
     /// The row is of another session than its directory.
-    AgentIdDiffers { agent_id: String },
+    AgentIdDiffers {
+        agent_id: String,
+    },
     /// Nothing was checkpointed: a resume begins anew.
     RootAbsent,
-    RootMalformed { text: String },
-    RootMissing { id: BlobId },
+    RootMalformed {
+        text: String,
+    },
+    RootMissing {
+        id: BlobId,
+    },
     /// Encrypted or corrupt.
-    RootDamaged { id: BlobId },
-    RootUndecodable { id: BlobId, why: String },
+    RootDamaged {
+        id: BlobId,
+    },
+    RootUndecodable {
+        id: BlobId,
+        why: String,
+    },
     /// Named, and not there.
-    Dangling { id: BlobId, place: Place },
+    Dangling {
+        id: BlobId,
+        place: Place,
+    },
     /// Its hash is not its id: encrypted or corrupt.
-    HashMismatch { id: BlobId, place: Place },
+    HashMismatch {
+        id: BlobId,
+        place: Place,
+    },
     /// Not what the field that names it says.
-    NotOfKind { id: BlobId, why: String, place: Place },
+    NotOfKind {
+        id: BlobId,
+        why: String,
+        place: Place,
+    },
     /// In a damaged part of the file, or larger than any blob.
-    BlobUnreadable { id: BlobId, place: Place },
+    BlobUnreadable {
+        id: BlobId,
+        place: Place,
+    },
     /// What should be an id is none.
-    MalformedId { n_bytes: usize, place: Place },
+    MalformedId {
+        n_bytes: usize,
+        place: Place,
+    },
     /// Named by bytes of a reachable blob, and its hash is not its id.
-    NamedHashMismatch { id: BlobId },
+    NamedHashMismatch {
+        id: BlobId,
+    },
     /// There are more references than in any real store, and some were not followed.
     CutShort,
 }
@@ -281,16 +316,14 @@ fn of_finding(finding: &Finding) -> StoreFinding {
         Problem::TooLarge { id, .. } | Problem::Unreadable { id } => {
             StoreFinding::BlobUnreadable { id: *id, place }
         }
-        Problem::MalformedId { n_bytes } => {
-            StoreFinding::MalformedId { n_bytes: *n_bytes, place }
-        }
+        Problem::MalformedId { n_bytes } => StoreFinding::MalformedId { n_bytes: *n_bytes, place },
     }
 }
 
 fn is_told(findings: &[StoreFinding], wanted: &BlobId) -> bool {
-    findings.iter().any(
-        |finding| matches!(finding, StoreFinding::HashMismatch { id, .. } if id == wanted),
-    )
+    findings
+        .iter()
+        .any(|finding| matches!(finding, StoreFinding::HashMismatch { id, .. } if id == wanted))
 }
 
 #[cfg(test)]
