@@ -13,7 +13,7 @@ use super::chat_store::MAX_BLOB_BYTES;
 use crate::read_only_database::is_damage;
 
 /// The blobs of a store, for as long as one read takes.
-pub(super) struct Blobs<'c> {
+pub(crate) struct Blobs<'c> {
     connection: &'c Connection,
     /// Made when the index fails for the first time.
     rows_by_id: OnceCell<HashMap<BlobId, i64>>,
@@ -22,7 +22,7 @@ pub(super) struct Blobs<'c> {
 
 /// What there is under an id.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fetched {
+pub(crate) enum Fetched {
     /// Unchecked; [`BlobId::of`] tells whether it is what the id says.
     Data(Vec<u8>),
     Missing,
@@ -35,21 +35,28 @@ pub(super) enum Fetched {
 
 /// Whether a scan came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scanned {
+pub(crate) enum Scanned {
     Whole,
     /// Some rows lie in a damaged part of the file.
     InPart,
 }
 
+/// A blob of which only the name and the length were looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredBlob {
+    pub(crate) id: BlobId,
+    pub(crate) n_bytes: u64,
+}
+
 /// Rows by number, from one after `after` to `until`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rows {
-    pub(super) after: i64,
-    pub(super) until: i64,
+pub(crate) struct Rows {
+    pub(crate) after: i64,
+    pub(crate) until: i64,
 }
 
 impl Rows {
-    pub(super) const ALL: Self = Self { after: i64::MIN, until: i64::MAX };
+    pub(crate) const ALL: Self = Self { after: i64::MIN, until: i64::MAX };
 }
 
 const BY_ID: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <= ?2 THEN data END \
@@ -59,11 +66,11 @@ const BY_ROW: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <=
                       FROM blobs NOT INDEXED WHERE rowid = ?1";
 
 impl<'c> Blobs<'c> {
-    pub(super) fn new(connection: &'c Connection) -> Self {
+    pub(crate) fn new(connection: &'c Connection) -> Self {
         Self { connection, rows_by_id: OnceCell::new(), peephole: RefCell::new(None) }
     }
 
-    pub(super) fn get(&self, id: BlobId) -> rusqlite::Result<Fetched> {
+    pub(crate) fn get(&self, id: BlobId) -> rusqlite::Result<Fetched> {
         let by_index = self
             .connection
             .prepare_cached(BY_ID)?
@@ -129,7 +136,7 @@ impl<'c> Blobs<'c> {
     }
 
     /// Reads the first bytes of a blob without loading the rest. `None` if it is not there or cannot be read so.
-    pub(super) fn beginning(
+    pub(crate) fn beginning(
         &self,
         id: BlobId,
         buffer: &mut [u8],
@@ -166,7 +173,7 @@ impl<'c> Blobs<'c> {
 
     /// Calls `visit` with id and bytes of every blob among these rows that can be read, in the order of their last
     /// writing as long as nothing is damaged.
-    pub(super) fn scan(
+    pub(crate) fn scan(
         &self,
         rows: Rows,
         visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
@@ -178,8 +185,21 @@ impl<'c> Blobs<'c> {
         })
     }
 
+    /// Everything that is there, in the order of its last writing as long as nothing is damaged. No data is read.
+    pub(crate) fn inventory(&self) -> rusqlite::Result<(Vec<StoredBlob>, Scanned)> {
+        let mut all = Vec::new();
+        let scanned =
+            self.both_ways(Rows::ALL, "id, octet_length(data)", &mut |_, id, length| {
+                if let ValueRef::Integer(n_bytes) = length {
+                    all.push(StoredBlob { id, n_bytes: u64::try_from(n_bytes).unwrap_or(0) });
+                }
+                ControlFlow::Continue(())
+            })?;
+        Ok((all, scanned))
+    }
+
     /// Calls `visit` from the newest blob to the oldest.
-    pub(super) fn scan_back(
+    pub(crate) fn scan_back(
         &self,
         visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
     ) -> rusqlite::Result<()> {
@@ -194,14 +214,14 @@ impl<'c> Blobs<'c> {
         }
     }
 
-    pub(super) fn is_empty(&self) -> rusqlite::Result<bool> {
+    pub(crate) fn is_empty(&self) -> rusqlite::Result<bool> {
         let first =
             self.connection.query_row("SELECT 1 FROM blobs LIMIT 1", [], |_| Ok(())).optional()?;
         Ok(first.is_none())
     }
 
     /// Splits the rows there are into ranges, each of about the same number of them.
-    pub(super) fn pieces(&self, n_pieces: usize) -> rusqlite::Result<Vec<Rows>> {
+    pub(crate) fn pieces(&self, n_pieces: usize) -> rusqlite::Result<Vec<Rows>> {
         let sql = "SELECT coalesce((SELECT min(rowid) FROM blobs), 0), coalesce((SELECT max(rowid) FROM blobs), 0)";
         let (first, last): (i64, i64) =
             self.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;

@@ -62,7 +62,7 @@ pub enum ReadBlobError {
 }
 
 /// An image or a long tool result has some megabytes.
-pub(super) const MAX_BLOB_BYTES: i64 = 64 * 1024 * 1024;
+pub(crate) const MAX_BLOB_BYTES: i64 = 64 * 1024 * 1024;
 const MAX_META_BYTES: i64 = 16 * 1024 * 1024;
 /// Half a gigabyte is counted or read in less than a second, or in some from a slow disk.
 const READ_LIMIT: Duration = Duration::from_secs(30);
@@ -143,8 +143,21 @@ impl ChatStore {
         })
     }
 
+    /// Looks over the structure of the file. Says the first thing that is wrong with it, if something is.
+    pub(crate) fn structural_damage(&self) -> Result<Option<String>, ReadDatabaseError> {
+        let found = self.database.read(|connection| {
+            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+        });
+        match found {
+            Ok(verdict) if verdict == "ok" => Ok(None),
+            Ok(verdict) => Ok(Some(verdict)),
+            Err(err) if err.is_damage() => Ok(Some("its pages do not hold together".to_owned())),
+            Err(err) => Err(err),
+        }
+    }
+
     /// Reads many blobs as one read. What `read` returns is from one moment, or an error says that it is not.
-    pub(super) fn at_once<T>(
+    pub(crate) fn at_once<T>(
         &self,
         read: impl FnOnce(&Blobs<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, ReadDatabaseError> {
@@ -152,7 +165,7 @@ impl ChatStore {
     }
 
     /// Says what is missing from all that is read here, if something is.
-    pub(super) fn shortcoming(&self) -> Option<&'static str> {
+    pub(crate) fn shortcoming(&self) -> Option<&'static str> {
         self.database.shortcoming()
     }
 }

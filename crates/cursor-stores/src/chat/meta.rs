@@ -214,6 +214,10 @@ impl ChatMeta {
         self.set(LATEST_ROOT, root.to_string().into());
     }
 
+    pub fn set_agent_id(&mut self, agent_id: &str) {
+        self.set(AGENT_ID, agent_id.into());
+    }
+
     pub fn set_name(&mut self, name: &str) {
         self.set(NAME, name.into());
     }
@@ -251,6 +255,14 @@ impl ChatMeta {
             self.set_encryption_key(BlobEncryptionKey(value));
         } else {
             self.fields.insert(key.to_owned(), value);
+        }
+    }
+
+    /// Takes a key out of the row.
+    pub fn remove(&mut self, key: &str) {
+        self.fields.shift_remove(key);
+        if key == ENCRYPTION_KEY {
+            self.encryption_key = None;
         }
     }
 

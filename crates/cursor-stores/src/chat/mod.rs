@@ -79,4 +79,7 @@ pub use root_pointer::{PutBack, RootPointerError, latest_ancestry, put_back};
 pub use session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 pub use writers::{StoreWriter, writers_of};
 
+pub(crate) use blobs::{Fetched, Rows, Scanned, StoredBlob};
+pub(crate) use chat_store::MAX_BLOB_BYTES;
 pub(crate) use chats_root::discover;
+pub(crate) use writers::Writers;

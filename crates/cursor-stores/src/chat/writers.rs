@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A file, whatever it is called and from wherever it is seen: sandboxes have their own paths.
-pub(super) type FileIdentity = (u64, u64);
+pub(crate) type FileIdentity = (u64, u64);
 
 /// A process that may write to a store at any moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn writers_of(store_db: &Path) -> Vec<StoreWriter> {
 
 /// Looks once for all chats, and again only after a moment.
 #[derive(Debug, Default)]
-pub(super) struct Writers {
+pub(crate) struct Writers {
     seen: Mutex<Option<(Instant, Arc<HashSet<FileIdentity>>)>>,
 }
 
@@ -53,7 +53,7 @@ const NAMES: [&str; 2] = ["store.db", "store.db-wal"];
 
 impl Writers {
     /// Tells whether another process has one of these files open for writing.
-    pub(super) fn has_any(&self, files: impl IntoIterator<Item = FileIdentity>) -> bool {
+    pub(crate) fn has_any(&self, files: impl IntoIterator<Item = FileIdentity>) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let open = match &*seen {
             Some((at, open)) if at.elapsed() < KEPT_FOR => Arc::clone(open),

@@ -1,0 +1,102 @@
+//! The file that holds a session for another machine.
+//!
+//! ```text
+//! {"format":"caretaker-session","version":1,…}\n    one line of JSON: what is in here
+//! length (8 bytes, little endian)  data            once for each blob; its name is its SHA-256
+//! …
+//! SHA-256 of all bytes before (32 bytes)           and nothing after it
+//! ```
+//!
+//! Blobs stand in the order of their writing. They are not compressed: nothing in a bundle is larger than the bundle.
+
+use serde::{Deserialize, Serialize};
+
+use crate::chat::{BlobId, ChatMeta};
+
+/// The version that is written, and the newest that is read.
+pub const BUNDLE_VERSION: u32 = 1;
+pub(super) const FORMAT: &str = "caretaker-session";
+/// A real one has some hundred bytes.
+pub(super) const MAX_HEADER_BYTES: usize = 64 * 1024;
+
+/// What a bundle says about itself. Nothing in it is secret, and nothing says where the session was on its machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundleHeader {
+    pub(super) format: String,
+    pub version: u32,
+    /// The id of the session.
+    pub session: String,
+    /// The checkpoint, as 64 hex digits.
+    pub root: String,
+    pub n_blobs: u64,
+    /// The bytes of all blobs together.
+    pub n_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_model: Option<String>,
+    pub origin: BundleOrigin,
+}
+
+/// By what a bundle was made, and of what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundleOrigin {
+    /// The program and its version.
+    pub program: String,
+    /// The kind of the store, such as `cli`.
+    pub store: String,
+    pub bundled_at_ms: i64,
+}
+
+impl BundleHeader {
+    /// Only what is known to be harmless is taken from the row: a key that this build does not know may be a secret, and
+    /// what the first machine allows an agent is not for the second.
+    pub(super) fn new(
+        session: &str,
+        root: BlobId,
+        meta: &ChatMeta,
+        title: Option<String>,
+        origin: BundleOrigin,
+    ) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: BUNDLE_VERSION,
+            session: session.to_owned(),
+            root: root.to_string(),
+            n_blobs: 0,
+            n_bytes: 0,
+            title,
+            name: meta.name().map(str::to_owned),
+            mode: meta.mode().map(str::to_owned),
+            created_at_ms: meta.created_at_ms(),
+            last_used_model: meta.last_used_model().map(str::to_owned),
+            origin,
+        }
+    }
+
+    /// The meta row of the session that a bundle becomes.
+    pub(super) fn meta(&self, agent_id: &str, root: BlobId, now_ms: i64) -> ChatMeta {
+        let mut meta = ChatMeta::new(agent_id, self.created_at_ms.unwrap_or(now_ms));
+        meta.set_latest_root(root);
+        if let Some(name) = &self.name {
+            meta.set_name(name);
+        }
+        if let Some(mode) = &self.mode {
+            meta.set_mode(mode);
+        }
+        if let Some(model) = &self.last_used_model {
+            meta.set_last_used_model(model);
+        }
+        meta
+    }
+}
+
+#[cfg(test)]
+#[path = "bundle_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,331 @@
+//! Whether a store holds together: everything on the path from its root, and what lies beside it.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::reachable::{CopySourceError, Source, with_source};
+use super::root_candidates::{RootCandidate, best_root};
+use crate::chat::{
+    BearsOn, BlobId, CheckStoreError, Coverage, Finding, LatestRoot, OpenChatStoreError, Problem,
+    ReadMetaError, RootState, Scanned, StoreCheck, check_store,
+};
+use crate::read_only_database::OpenDatabaseError;
+
+/// What was found in one store.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StoreVerdict {
+    pub findings: Vec<StoreFinding>,
+    /// How many there are; the first thousand are listed.
+    pub n_findings: usize,
+    pub n_blobs: u64,
+    pub n_bytes: u64,
+    /// What nothing that is reachable names. There is always some: Cursor deletes nothing.
+    pub n_orphans: u64,
+    pub n_orphan_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<BlobId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_prompt_messages: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_turns: Option<usize>,
+    /// The best root to mend the store with, if the one it has cannot be continued from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<RootCandidate>,
+}
+
+/// Something that is wrong with a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StoreFinding {
+    /// Not even opened.
+    Unreadable {
+        why: String,
+    },
+    /// Pages do not hold together, or some rows cannot be reached.
+    FileDamaged {
+        why: String,
+    },
+    /// What was written last may be missing from all that is said here.
+    LogUnreadable,
+    MetaMissing,
+    MetaUnreadable {
+        why: String,
+    },
+    /// The row is of another session than its directory.
+    AgentIdDiffers {
+        agent_id: String,
+    },
+    /// Nothing was checkpointed: a resume begins anew.
+    RootAbsent,
+    RootMalformed {
+        text: String,
+    },
+    RootMissing {
+        id: BlobId,
+    },
+    /// Encrypted or corrupt.
+    RootDamaged {
+        id: BlobId,
+    },
+    RootUndecodable {
+        id: BlobId,
+        why: String,
+    },
+    /// Named, and not there.
+    Dangling {
+        id: BlobId,
+        place: Place,
+    },
+    /// Its hash is not its id: encrypted or corrupt.
+    HashMismatch {
+        id: BlobId,
+        place: Place,
+    },
+    /// Not what the field that names it says.
+    NotOfKind {
+        id: BlobId,
+        why: String,
+        place: Place,
+    },
+    /// In a damaged part of the file, or larger than any blob.
+    BlobUnreadable {
+        id: BlobId,
+        place: Place,
+    },
+    /// What should be an id is none.
+    MalformedId {
+        n_bytes: usize,
+        place: Place,
+    },
+    /// Named by bytes of a reachable blob, and its hash is not its id.
+    NamedHashMismatch {
+        id: BlobId,
+    },
+    /// There are more references than in any real store, and some were not followed.
+    CutShort,
+}
+
+/// The field that names a blob.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    pub blob: BlobId,
+    pub field: String,
+    /// Whether the model is prompted with it.
+    pub is_prompt: bool,
+}
+
+/// What a finding means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// The conversation goes on without it.
+    History,
+    /// The conversation cannot be continued.
+    Memory,
+}
+
+impl StoreFinding {
+    #[must_use]
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::Unreadable { .. }
+            | Self::MetaMissing
+            | Self::MetaUnreadable { .. }
+            | Self::RootAbsent
+            | Self::RootMalformed { .. }
+            | Self::RootMissing { .. }
+            | Self::RootDamaged { .. }
+            | Self::RootUndecodable { .. } => Severity::Memory,
+            Self::Dangling { place, .. }
+            | Self::HashMismatch { place, .. }
+            | Self::NotOfKind { place, .. }
+            | Self::BlobUnreadable { place, .. }
+            | Self::MalformedId { place, .. }
+                if place.is_prompt =>
+            {
+                Severity::Memory
+            }
+            _ => Severity::History,
+        }
+    }
+}
+
+impl StoreVerdict {
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.n_findings == 0
+    }
+
+    /// Whether the conversation can be continued.
+    #[must_use]
+    pub fn keeps_memory(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity() < Severity::Memory)
+    }
+
+    fn unreadable(why: String) -> Self {
+        let findings = vec![StoreFinding::Unreadable { why }];
+        Self {
+            n_findings: findings.len(),
+            findings,
+            n_blobs: 0,
+            n_bytes: 0,
+            n_orphans: 0,
+            n_orphan_bytes: 0,
+            root: None,
+            n_prompt_messages: None,
+            n_turns: None,
+            candidate: None,
+        }
+    }
+}
+
+/// Checks the store of a session. Fails only where nothing can be said, as with a store that keeps changing.
+pub fn verify_store(database: &Path) -> Result<StoreVerdict, CopySourceError> {
+    match with_source(database, |source| verify(source, database)) {
+        Err(CopySourceError::Open(err)) if is_state_of_the_file(&err) => {
+            Ok(StoreVerdict::unreadable(crate::error_chain::describe(&err)))
+        }
+        Err(CopySourceError::Read(err)) if err.is_damage() => {
+            Ok(StoreVerdict::unreadable(crate::error_chain::describe(&err)))
+        }
+        verdict => verdict,
+    }
+}
+
+fn is_state_of_the_file(err: &OpenChatStoreError) -> bool {
+    !matches!(err, OpenChatStoreError::Database(OpenDatabaseError::Changing))
+}
+
+pub(super) fn verify(source: &Source, database: &Path) -> Result<StoreVerdict, CopySourceError> {
+    let mut findings = Vec::new();
+    let structure = source.store.structural_damage()?;
+    if structure.is_some() || source.scanned == Scanned::InPart {
+        let why = structure.unwrap_or_else(|| "some rows cannot be reached".to_owned());
+        findings.push(StoreFinding::FileDamaged { why });
+    }
+    if source.store.shortcoming().is_some() {
+        findings.push(StoreFinding::LogUnreadable);
+    }
+    let (root, check) = check(source, database, &mut findings)?;
+    let mut n_findings = findings.len() + check.as_ref().map_or(0, |check| check.n_findings);
+    let mut verdict = StoreVerdict::unreadable(String::new());
+    if let Some(check) = &check {
+        if let RootState::Present(latest) = &check.root {
+            verdict.n_prompt_messages = Some(latest.n_prompt_messages);
+            verdict.n_turns = Some(latest.n_turns);
+        }
+        findings.extend(check.findings.iter().map(of_finding));
+        if check.coverage == Coverage::CutShort {
+            findings.push(StoreFinding::CutShort);
+            n_findings += 1;
+        }
+    }
+    verdict.n_blobs = source.ids.len() as u64;
+    verdict.n_bytes = source.n_bytes();
+    if let Some(root) = root {
+        let reach = source.reach(root)?;
+        let tally = source.tally(&reach);
+        verdict.n_orphans = verdict.n_blobs - reach.ids.len() as u64;
+        verdict.n_orphan_bytes = verdict.n_bytes.saturating_sub(tally.n_bytes);
+        let untold = reach.damaged.into_iter().filter(|id| *id != root && !is_told(&findings, id));
+        let untold: Vec<_> = untold.map(|id| StoreFinding::NamedHashMismatch { id }).collect();
+        n_findings += untold.len();
+        findings.extend(untold);
+    } else {
+        verdict.n_orphans = verdict.n_blobs;
+        verdict.n_orphan_bytes = verdict.n_bytes;
+    }
+    verdict.root = root;
+    verdict.findings = findings;
+    verdict.n_findings = n_findings;
+    if !verdict.keeps_memory() {
+        verdict.candidate = best_root(source)?.filter(|candidate| Some(candidate.id) != root);
+    }
+    Ok(verdict)
+}
+
+/// Reads the row and walks from its root.
+fn check(
+    source: &Source,
+    database: &Path,
+    findings: &mut Vec<StoreFinding>,
+) -> Result<(Option<BlobId>, Option<StoreCheck>), CopySourceError> {
+    let meta = match source.store.meta() {
+        Ok(Some(meta)) => meta,
+        Ok(None) => {
+            findings.push(StoreFinding::MetaMissing);
+            return Ok((None, None));
+        }
+        Err(ReadMetaError::Database(err)) if !err.is_damage() => return Err(err.into()),
+        Err(err) => {
+            let why = crate::error_chain::describe(&err);
+            findings.push(StoreFinding::MetaUnreadable { why });
+            return Ok((None, None));
+        }
+    };
+    let session = database.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    if let (Some(agent_id), Some(session)) = (meta.agent_id(), session)
+        && agent_id != session
+    {
+        findings.push(StoreFinding::AgentIdDiffers { agent_id: agent_id.to_owned() });
+    }
+    let check = match check_store(&source.store) {
+        Ok(check) => check,
+        Err(CheckStoreError::Meta(err)) => return Err(err.into()),
+        Err(CheckStoreError::Database(err)) => return Err(err.into()),
+    };
+    // A session that was only just begun has neither.
+    let is_begun = check.root != RootState::Absent || source.ids.len() > 0;
+    findings.extend(of_root(&check.root).filter(|_| is_begun));
+    let root = match meta.latest_root() {
+        LatestRoot::Blob(id) => Some(id),
+        LatestRoot::Absent | LatestRoot::Malformed(_) => None,
+    };
+    Ok((root, Some(check)))
+}
+
+fn of_root(root: &RootState) -> Option<StoreFinding> {
+    Some(match root {
+        RootState::Present(_) => return None,
+        RootState::Absent => StoreFinding::RootAbsent,
+        RootState::Malformed { text } => StoreFinding::RootMalformed { text: text.clone() },
+        RootState::Missing { id } => StoreFinding::RootMissing { id: *id },
+        RootState::HashMismatch { id } | RootState::Unreadable { id } => {
+            StoreFinding::RootDamaged { id: *id }
+        }
+        RootState::Undecodable { id, why } => {
+            StoreFinding::RootUndecodable { id: *id, why: why.to_string() }
+        }
+    })
+}
+
+fn of_finding(finding: &Finding) -> StoreFinding {
+    let place = Place {
+        blob: finding.referrer.blob,
+        field: finding.referrer.field.clone(),
+        is_prompt: finding.bears_on == BearsOn::Prompt,
+    };
+    match &finding.problem {
+        Problem::Missing { id } => StoreFinding::Dangling { id: *id, place },
+        Problem::HashMismatch { id } => StoreFinding::HashMismatch { id: *id, place },
+        Problem::NotOfKind { id, why } => {
+            StoreFinding::NotOfKind { id: *id, why: why.to_string(), place }
+        }
+        Problem::TooLarge { id, .. } | Problem::Unreadable { id } => {
+            StoreFinding::BlobUnreadable { id: *id, place }
+        }
+        Problem::MalformedId { n_bytes } => StoreFinding::MalformedId { n_bytes: *n_bytes, place },
+    }
+}
+
+fn is_told(findings: &[StoreFinding], wanted: &BlobId) -> bool {
+    findings
+        .iter()
+        .any(|finding| matches!(finding, StoreFinding::HashMismatch { id, .. } if id == wanted))
+}
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;
