@@ -9,10 +9,9 @@
 //!              (read-only)         (one row)    (blob graph)    (missing, damaged, pending)
 //! ```
 //!
-//! **Invariant:** nothing here writes to Cursor's files but `chat::put_back`, which sets one pointer of one store. Reading
-//! a closed store changes no byte and no directory entry.
-//! **Invariant:** nothing here writes to Cursor's files but `session_copy`, which does so on an explicit command only.
-//! Reading a closed store changes no byte and no directory entry.
+//! **Invariant:** nothing here writes to Cursor's files but `chat::put_back`, which sets one pointer of one store, and
+//! `session_copy`, which does so on an explicit command only. Reading a closed store changes no byte and no directory
+//! entry.
 //!
 //! **Invariant:** every input is hostile. Reads are bounded, special files are refused before they are opened, no
 //! decoder recurses deeper than a fixed limit, and no bytes make one panic.

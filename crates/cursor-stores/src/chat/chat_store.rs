@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob_id::BlobId;
-use super::blobs::Blobs;
+use super::blobs::{Blobs, Scanned, StoredBlob};
 use super::meta::{ChatMeta, ReadChatMetaError};
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
@@ -64,10 +64,8 @@ pub enum ReadBlobError {
 /// An image or a long tool result has some megabytes.
 pub(crate) const MAX_BLOB_BYTES: i64 = 64 * 1024 * 1024;
 const MAX_META_BYTES: i64 = 16 * 1024 * 1024;
-/// Half a gigabyte is counted or read in less than a second, or in some from a slow disk.
-const READ_LIMIT: Duration = Duration::from_secs(30);
-/// There is one row.
-const META_LIMIT: Duration = Duration::from_secs(2);
+/// Half a gigabyte is counted in less than a second.
+const COUNT_LIMIT: Duration = Duration::from_secs(20);
 
 impl ChatStore {
     /// Opens `store.db` without ever writing to it. A closed store is read as it lies there, without locks and
@@ -87,7 +85,7 @@ impl ChatStore {
         // There is one row. Its index is not asked: it may be damaged where the row is not.
         let sql = "SELECT octet_length(value), CASE WHEN octet_length(value) <= ?2 THEN value END \
                    FROM meta NOT INDEXED WHERE key = ?1";
-        match self.database.read_within(META_LIMIT, |connection| {
+        match self.database.read_within(COUNT_LIMIT, |connection| {
             bounded_value(connection, sql, "0", MAX_META_BYTES)
         })? {
             None => Ok(None),
@@ -135,12 +133,17 @@ impl ChatStore {
 
     /// Counts everything, for no longer than some seconds: a crafted file may have any number of rows.
     pub fn counts(&self) -> Result<BlobCounts, ReadDatabaseError> {
-        self.database.read_within(READ_LIMIT, |connection| {
+        self.database.read_within(COUNT_LIMIT, |connection| {
             let sql = "SELECT count(*), coalesce(sum(octet_length(data)), 0) FROM blobs";
             connection.query_row(sql, [], |row| {
                 Ok(BlobCounts { n_blobs: row.get(0)?, n_bytes: row.get(1)? })
             })
         })
+    }
+
+    /// Everything that is there, in the order of its last writing. No data is read.
+    pub(crate) fn inventory(&self) -> Result<(Vec<StoredBlob>, Scanned), ReadDatabaseError> {
+        self.database.read(|connection| Blobs::new(connection).inventory())
     }
 
     /// Looks over the structure of the file. Says the first thing that is wrong with it, if something is.
@@ -161,7 +164,7 @@ impl ChatStore {
         &self,
         read: impl FnOnce(&Blobs<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, ReadDatabaseError> {
-        self.database.read_within(READ_LIMIT, |connection| read(&Blobs::new(connection)))
+        self.database.read(|connection| read(&Blobs::new(connection)))
     }
 
     /// Says what is missing from all that is read here, if something is.
