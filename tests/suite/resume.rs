@@ -157,7 +157,7 @@ fn a_held_session_is_refused_waited_for_or_stolen() {
         .spawn()
         .unwrap();
     let queued = loop {
-        if let Some(run) = stage.run_ids().into_iter().skip(2).next() {
+        if let Some(run) = stage.run_ids().into_iter().nth(2) {
             break run;
         }
         std::thread::yield_now();

@@ -60,7 +60,7 @@ pub(crate) enum Conversation {
     /// A new session, in the directory that was named or in the one we are in.
     New { workspace: Option<PathBuf> },
     /// One that can be resumed, where it belongs.
-    Resumed(Resumption),
+    Resumed(Box<Resumption>),
 }
 
 impl Conversation {

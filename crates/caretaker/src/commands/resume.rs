@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let conversation = match decided {
         Ok(resumption) => {
             resume.announce(&resumption);
-            Conversation::Resumed(resumption)
+            Conversation::Resumed(Box::new(resumption))
         }
         Err(refusal) if args.fresh => resume.afresh(&refusal),
         Err(refusal) => return Err(resume.refused(refusal)?),
@@ -246,7 +246,7 @@ impl Resume<'_> {
         match self.question(session).decide()? {
             Ok(resumption) => {
                 self.announce(&resumption);
-                let conversation = Conversation::Resumed(resumption);
+                let conversation = Conversation::Resumed(Box::new(resumption));
                 let admitted = self.admission(&conversation, launch.options).admit()?;
                 launch.launch(admitted, prompt, signals).map(drop)
             }

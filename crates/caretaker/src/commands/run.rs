@@ -95,7 +95,7 @@ fn conversation(host: &Host, args: &Args) -> Result<Conversation, CommandError> 
     let here = args.workspace.as_deref().unwrap_or(&host.environment.working_directory);
     let when_held = if args.options.wait { WhenHeld::Wait } else { WhenHeld::Refuse };
     match (Question { host, session, workspace: Some(here), when_held }).decide()? {
-        Ok(resumption) => Ok(Conversation::Resumed(resumption)),
+        Ok(resumption) => Ok(Conversation::Resumed(Box::new(resumption))),
         Err(refusal) => {
             if args.options.json {
                 print_json(&RefusalReport::of(&refusal))?;
