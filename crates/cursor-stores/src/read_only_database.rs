@@ -17,6 +17,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::plain_file::{self, PlainFileError};
@@ -244,6 +245,8 @@ fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(file_uri(path, mode), flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    // Else a statement is prepared anew for every value that is bound to it, in case another plan is better.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 
