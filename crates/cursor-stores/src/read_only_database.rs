@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use crate::database_copy::DatabaseCopy;
@@ -372,6 +373,8 @@ fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(file_uri(path, mode), flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    // Else a statement is prepared anew for every value that is bound to it, in case another plan is better.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 

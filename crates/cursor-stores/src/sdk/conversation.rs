@@ -283,6 +283,12 @@ fn finish(conversation: &mut Conversation, last: Option<usize>) {
         let n_said = messages.iter().filter(|message| message.kind.is_said()).count();
         head.n_messages = Some(n_said as u64);
     }
+    let heard = messages.iter().filter_map(|message| message.at).max_by_key(|at| at.at_ms);
+    if let (Some(heard), Some(updated)) = (heard, &mut head.updated)
+        && heard.confidence == updated.confidence
+    {
+        updated.at_ms = updated.at_ms.max(heard.at_ms);
+    }
     let calls = || messages.iter().flat_map(Message::tool_calls);
     head.pending = calls()
         .filter(|call| call.state == ToolState::Pending)

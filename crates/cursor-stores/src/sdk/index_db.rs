@@ -1,20 +1,19 @@
 //! `index.db`: the tables of agents, runs and events, whichever columns their generation has.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Params, Row};
+use rusqlite::{OptionalExtension, Params, Row};
 use serde_json::{Map, Value as Json};
 
 use super::fields::at_ms;
 use super::records::{Agent, Event, Payload, Run};
+use super::row_query::{RowQuery, VisitRow, bounded, is_length};
 use crate::model::Damage;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
-/// A larger value is not loaded.
-const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
 /// A writer that comes and goes between our reads; with a log there is no such thing.
 const ATTEMPTS: usize = 3;
 
@@ -53,6 +52,8 @@ pub(super) type VisitValues<'a> = dyn FnMut(&[(&str, ValueRef<'_>)]) -> ControlF
 pub(super) enum Columns {
     /// Those that a list needs.
     Listed,
+    /// Those that say something to us.
+    Known,
     All,
 }
 
@@ -82,6 +83,46 @@ impl Table {
             Self::Agents => "agents",
             Self::Runs => "runs",
             Self::RunEvents => "run_events",
+        }
+    }
+
+    fn is_wanted(self, column: &str, columns: Columns) -> bool {
+        let known: &[&str] = match self {
+            Self::Agents => &[
+                "agent_id",
+                "workspace_ref",
+                "status",
+                "latest_checkpoint_ref_json",
+                "name",
+                "created_at",
+                "updated_at",
+            ],
+            Self::Runs => &[
+                "run_id",
+                "request_id",
+                "agent_id",
+                "turn_number",
+                "status",
+                "model",
+                "model_params_json",
+                "start_checkpoint_ref_json",
+                "latest_checkpoint_ref_json",
+                "error_code",
+                "usage_json",
+                "result",
+                "created_at",
+                "updated_at",
+                "started_at",
+                "finished_at",
+                "cancelled_at",
+                "expired_at",
+            ],
+            Self::RunEvents => &["seq", "payload_json", "payload_ref", "created_at"],
+        };
+        match columns {
+            Columns::All => true,
+            Columns::Known => known.contains(&column),
+            Columns::Listed => known.contains(&column) && column != "result",
         }
     }
 
@@ -135,9 +176,9 @@ impl IndexDb {
         damage: &mut Vec<Damage>,
     ) -> Result<Vec<Agent>, ReadDatabaseError> {
         let condition = if id.is_some() { "agent_id = ?1" } else { "?1 IS NULL" };
-        let query = Query::new(Table::Agents, condition, "agent_id");
         let mut agents = Vec::new();
-        self.visit(&query, Columns::Listed, [id], damage, &mut |row| {
+        let query = (condition, "agent_id");
+        self.visit(Table::Agents, Columns::Listed, query, [id], damage, &mut |row| {
             agents.extend(Agent::from_row(&fields(row)?));
             Ok(ControlFlow::Continue(()))
         })?;
@@ -152,14 +193,14 @@ impl IndexDb {
         damage: &mut Vec<Damage>,
     ) -> Result<Vec<Run>, ReadDatabaseError> {
         let condition = if agent_id.is_some() { "agent_id = ?1" } else { "?1 IS NULL" };
-        let query = Query::new(Table::Runs, condition, "agent_id");
         let mut runs = Vec::new();
         let mut too_large = Vec::new();
-        self.visit(&query, columns, [agent_id], damage, &mut |row| {
+        let query = (condition, "agent_id");
+        self.visit(Table::Runs, columns, query, [agent_id], damage, &mut |row| {
             let row = fields(row)?;
             let run = Run::from_row(&row);
             if let (Some(run), Some(result)) = (&run, row.get("result"))
-                && is_too_large(result)
+                && is_length(result)
             {
                 let place = format!("runs {}", run.id);
                 too_large.push(Damage::new(place, "its result is too large to be read"));
@@ -168,6 +209,10 @@ impl IndexDb {
             Ok(ControlFlow::Continue(()))
         })?;
         damage.append(&mut too_large);
+        // Rows are not touched while events come in.
+        for run in runs.iter_mut().filter(|run| !run.status.is_over()) {
+            run.updated = run.updated.max(self.last_event_at(&run.id)?);
+        }
         Ok(runs)
     }
 
@@ -177,9 +222,9 @@ impl IndexDb {
         run_id: &str,
         damage: &mut Vec<Damage>,
     ) -> Result<Vec<Event>, ReadDatabaseError> {
-        let query = Query::new(Table::RunEvents, "run_id = ?1", "seq");
         let mut events = Vec::new();
-        self.visit(&query, Columns::Listed, [run_id], damage, &mut |row| {
+        let query = ("run_id = ?1", "seq");
+        self.visit(Table::RunEvents, Columns::Known, query, [run_id], damage, &mut |row| {
             let mut row = fields(row)?;
             events.push(Event {
                 seq: row.get("seq").and_then(Json::as_i64).unwrap_or_default(),
@@ -192,7 +237,22 @@ impl IndexDb {
         Ok(events)
     }
 
-    /// The highest number of an event, by run.
+    /// When the latest event of a run was written.
+    fn last_event_at(&self, run_id: &str) -> Result<Option<i64>, ReadDatabaseError> {
+        if !self.events.iter().any(|name| name == "created_at") {
+            return Ok(None);
+        }
+        self.database.read(|connection| {
+            let sql =
+                "SELECT created_at FROM run_events WHERE run_id = ?1 ORDER BY seq DESC LIMIT 1";
+            let at = |row: &Row<'_>| Ok(row.get::<_, String>(0).ok());
+            let latest = connection.prepare_cached(sql)?.query_row([run_id], at).optional();
+            // Damage there is found, and named, when the events are read.
+            Ok(latest.ok().flatten().flatten().and_then(|at| at_ms(Some(&at.into()))))
+        })
+    }
+
+    /// The highest number of an event of a run.
     pub(super) fn last_seq(&self, run_id: &str) -> Result<Option<i64>, ReadDatabaseError> {
         if !self.has(Table::RunEvents) {
             return Ok(None);
@@ -217,14 +277,14 @@ impl IndexDb {
     ) -> Result<(), ReadDatabaseError> {
         let order = if table == Table::RunEvents { "seq" } else { "rowid" };
         let condition = format!("{column} = ?1");
-        let query = Query::new(table, &condition, order);
         let names = self.columns(table);
         let mut too_large = Vec::new();
-        self.visit(&query, Columns::All, [equals], damage, &mut |row| {
+        let query = (condition.as_str(), order);
+        self.visit(table, Columns::All, query, [equals], damage, &mut |row| {
             let mut values = Vec::with_capacity(names.len());
             for (place, name) in names.iter().enumerate() {
                 match row.get_ref(place + 1)? {
-                    ValueRef::Integer(number) if number < -MAX_VALUE_BYTES => {
+                    ValueRef::Integer(number) if is_length(&number.into()) => {
                         let place = format!("{}.{name} of {equals}", table.name());
                         too_large.push(Damage::new(place, "it is too large to be searched"));
                     }
@@ -287,126 +347,23 @@ impl IndexDb {
         })
     }
 
-    /// Visits rows in their order. Where a part of the file is damaged, the rows that can be reached one by one are
-    /// visited all the same, in any order, and the others are named.
     fn visit<P: Params + Copy>(
         &self,
-        query: &Query<'_>,
+        table: Table,
         columns: Columns,
+        (condition, order): (&str, &str),
         params: P,
         damage: &mut Vec<Damage>,
-        visit: &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<ControlFlow<()>>,
+        visit: &mut VisitRow<'_>,
     ) -> Result<(), ReadDatabaseError> {
-        let names = self.columns(query.table);
-        if names.is_empty() {
+        let names = self.columns(table).iter().map(String::as_str);
+        let wanted: Vec<&str> = names.filter(|name| table.is_wanted(name, columns)).collect();
+        if wanted.is_empty() {
             return Ok(());
         }
-        let selected = bounded(names, query.table, columns);
-        let mut seen = HashSet::new();
-        let whole = self.database.read(|connection| {
-            let sql = query.sql(&selected, "");
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query(params)?;
-            while let Some(row) = rows.next()? {
-                seen.insert(row.get::<_, i64>(0)?);
-                if visit(row)?.is_break() {
-                    break;
-                }
-            }
-            Ok(())
-        });
-        match whole {
-            Err(error) if error.is_damage() => {}
-            other => return other,
-        }
-        let (mut rowids, by_index) = self.rowids(query, params, "")?;
-        if by_index.is_break() {
-            rowids.extend(self.rowids(query, params, "NOT INDEXED")?.0);
-            damage.push(Damage::new(query.table.name(), "some rows cannot be listed"));
-        }
-        for rowid in rowids {
-            if !seen.insert(rowid) {
-                continue;
-            }
-            let one = self.database.read(|connection| {
-                let sql = format!("SELECT {selected} FROM {} WHERE rowid = ?1", query.table.name());
-                connection.prepare_cached(&sql)?.query_row([rowid], |row| visit(row))
-            });
-            match one {
-                Ok(ControlFlow::Continue(())) => {}
-                Ok(ControlFlow::Break(())) => return Ok(()),
-                Err(ReadDatabaseError::Changed) => return Err(ReadDatabaseError::Changed),
-                Err(_) => damage.push(Damage::new(
-                    format!("{} row {rowid}", query.table.name()),
-                    "the part of the file that holds it is damaged",
-                )),
-            }
-        }
-        Ok(())
+        let query = RowQuery { table: table.name(), selected: bounded(&wanted), condition, order };
+        query.visit(&self.database, params, damage, visit)
     }
-
-    /// The numbers of the rows, as far as they can be listed; breaks if that was not to the end.
-    fn rowids<P: Params>(
-        &self,
-        query: &Query<'_>,
-        params: P,
-        index: &str,
-    ) -> Result<(Vec<i64>, ControlFlow<()>), ReadDatabaseError> {
-        let mut rowids = Vec::new();
-        let listed = self.database.read(|connection: &Connection| {
-            let mut statement = connection.prepare(&query.sql("rowid", index))?;
-            let mut rows = statement.query(params)?;
-            while let Some(row) = rows.next()? {
-                rowids.push(row.get(0)?);
-            }
-            Ok(())
-        });
-        match listed {
-            Ok(()) => Ok((rowids, ControlFlow::Continue(()))),
-            Err(error) if error.is_damage() => Ok((rowids, ControlFlow::Break(()))),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-struct Query<'a> {
-    table: Table,
-    condition: &'a str,
-    order: &'a str,
-}
-
-impl<'a> Query<'a> {
-    fn new(table: Table, condition: &'a str, order: &'a str) -> Self {
-        Self { table, condition, order }
-    }
-
-    /// Without its order where no index may be used: sorting would need all rows before the first.
-    fn sql(&self, selected: &str, index: &str) -> String {
-        let (table, condition) = (self.table.name(), self.condition);
-        let order =
-            if index.is_empty() { format!("ORDER BY {}", self.order) } else { String::new() };
-        format!("SELECT {selected} FROM {table} {index} WHERE {condition} {order}")
-    }
-}
-
-/// The row's number and its columns, each with a bound: of a value that is too large only the length is read, negative.
-fn bounded(names: &[String], table: Table, columns: Columns) -> String {
-    let is_wanted = |name: &str| match (columns, table) {
-        (Columns::All, _) => true,
-        (Columns::Listed, Table::Agents) => name != "metadata_json",
-        (Columns::Listed, Table::Runs) => name != "result",
-        (Columns::Listed, Table::RunEvents) => {
-            ["seq", "payload_json", "payload_ref", "created_at"].contains(&name)
-        }
-    };
-    let mut selected = String::from("rowid");
-    for name in names.iter().filter(|name| is_wanted(name)) {
-        let name = format!("\"{}\"", name.replace('"', "\"\""));
-        selected += &format!(
-            ", CASE WHEN octet_length({name}) > {MAX_VALUE_BYTES} THEN -octet_length({name}) ELSE {name} END AS {name}"
-        );
-    }
-    selected
 }
 
 /// A row as JSON, by column.
@@ -430,16 +387,11 @@ fn fields(row: &Row<'_>) -> rusqlite::Result<Map<String, Json>> {
 fn payload(row: &mut Map<String, Json>) -> Payload {
     match (row.remove("payload_json"), row.remove("payload_ref")) {
         (Some(Json::String(text)), _) => Payload::Json(text.into_bytes()),
-        (Some(value), _) if is_too_large(&value) => Payload::TooLarge,
+        (Some(value), _) if is_length(&value) => Payload::TooLarge,
         (Some(value), _) => Payload::Json(value.to_string().into_bytes()),
         (None, Some(Json::String(reference))) => Payload::Elsewhere(reference),
         (None, _) => Payload::Absent,
     }
-}
-
-/// Tells the length that [`bounded`] puts in the place of a value.
-fn is_too_large(value: &Json) -> bool {
-    value.as_i64().is_some_and(|number| number < -MAX_VALUE_BYTES)
 }
 
 #[cfg(test)]

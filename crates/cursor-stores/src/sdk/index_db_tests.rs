@@ -3,6 +3,7 @@ use store_fixtures::open_writer;
 use store_fixtures::sdk::{Agent, Generation, write_database};
 
 use super::*;
+use crate::sdk::row_query::MAX_VALUE_BYTES;
 
 #[test]
 fn what_is_too_large_is_not_loaded_but_named() {
@@ -19,7 +20,7 @@ fn what_is_too_large_is_not_loaded_but_named() {
     let mut damage = Vec::new();
     let (runs, events) = with_index(&path, |index| {
         Ok((
-            index.runs(Some("agent-1"), Columns::All, &mut damage)?,
+            index.runs(Some("agent-1"), Columns::Known, &mut damage)?,
             index.events("run-1", &mut damage)?,
         ))
     })

@@ -21,6 +21,7 @@ mod outcome;
 #[cfg(test)]
 mod real_sdk_tests;
 mod records;
+mod row_query;
 mod run_story;
 mod search;
 mod search_store;

@@ -278,7 +278,7 @@ impl Source<'_> {
 }
 
 /// The name of an event, and of the message that begins with it.
-pub(super) fn event_id(run_id: &str, seq: impl std::fmt::Display) -> String {
+pub(super) fn event_id(run_id: &str, seq: i64) -> String {
     format!("{run_id}/{seq}")
 }
 

@@ -2,9 +2,11 @@
 //!
 //! What a model says is stored in pieces that end anywhere, so the pieces are joined before they are looked through.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
+use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::fields::words;
@@ -12,10 +14,8 @@ use super::run_story::event_id;
 use crate::search::{FieldMatch, Matcher, Snippet, search_bytes, search_json, search_text};
 use crate::store::Hit;
 
-/// Other events than those that carry a piece of text are seldom smaller, and need not be parsed.
-const SMALL_EVENT: usize = 2048;
-/// Nothing that is a piece of text is as large.
-const LARGEST_PIECE: usize = 1024 * 1024;
+/// What a model says at once is never as large as the results of tools are.
+const LARGEST_PIECE: usize = 64 * 1024;
 /// Pieces that are joined to more than this are looked through in parts.
 const MAX_JOINED_BYTES: usize = 16 * 1024 * 1024;
 
@@ -59,21 +59,19 @@ impl<'a> Finds<'a> {
         (self.found)(Hit { key: self.key.to_owned(), message_id, position: None, field, snippet })
     }
 
-    /// Looks through one value: JSON or text, in a field of this name.
+    /// Looks through one value: JSON or text. `place` is asked only if something is found: for the message and the field.
     pub(super) fn value(
         &mut self,
-        message_id: Option<&str>,
-        field: &str,
         value: &[u8],
+        place: impl FnOnce() -> (Option<String>, String),
     ) -> ControlFlow<()> {
         let found = match value.first() {
-            Some(b'{' | b'[') => search_json(self.matcher, value).map(|found| below(field, found)),
-            _ => search_bytes(self.matcher, field, value),
+            Some(b'{' | b'[') => search_json(self.matcher, value),
+            _ => search_bytes(self.matcher, "", value),
         };
-        match found {
-            Some(found) => self.hand_over(message_id.map(str::to_owned), found),
-            None => ControlFlow::Continue(()),
-        }
+        let Some(found) = found else { return ControlFlow::Continue(()) };
+        let (message_id, field) = place();
+        self.hand_over(message_id, below(&field, found))
     }
 
     /// Looks through a blob. What the events had too is passed over.
@@ -111,10 +109,10 @@ pub(super) struct RunSearch {
 /// Pieces of one text.
 struct Joined {
     field: &'static str,
-    first_seq: String,
+    first_seq: i64,
     text: String,
     /// The first find in a piece alone: an expression may match there and not in the whole.
-    in_piece: Option<(String, FieldMatch)>,
+    in_piece: Option<(i64, FieldMatch)>,
 }
 
 impl RunSearch {
@@ -125,7 +123,7 @@ impl RunSearch {
     pub(super) fn event(
         &mut self,
         finds: &mut Finds<'_>,
-        seq: &str,
+        seq: i64,
         payload: &[u8],
     ) -> ControlFlow<()> {
         let piece = piece_of(payload);
@@ -138,12 +136,8 @@ impl RunSearch {
             }
             (_, Piece::Of { field, text }) => {
                 self.finish(finds)?;
-                self.joined = Some(Joined {
-                    field,
-                    first_seq: seq.to_owned(),
-                    text: text.clone(),
-                    in_piece: None,
-                });
+                self.joined =
+                    Some(Joined { field, first_seq: seq, text: text.to_string(), in_piece: None });
             }
             (_, Piece::Between) => {}
             (_, Piece::Other) => self.finish(finds)?,
@@ -156,7 +150,7 @@ impl RunSearch {
             return ControlFlow::Continue(());
         };
         if let (Piece::Of { .. }, Some(joined)) = (piece, &mut self.joined) {
-            joined.in_piece.get_or_insert((seq.to_owned(), found));
+            joined.in_piece.get_or_insert((seq, found));
             return ControlFlow::Continue(());
         }
         // Every event of a call has all of its input again.
@@ -170,53 +164,83 @@ impl RunSearch {
     pub(super) fn finish(&mut self, finds: &mut Finds<'_>) -> ControlFlow<()> {
         let Some(joined) = self.joined.take() else { return ControlFlow::Continue(()) };
         match (search_text(finds.matcher, joined.field, &joined.text), joined.in_piece) {
-            (Some(found), _) => self.hand_over(finds, &joined.first_seq, found),
-            (None, Some((seq, found))) => self.hand_over(finds, &seq, found),
+            (Some(found), _) => self.hand_over(finds, joined.first_seq, found),
+            (None, Some((seq, found))) => self.hand_over(finds, seq, found),
             (None, None) => ControlFlow::Continue(()),
         }
     }
 
-    fn hand_over(&self, finds: &mut Finds<'_>, seq: &str, found: FieldMatch) -> ControlFlow<()> {
+    fn hand_over(&self, finds: &mut Finds<'_>, seq: i64, found: FieldMatch) -> ControlFlow<()> {
         finds.is_new(&found.snippet);
         finds.hand_over(Some(event_id(&self.run_id, seq)), found)
     }
 }
 
-enum Piece {
+enum Piece<'a> {
     Of {
         field: &'static str,
-        text: String,
+        text: Cow<'a, str>,
     },
     /// Says nothing in between.
     Between,
     Other,
 }
 
-fn piece_of(payload: &[u8]) -> Piece {
-    let mentions = |word: &[u8]| memchr::memmem::find(payload, word).is_some();
-    let may_be_piece =
-        payload.len() < LARGEST_PIECE && (mentions(b"\"assistant\"") || mentions(b"\"thinking\""));
-    if payload.len() > SMALL_EVENT && !may_be_piece {
+/// What has to be known of an event to tell whether it is a piece of text. Everything else is skipped, not parsed: most
+/// events are pieces, and there are many.
+#[derive(Deserialize)]
+struct LightEvent<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    message: Option<LightMessage<'a>>,
+}
+
+#[derive(Deserialize)]
+struct LightMessage<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    message: Option<LightContent<'a>>,
+}
+
+#[derive(Deserialize)]
+struct LightContent<'a> {
+    #[serde(borrow)]
+    content: Vec<LightBlock<'a>>,
+}
+
+#[derive(Deserialize)]
+struct LightBlock<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+}
+
+/// Tells a piece of text by the shape in which the SDK writes it. Other shapes are looked through event by event.
+fn piece_of(payload: &[u8]) -> Piece<'_> {
+    if payload.len() > LARGEST_PIECE {
         return Piece::Other;
     }
-    let Ok(envelope) = serde_json::from_slice::<Json>(payload) else { return Piece::Other };
-    let message = if envelope["type"] == "sdk_message" { &envelope["message"] } else { &envelope };
-    match message["type"].as_str() {
-        Some("assistant") => match &message["message"]["content"] {
-            Json::String(text) => {
-                Piece::Of { field: "message.message.content.text", text: text.clone() }
+    let Ok(LightEvent { kind, message: Some(message) }) = serde_json::from_slice(payload) else {
+        return Piece::Other;
+    };
+    match (kind.as_ref(), message.kind.as_ref(), message.message) {
+        ("sdk_message", "assistant", Some(LightContent { mut content })) => {
+            match content.as_mut_slice() {
+                [LightBlock { kind, text: Some(text) }] if kind == "text" => {
+                    Piece::Of { field: "message.message.content.text", text: std::mem::take(text) }
+                }
+                _ => Piece::Other,
             }
-            Json::Array(blocks) if blocks.iter().all(|block| block["type"] == "text") => {
-                let text = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
-                Piece::Of { field: "message.message.content.text", text }
-            }
-            _ => Piece::Other,
-        },
-        Some("thinking") => {
-            let text = message["text"].as_str().unwrap_or_default().to_owned();
-            Piece::Of { field: "message.text", text }
         }
-        Some("status" | "request" | "usage" | "system") => Piece::Between,
+        ("sdk_message", "thinking", _) => {
+            Piece::Of { field: "message.text", text: message.text.unwrap_or_default() }
+        }
+        ("sdk_message", "status" | "request" | "usage" | "system", _) => Piece::Between,
         _ => Piece::Other,
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 use super::agent_blobs::chat_path;
 use super::index_db::{Columns, IndexDb, Table, with_index};
 use super::line_files::{self, LineFiles, blob, visit_lines};
+use super::run_story::event_id;
 use super::search::{Finds, RunSearch};
 use super::{SdkStore, why};
 use crate::chat::ChatMeta;
@@ -123,13 +124,16 @@ fn search_rows(
     let mut flow = ControlFlow::Continue(());
     for (table, id_column) in [(Table::Agents, "agent_id"), (Table::Runs, "run_id")] {
         index.visit_values(table, "agent_id", agent_id, damage, &mut |values| {
-            let id = values.iter().find(|(name, _)| *name == id_column).map(|(_, id)| text_of(*id));
+            let id = || {
+                values
+                    .iter()
+                    .find(|(name, _)| *name == id_column)
+                    .map(|(_, id)| text_of(*id).into_owned())
+            };
             flow = values.iter().try_for_each(|(name, value)| {
-                finds.value(
-                    id.as_deref(),
-                    &format!("{}.{name}", table.name()),
-                    text_of(*value).as_bytes(),
-                )
+                finds.value(text_of(*value).as_bytes(), || {
+                    (id(), format!("{}.{name}", table.name()))
+                })
             });
             flow
         })?;
@@ -156,18 +160,19 @@ fn search_event(
     values: &[(&str, ValueRef<'_>)],
     finds: &mut Finds<'_>,
 ) -> ControlFlow<()> {
-    let of =
-        |column: &str| values.iter().find(|(name, _)| *name == column).map(|(_, value)| *value);
-    let seq = text_of(of("seq").unwrap_or(ValueRef::Null));
+    let seq = values.iter().find_map(|(name, value)| match value {
+        ValueRef::Integer(seq) if *name == "seq" => Some(*seq),
+        _ => None,
+    });
+    let seq = seq.unwrap_or_default();
     for (name, value) in values {
         match (*name, value) {
             ("run_id", _) => {}
             ("payload_json", ValueRef::Text(payload) | ValueRef::Blob(payload)) => {
-                of_run.event(finds, &seq, payload)?;
+                of_run.event(finds, seq, payload)?;
             }
             (_, ValueRef::Text(value) | ValueRef::Blob(value)) => {
-                let id = super::run_story::event_id(run, &seq);
-                finds.value(Some(&id), &format!("run_events.{name}"), value)?;
+                finds.value(value, || (Some(event_id(run, seq)), format!("run_events.{name}")))?;
             }
             _ => {}
         }
@@ -275,10 +280,10 @@ pub(super) fn search_lines(files: &LineFiles, matcher: &Matcher, found: Found<'_
                     let data = document.as_object().and_then(|document| blob(document, &key));
                     match data {
                         Some((id, data)) => finds.blob(&id.to_string(), &data),
-                        None => finds.value(Some(&line_id), name, line),
+                        None => finds.value(line, || (Some(line_id), name.to_owned())),
                     }
                 }
-                _ => finds.value(Some(&line_id), name, line),
+                _ => finds.value(line, || (Some(line_id), name.to_owned())),
             }
         };
         let visited = visit_lines(&files.file(name), &mut damage, &mut visit_line);
@@ -303,15 +308,16 @@ fn search_event_line(
     finds: &mut Finds<'_>,
 ) -> ControlFlow<()> {
     let run_id = document["runId"].as_str().unwrap_or_default().to_owned();
-    let seq = document["seq"].to_string();
+    let seq = document["seq"].as_i64().unwrap_or_default();
     let payload = document.get_mut("payload").map(Json::take).unwrap_or_default();
     let (_, of_run) = runs
         .entry(run_id.clone())
         .or_insert_with(|| (finds.key.to_owned(), RunSearch::new(&run_id)));
-    of_run.event(finds, &seq, payload.to_string().as_bytes())?;
+    of_run.event(finds, seq, payload.to_string().as_bytes())?;
     if let Some(fields) = document.as_object_mut() {
         fields.remove("runId");
     }
-    let id = super::run_story::event_id(&run_id, &seq);
-    finds.value(Some(&id), line_files::RUN_EVENTS, document.to_string().as_bytes())
+    finds.value(document.to_string().as_bytes(), || {
+        (Some(event_id(&run_id, seq)), line_files::RUN_EVENTS.to_owned())
+    })
 }

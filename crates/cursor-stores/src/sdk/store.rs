@@ -67,7 +67,7 @@ impl SdkStore {
 
     /// All agents with what a list needs of their runs, or one agent with everything.
     fn load(&self, key: Option<&str>) -> Result<Loaded, Box<dyn Error + Send + Sync>> {
-        let columns = if key.is_some() { Columns::All } else { Columns::Listed };
+        let columns = if key.is_some() { Columns::Known } else { Columns::Listed };
         let mut damage = Vec::new();
         let (agents, runs) = match &self.form {
             Form::Database => with_index(&self.path, |index| {

@@ -313,6 +313,8 @@ fn write_in_another_process(database: &Path) -> Child {
         .env(HELD_DATABASE, database)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        // Nobody reads what it says after that.
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();

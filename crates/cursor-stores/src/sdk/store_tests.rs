@@ -283,6 +283,16 @@ fn a_run_whose_row_was_never_ended_ends_as_its_events_say() {
 }
 
 #[test]
+fn what_is_still_going_on_was_updated_with_its_last_event() {
+    let mut agent = one_run("RUNNING", vec![user("Go."), text("Go"), text("ing")]);
+    agent.runs[0].ended_ms = agent.runs[0].created_ms;
+    let last_event = Some(Moment::recorded(agent.runs[0].created_ms + 300));
+    let home = Home::with(Generation::July2026, &[agent]);
+    assert_eq!(home.store().list().heads[0].updated, last_event);
+    assert_eq!(home.read("agent-1").head.updated, last_event);
+}
+
+#[test]
 fn agents_are_put_on_their_shelves() {
     let mut archived = talk();
     archived.status = "ARCHIVED".to_owned();
