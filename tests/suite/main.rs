@@ -19,6 +19,7 @@ mod parse_command;
 mod programs;
 mod runs;
 mod secrets;
+mod session_copies;
 mod session_stores;
 mod shape;
 mod simulated;

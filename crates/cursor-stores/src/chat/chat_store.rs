@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob_id::BlobId;
-use super::blobs::Blobs;
+use super::blobs::{Blobs, Scanned, StoredBlob};
 use super::meta::{ChatMeta, ReadChatMetaError};
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
@@ -139,6 +139,11 @@ impl ChatStore {
                 Ok(BlobCounts { n_blobs: row.get(0)?, n_bytes: row.get(1)? })
             })
         })
+    }
+
+    /// Everything that is there, in the order of its last writing. No data is read.
+    pub(crate) fn inventory(&self) -> Result<(Vec<StoredBlob>, Scanned), ReadDatabaseError> {
+        self.database.read(|connection| Blobs::new(connection).inventory())
     }
 
     /// Looks over the structure of the file. Says the first thing that is wrong with it, if something is.
