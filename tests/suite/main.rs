@@ -24,6 +24,7 @@ mod resume_crashes;
 mod resume_matrix;
 mod runs;
 mod secrets;
+mod session_copies;
 mod session_stores;
 mod shape;
 mod simulated;

@@ -1,8 +1,12 @@
 //! `caretaker sessions`: every conversation that Cursor keeps on this machine.
 
 pub(crate) mod at;
+mod bundle;
+mod chat_place;
 mod export;
 mod finding;
+mod fork;
+mod gc;
 pub(crate) mod ls;
 mod search;
 mod selection;
@@ -11,6 +15,8 @@ mod stats;
 mod stores;
 mod tail;
 mod unread;
+mod verify;
+mod verify_view;
 
 use clap::Subcommand;
 use run_protocol::ExitCode;
@@ -19,7 +25,8 @@ use crate::command_error::CommandError;
 
 /// Read the conversations that Cursor keeps on this machine: of the command line, the IDE, the SDK.
 ///
-/// Nothing of Cursor's is ever changed. SESSION is an id, a beginning of one that is unique, or `-` for the one that
+/// Nothing of Cursor's is ever changed, but by `fork` and `import`, which add a session, and by `repair` and `gc` with
+/// `--yes`. SESSION is an id, a beginning of one that is unique, or `-` for the one that
 /// changed last.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -38,6 +45,12 @@ enum SessionsCommand {
     Stats(stats::Args),
     At(at::AtArgs),
     Between(at::BetweenArgs),
+    Fork(fork::Args),
+    Bundle(bundle::BundleArgs),
+    Import(bundle::ImportArgs),
+    Verify(verify::VerifyArgs),
+    Repair(verify::RepairArgs),
+    Gc(gc::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -51,5 +64,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         SessionsCommand::Stats(args) => stats::run(args),
         SessionsCommand::At(args) => at::run_at(args),
         SessionsCommand::Between(args) => at::run_between(args),
+        SessionsCommand::Fork(args) => fork::run(args),
+        SessionsCommand::Bundle(args) => bundle::run_bundle(args),
+        SessionsCommand::Import(args) => bundle::run_import(args),
+        SessionsCommand::Verify(args) => verify::run_verify(args),
+        SessionsCommand::Repair(args) => verify::run_repair(args),
+        SessionsCommand::Gc(args) => gc::run(args),
     }
 }

@@ -1,0 +1,262 @@
+//! `caretaker sessions bundle` and `import`: a session for another machine.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use cursor_stores::session_copy::{
+    BundleOrigin, BundleReader, Bundled, ImportError, Imported, NewSession, WriteBundleError,
+    import, write_bundle,
+};
+use run_protocol::ExitCode;
+use serde::Serialize;
+use tempfile::NamedTempFile;
+use uuid::Uuid;
+
+use super::chat_place::{
+    ChatPlace, known_workspace, others_with_id, physical_workspace, take_lease,
+};
+use super::fork::exit_code;
+use super::selection::{Where, find};
+use crate::command_error::CommandError;
+use crate::data_out::{print_json, print_text};
+use crate::host::{Host, now_ms};
+use crate::talk::{note, say};
+use crate::view::units::{bytes, counted};
+
+/// Write a session into one file, for another machine.
+///
+/// The file has what the conversation leads to, each piece with its hash, and nothing that is secret to this machine's
+/// store. What was said is in it as it was said: commands, their outputs, contents of files. Only you can read the file;
+/// think before others can.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker sessions bundle 5f1c3a52 -o talk.session
+  scp talk.session other:; ssh other 'cd project && caretaker sessions import ~/talk.session'")]
+pub(crate) struct BundleArgs {
+    /// The session.
+    session: String,
+    #[command(flatten)]
+    place: Where,
+    /// The file to write.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    force: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Take over a session that `sessions bundle` wrote, on this machine or another.
+///
+/// The file is checked whole before anything is placed. A session that is here already goes on from where it is, if the
+/// one in the file goes on from there; one that went another way is never overwritten.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker sessions import talk.session
+  caretaker sessions import talk.session --workspace ~/project
+  caretaker sessions import talk.session --as-new     # beside the one that is here")]
+pub(crate) struct ImportArgs {
+    /// The file.
+    file: PathBuf,
+    /// The directory that the session works in here. [default: the current one]
+    #[arg(long, short = 'C', value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// Give the session a new id.
+    #[arg(long)]
+    as_new: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct BundleReport<'a> {
+    v: u32,
+    session: &'a str,
+    file: &'a Path,
+    root: &'a str,
+    n_blobs_naming_paths: u64,
+    #[serde(flatten)]
+    tally: cursor_stores::session_copy::CopyTally,
+}
+
+#[derive(Serialize)]
+struct ImportReport<'a> {
+    v: u32,
+    session: &'a str,
+    /// `placed`, `extended` or `nothing_new`.
+    outcome: &'static str,
+    directory: &'a Path,
+    workspace: &'a str,
+    root: String,
+    n_added_blobs: u64,
+    n_added_bytes: u64,
+}
+
+pub(crate) fn run_bundle(args: &BundleArgs) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let catalogue = args.place.open(&host)?;
+    let head = find(&catalogue, &args.session)?;
+    let place = ChatPlace::to_copy(&head)?;
+    let file = host.environment.absolute(&args.output);
+    if !args.force && file.symlink_metadata().is_ok() {
+        let what = format!("`{}` is there already", file.display());
+        return Err(CommandError::new(ExitCode::Conflict, what).hint("--force replaces it"));
+    }
+    if place.id.parse::<Uuid>().is_err() {
+        let what = format!("{} has no UUID, and no other machine would find it", place.id);
+        return Err(CommandError::new(ExitCode::NotResumable, what));
+    }
+    let origin = BundleOrigin {
+        program: format!("caretaker {}", env!("CARGO_PKG_VERSION")),
+        store: place.kind.as_str().to_owned(),
+        bundled_at_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
+    };
+    let workspace = known_workspace(&catalogue, &head);
+    let paths = [Some(host.environment.home.as_path()), workspace.as_deref()];
+    let told_about: Vec<String> =
+        paths.into_iter().flatten().filter_map(Path::to_str).map(str::to_owned).collect();
+    let unwritten = |error: WriteBundleError| {
+        let code = match &error {
+            WriteBundleError::Session(error) => exit_code(error),
+            _ => ExitCode::Failed,
+        };
+        CommandError::new(code, format!("{} was not bundled", place.id)).because(error)
+    };
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    // Readable by its owner only, from the first byte on.
+    let begin = || NamedTempFile::new_in(directory).map(BufWriter::new);
+    let (out, bundled) = write_bundle(&place.database(), &place.id, &origin, &told_about, begin)
+        .map_err(unwritten)?;
+    keep(out, &file, args.force).map_err(|error| unwritten(error.into()))?;
+    if args.json {
+        print_json(&BundleReport {
+            v: 1,
+            session: &place.id,
+            file: &file,
+            root: &bundled.header.root,
+            n_blobs_naming_paths: bundled.n_naming_paths,
+            tally: bundled.tally,
+        })?;
+    }
+    tell(&bundled, &file);
+    Ok(ExitCode::Success)
+}
+
+fn keep(out: BufWriter<NamedTempFile>, file: &Path, replaces: bool) -> io::Result<()> {
+    let mut temporary = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    temporary.flush()?;
+    temporary.as_file().sync_all()?;
+    let kept = if replaces { temporary.persist(file) } else { temporary.persist_noclobber(file) };
+    kept.map(drop).map_err(|error| error.error)
+}
+
+fn tell(bundled: &Bundled, file: &Path) {
+    say(&format!(
+        "{}, {}, in {}.",
+        counted(bundled.tally.n_blobs, "blob", "blobs"),
+        bytes(bundled.tally.n_bytes),
+        crate::view::safe_text::on_one_line(&file.display().to_string()),
+    ));
+    if bundled.tally.n_damaged > 0 {
+        note(&format!(
+            "{} of the history cannot be read or checked and stayed behind; the prompt is whole",
+            counted(bundled.tally.n_damaged, "blob", "blobs")
+        ));
+    }
+    let paths = match bundled.n_naming_paths {
+        0 => String::new(),
+        n => format!(
+            "; {} name your home directory or the workspace",
+            counted(n, "of them", "of them")
+        ),
+    };
+    note(&format!(
+        "what was said is in it as it was said, with paths, commands and contents of files{paths}"
+    ));
+}
+
+pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let named = args.workspace.as_deref().unwrap_or(Path::new("."));
+    let workspace = physical_workspace(&host, named)?;
+    let file = host.environment.absolute(&args.file);
+    let unimported = |error: ImportError| {
+        let (code, hint) = match &error {
+            ImportError::Diverged { .. } => {
+                (ExitCode::Conflict, Some("import it beside the one that is here with --as-new"))
+            }
+            ImportError::InUse | ImportError::ChangedMeanwhile => (ExitCode::Conflict, None),
+            ImportError::NotWhole(_) => (ExitCode::NotResumable, None),
+            ImportError::Incomparable(_) => {
+                (ExitCode::Conflict, Some("see what is wrong with it: caretaker sessions verify"))
+            }
+            _ => (ExitCode::Failed, None),
+        };
+        let what = format!("`{}` was not imported", file.display());
+        let refused = CommandError::new(code, what).because(error);
+        match hint {
+            Some(hint) => refused.hint(hint),
+            None => refused,
+        }
+    };
+    let real = std::fs::canonicalize(&file).map_err(|error| {
+        let what = format!("`{}` cannot be read", file.display());
+        CommandError::new(ExitCode::NotFound, what).because(error)
+    })?;
+    let mut bundle = BundleReader::open(&real).map_err(|error| unimported(error.into()))?;
+    let told: Uuid = bundle.header().session.parse().unwrap_or_default();
+    let session = if args.as_new { Uuid::new_v4() } else { told };
+    let target = NewSession {
+        chats: host.environment.cursor_roots()?.chats(),
+        bucket: workspace.bucket(),
+        id: session.to_string(),
+        workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
+        now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
+    };
+    // A session that nobody here knows cannot be in use, and is never put in the place of one that comes up meanwhile.
+    let is_known = target.directory().exists() || host.state.session_dir(&session).exists();
+    let _lease = if is_known { Some(take_lease(&host, session)?) } else { None };
+    let catalogue = Where::default().open(&host)?;
+    if let Some(other) = others_with_id(&catalogue, &target.id, &target.directory()).first() {
+        let what = format!("session {session} is here already, in another workspace");
+        return Err(CommandError::new(ExitCode::Conflict, what)
+            .because(format!("it is in `{}`", other.directory.display()))
+            .hint("name its workspace with --workspace DIR, or import it beside with --as-new"));
+    }
+    let imported = import(&mut bundle, &target).map_err(unimported)?;
+    let (outcome, directory, root, n_added_blobs, n_added_bytes) = match &imported {
+        Imported::Placed { directory, root, n_blobs, n_bytes } => {
+            ("placed", directory, root, *n_blobs, *n_bytes)
+        }
+        Imported::Extended { directory, root, n_added_blobs, n_added_bytes } => {
+            ("extended", directory, root, *n_added_blobs, *n_added_bytes)
+        }
+        Imported::NothingNew { directory, root } => ("nothing_new", directory, root, 0, 0),
+    };
+    if args.json {
+        print_json(&ImportReport {
+            v: 1,
+            session: &target.id,
+            outcome,
+            directory,
+            workspace: &target.workspace,
+            root: root.to_string(),
+            n_added_blobs,
+            n_added_bytes,
+        })?;
+    } else {
+        print_text(&format!("{}\n", target.id))?;
+    }
+    let added = format!("{}, {}", counted(n_added_blobs, "blob", "blobs"), bytes(n_added_bytes));
+    say(&match imported {
+        Imported::Placed { .. } => format!("{added}: a new session of this workspace."),
+        Imported::Extended { .. } => format!("{added}: the session goes on from where it was."),
+        Imported::NothingNew { .. } => "The session here has all of it already.".to_owned(),
+    });
+    Ok(ExitCode::Success)
+}

@@ -1,0 +1,141 @@
+//! The files of a session that can be copied, and the right to change them.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use cursor_home::WorkspacePath;
+use cursor_stores::Catalogue;
+use cursor_stores::model::{Head, StoreKind, WorkspacePlace};
+use run_journal::{KernelLock, LockHolder};
+use run_protocol::ExitCode;
+use uuid::Uuid;
+
+use crate::command_error::CommandError;
+use crate::host::Host;
+
+/// Where a session of the command line or of ACP lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ChatPlace {
+    pub(super) kind: StoreKind,
+    /// The name of its directory, which is its id.
+    pub(super) id: String,
+    pub(super) directory: PathBuf,
+    /// The directory of all buckets, or of all ACP sessions.
+    pub(super) root: PathBuf,
+}
+
+impl ChatPlace {
+    pub(super) fn database(&self) -> PathBuf {
+        self.directory.join("store.db")
+    }
+
+    /// All places of a conversation that have a database.
+    pub(super) fn all_of(head: &Head) -> Vec<Self> {
+        let origins = head.origins.iter().filter(|origin| {
+            matches!(origin.store, StoreKind::Cli | StoreKind::Acp)
+                && origin.path.0.file_name().is_some_and(|name| name == "store.db")
+        });
+        origins
+            .filter_map(|origin| Self::of_directory(origin.store, origin.path.0.parent()?))
+            .collect()
+    }
+
+    /// The place of a session's directory.
+    pub(super) fn of_directory(kind: StoreKind, directory: &Path) -> Option<Self> {
+        let n_levels = if kind == StoreKind::Cli { 2 } else { 1 };
+        Some(Self {
+            kind,
+            id: directory.file_name()?.to_str()?.to_owned(),
+            root: directory.ancestors().nth(n_levels)?.to_owned(),
+            directory: directory.to_owned(),
+        })
+    }
+
+    /// The one place from which a conversation can be copied.
+    pub(super) fn to_copy(head: &Head) -> Result<Self, CommandError> {
+        Self::all_of(head).into_iter().next().ok_or_else(|| {
+            let kinds: Vec<&str> = head.origins.iter().map(|origin| origin.store.as_str()).collect();
+            let what = format!("{} cannot be copied", head.id);
+            CommandError::new(ExitCode::NotResumable, what)
+                .because(format!(
+                    "only sessions of the command line and of ACP have a store.db; this one is kept as {}",
+                    kinds.join(", ")
+                ))
+                .hint(format!("caretaker sessions export {}", head.id))
+        })
+    }
+
+    /// The lease of the session, so that no run of ours begins meanwhile.
+    pub(super) fn lease(&self, host: &Host) -> Result<Option<KernelLock>, CommandError> {
+        match self.id.parse() {
+            Ok(session) => take_lease(host, session).map(Some),
+            // No run of ours can be in a session that has no UUID.
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Takes the lease of a session, or names the run that has it.
+pub(super) fn take_lease(host: &Host, session: Uuid) -> Result<KernelLock, CommandError> {
+    let directory = host.state.session_dir(&session);
+    let path = directory.join("lease.lock");
+    let failed = |error: std::io::Error| {
+        let what = format!("the lock `{}` cannot be used", path.display());
+        CommandError::new(ExitCode::Failed, what).because(error)
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
+    if let Some(lease) = KernelLock::try_take(&path).map_err(failed)? {
+        return Ok(lease);
+    }
+    let holder: Option<LockHolder> = KernelLock::note(&path).map_err(failed)?;
+    let error = CommandError::new(
+        ExitCode::Conflict,
+        match &holder {
+            Some(holder) => {
+                format!("session {session} is held by run {} (pid {})", holder.run, holder.pid)
+            }
+            None => format!("session {session} is held by a run"),
+        },
+    );
+    Err(match holder {
+        Some(holder) => error.hint(format!("stop it first: caretaker kill {}", holder.run)),
+        None => error,
+    })
+}
+
+/// The directory that a copy is to work in: the one that is named, which must be there.
+pub(super) fn physical_workspace(host: &Host, named: &Path) -> Result<WorkspacePath, CommandError> {
+    let path = host.environment.absolute(named);
+    let refused = |code, why: String| {
+        CommandError::new(code, format!("`{}` cannot be a workspace", path.display())).because(why)
+    };
+    let real = std::fs::canonicalize(&path)
+        .map_err(|error| refused(ExitCode::NotFound, error.to_string()))?;
+    if !real.is_dir() {
+        return Err(refused(ExitCode::Usage, "it is not a directory".to_owned()));
+    }
+    let workspace =
+        WorkspacePath::new(&real).map_err(|error| refused(ExitCode::Usage, error.to_string()))?;
+    workspace.as_utf8().map_err(|error| refused(ExitCode::Usage, error.to_string()))?;
+    Ok(workspace)
+}
+
+/// The directory that a session works in, if it is known and on this machine.
+pub(super) fn known_workspace(catalogue: &Catalogue, head: &Head) -> Option<PathBuf> {
+    let mut heads = [head.clone()];
+    catalogue.complete(&mut heads);
+    let [head] = heads;
+    let workspace = head.workspace.filter(|known| known.place == WorkspacePlace::Here)?;
+    Some(PathBuf::from(workspace.path))
+}
+
+/// Every session with this id that is not at `except`.
+pub(super) fn others_with_id(catalogue: &Catalogue, id: &str, except: &Path) -> Vec<ChatPlace> {
+    let heads = catalogue.list().heads;
+    heads
+        .iter()
+        .flat_map(ChatPlace::all_of)
+        .filter(|place| place.id == id && place.kind == StoreKind::Cli && place.directory != except)
+        .collect()
+}

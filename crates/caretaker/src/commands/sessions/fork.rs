@@ -1,0 +1,152 @@
+//! `caretaker sessions fork`: a new session from a copy of another.
+
+use cursor_stores::session_copy::{ForkError, ForkPoint, ForkPointError, Forked, NewSession, fork};
+use run_protocol::ExitCode;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::chat_place::{ChatPlace, known_workspace, physical_workspace};
+use super::selection::{Where, find};
+use crate::command_error::CommandError;
+use crate::data_out::{print_json, print_text};
+use crate::host::{Host, now_ms};
+use crate::talk::{note, say};
+use crate::view::units::{bytes, counted};
+
+/// Copy a session into a new one, as it is now or as it was before an earlier turn.
+///
+/// The original is only read, and may be in use. The copy has an id of its own, which is printed, and only what its
+/// conversation leads to: a store that has grown over time becomes small again. Sessions of ACP become sessions of the
+/// command line.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker sessions fork 5f1c3a52
+  caretaker sessions fork - --at 3            # what was said before the third prompt
+  caretaker sessions fork - --workspace ../other-checkout")]
+pub(crate) struct Args {
+    /// The session.
+    session: String,
+    #[command(flatten)]
+    place: Where,
+    /// Copy what was there before this turn, the first of which is 1; or before the turn of this message, by its id in
+    /// `sessions show --json`. [default: everything]
+    #[arg(long, value_name = "TURN|MESSAGE")]
+    at: Option<String>,
+    /// The directory that the copy works in. [default: the one of the original]
+    #[arg(long, short = 'C', value_name = "DIR")]
+    workspace: Option<std::path::PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    v: u32,
+    session: &'a str,
+    original: &'a str,
+    directory: &'a std::path::Path,
+    workspace: &'a str,
+    root: String,
+    n_prompt_messages: usize,
+    n_turns: usize,
+    n_pending_tool_calls: usize,
+    #[serde(flatten)]
+    tally: cursor_stores::session_copy::CopyTally,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let catalogue = args.place.open(&host)?;
+    let head = find(&catalogue, &args.session)?;
+    let original = ChatPlace::to_copy(&head)?;
+    let workspace = match args.workspace.clone().or_else(|| known_workspace(&catalogue, &head)) {
+        Some(workspace) => physical_workspace(&host, &workspace)
+            .map_err(|error| error.hint("name the directory of the copy with --workspace DIR"))?,
+        None => {
+            let what = format!("it is not known in which directory {} works", original.id);
+            return Err(CommandError::new(ExitCode::Usage, what)
+                .hint("name the directory of the copy with --workspace DIR"));
+        }
+    };
+    let point = match &args.at {
+        None => ForkPoint::Latest,
+        Some(text) => match text.parse() {
+            // No id of a message is so short.
+            Ok(turn) if text.len() < 7 => ForkPoint::BeforeTurn(turn),
+            _ => ForkPoint::At(text.clone()),
+        },
+    };
+    let target = NewSession {
+        chats: host.environment.cursor_roots()?.chats(),
+        bucket: workspace.bucket(),
+        id: Uuid::new_v4().to_string(),
+        workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
+        now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
+    };
+    let forked = fork(&original.database(), &point, &target).map_err(|error| {
+        let what = format!("{} was not forked", original.id);
+        CommandError::new(exit_code(&error), what).because(error)
+    })?;
+    if args.json {
+        print_json(&Report {
+            v: 1,
+            session: &target.id,
+            original: &original.id,
+            directory: &forked.directory,
+            workspace: &target.workspace,
+            root: forked.root.to_string(),
+            n_prompt_messages: forked.n_prompt_messages,
+            n_turns: forked.n_turns,
+            n_pending_tool_calls: forked.pending.tool_calls.len(),
+            tally: forked.tally,
+        })?;
+    } else {
+        print_text(&format!("{}\n", target.id))?;
+    }
+    tell(&forked, &target);
+    Ok(ExitCode::Success)
+}
+
+fn tell(forked: &Forked, target: &NewSession) {
+    let tally = &forked.tally;
+    let left = tally.n_source_blobs.saturating_sub(tally.n_blobs);
+    say(&format!(
+        "{}, {} in the copy; {} that nothing leads to stay behind, which saves {} of {}.",
+        counted(forked.n_turns as u64, "turn", "turns"),
+        counted(tally.n_blobs, "blob", "blobs"),
+        counted(left, "blob", "blobs"),
+        bytes(tally.n_source_bytes.saturating_sub(tally.n_bytes)),
+        bytes(tally.n_source_bytes),
+    ));
+    if tally.n_damaged > 0 {
+        note(&format!(
+            "{} of the history cannot be read or checked; the prompt is whole",
+            counted(tally.n_damaged, "blob", "blobs")
+        ));
+    }
+    if let Some(call) = forked.pending.tool_calls.first() {
+        note(&format!(
+            "the agent was running `{}` at that moment; it will be told that it was interrupted",
+            call.tool_name
+        ));
+    }
+    let workspace = crate::view::safe_text::on_one_line(&target.workspace).into_owned();
+    say(&format!(
+        "Continue it with: caretaker run --session {} --workspace '{workspace}' 'PROMPT'",
+        target.id
+    ));
+}
+
+pub(super) fn exit_code(error: &ForkError) -> ExitCode {
+    match error {
+        ForkError::Point(
+            ForkPointError::NoSuchTurn { .. } | ForkPointError::NoSuchMessage { .. },
+        ) => ExitCode::NotFound,
+        ForkError::Point(ForkPointError::Ambiguous { .. }) => ExitCode::Usage,
+        ForkError::Point(ForkPointError::Source(_)) | ForkError::Name { .. } => ExitCode::Failed,
+        ForkError::Point(_) | ForkError::PromptDamaged { .. } => ExitCode::NotResumable,
+        _ => ExitCode::Failed,
+    }
+}

@@ -1,0 +1,224 @@
+//! `caretaker sessions gc`: what the stores could do without.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use cursor_stores::model::{Head, Shelf, StoreKind};
+use cursor_stores::parallel;
+use cursor_stores::session_copy::{
+    CollectError, Droppable, Leftover, ReplaceError, Untouchable, collect, droppable,
+    is_abandoned_session,
+};
+use run_protocol::ExitCode;
+use serde::Serialize;
+
+use super::chat_place::ChatPlace;
+use super::selection::{Where, find, report};
+use super::verify::all_leftovers;
+use crate::command_error::CommandError;
+use crate::data_out::print_json;
+use crate::host::Host;
+use crate::progress::Progress;
+use crate::talk::{note, say};
+use crate::view::safe_text::on_one_line;
+use crate::view::units::{bytes, counted};
+
+/// Say what could be dropped from the sessions of the command line and of ACP, and drop it with `--yes`.
+///
+/// Dropped are pieces that no conversation leads to any more, such as earlier checkpoints and what was edited away;
+/// sessions in which nothing was said for a day; and copies of ours that were never finished. A session that is in use,
+/// or with which something is wrong, is left as it is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker sessions gc
+  caretaker sessions gc 5f1c3a52 --yes")]
+pub(crate) struct Args {
+    /// Only this session.
+    session: Option<String>,
+    #[command(flatten)]
+    place: Where,
+    /// Drop it. What was dropped cannot be brought back.
+    #[arg(long)]
+    yes: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    v: u32,
+    is_done: bool,
+    sessions: Vec<Store>,
+    empty_sessions: Vec<PathBuf>,
+    leftovers: Vec<Leftover>,
+    n_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Store {
+    session: String,
+    directory: PathBuf,
+    #[serde(flatten)]
+    droppable: Droppable,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let catalogue = args.place.open(&host)?;
+    let heads = match &args.session {
+        Some(text) => vec![find(&catalogue, text)?],
+        None => {
+            let listing = catalogue.list();
+            report(&listing.damage);
+            listing.heads
+        }
+    };
+    let places: Vec<ChatPlace> = heads.iter().flat_map(ChatPlace::all_of).collect();
+    let found = examine(&places);
+    let empty = empty_sessions(&heads);
+    let left = if args.session.is_none() { all_leftovers(&host)? } else { Vec::new() };
+    let mut stores = Vec::new();
+    let mut wanted = Vec::new();
+    for (place, droppable) in places.into_iter().zip(found) {
+        let Some(droppable) = droppable.filter(|droppable| droppable.n_blobs > 0) else { continue };
+        stores.push(Store {
+            session: place.id.clone(),
+            directory: place.directory.clone(),
+            droppable: droppable.clone(),
+        });
+        if droppable.untouchable.is_none() {
+            wanted.push(place);
+        }
+    }
+    let touchable = stores.iter().filter(|store| store.droppable.untouchable.is_none());
+    let n_bytes = touchable.map(|store| store.droppable.n_bytes).sum::<u64>()
+        + left.iter().map(|left| left.n_bytes).sum::<u64>();
+    let gc = Report {
+        v: 1,
+        is_done: args.yes,
+        sessions: stores,
+        empty_sessions: empty,
+        leftovers: left,
+        n_bytes,
+    };
+    let n_failed = if args.yes { drop_all(&host, &wanted, &gc) } else { 0 };
+    if args.json {
+        print_json(&gc)?;
+    } else {
+        print(&gc).map_err(CommandError::writing)?;
+    }
+    if !args.yes && (n_bytes > 0 || !gc.empty_sessions.is_empty()) {
+        say("Nothing was dropped. Drop it with --yes.");
+    }
+    Ok(if n_failed == 0 { ExitCode::Success } else { ExitCode::Failed })
+}
+
+fn examine(places: &[ChatPlace]) -> Vec<Option<Droppable>> {
+    let progress = Progress::of(places.len(), "looking");
+    let examined = parallel::map(places, |place| {
+        let droppable = droppable(&place.database());
+        progress.step();
+        droppable
+    });
+    drop(progress);
+    let told = places.iter().zip(examined).map(|(place, examined)| {
+        examined
+            .map_err(|error| {
+                let what = format!("{} cannot be looked at now", place.id);
+                let error = CommandError::new(ExitCode::Failed, what).because(error);
+                note(&error.message_with_causes());
+            })
+            .ok()
+    });
+    told.collect()
+}
+
+/// Sessions that have nothing but their description.
+fn empty_sessions(heads: &[Head]) -> Vec<PathBuf> {
+    let now = SystemTime::now();
+    heads
+        .iter()
+        .filter(|head| head.shelf == Shelf::Empty)
+        .flat_map(|head| &head.origins)
+        .filter(|origin| matches!(origin.store, StoreKind::Cli | StoreKind::Acp))
+        .filter_map(|origin| origin.path.0.parent().map(Path::to_path_buf))
+        .filter(|directory| is_abandoned_session(directory, now))
+        .collect()
+}
+
+/// Returns how many could not be dropped.
+fn drop_all(host: &Host, wanted: &[ChatPlace], gc: &Report) -> usize {
+    let mut n_failed = 0;
+    let mut failed = |error: CommandError| {
+        n_failed += 1;
+        note(&error.message_with_causes());
+    };
+    for place in wanted {
+        let dropped = place.lease(host).and_then(|_lease| {
+            collect(&place.directory, &place.root).map_err(|error| {
+                let code = match &error {
+                    CollectError::Replace(ReplaceError::InUse) => ExitCode::Conflict,
+                    _ => ExitCode::Failed,
+                };
+                let what = format!("nothing was dropped from {}", place.id);
+                CommandError::new(code, what).because(error)
+            })
+        });
+        if let Err(error) = dropped {
+            failed(error);
+        }
+    }
+    for directory in &gc.empty_sessions {
+        // Not with all that is in it: what comes up meanwhile stays.
+        let removed =
+            fs::remove_file(directory.join("meta.json")).and_then(|()| fs::remove_dir(directory));
+        if let Err(error) = removed {
+            let what = format!("`{}` was not removed", directory.display());
+            failed(CommandError::new(ExitCode::Failed, what).because(error));
+        }
+    }
+    for left in &gc.leftovers {
+        if let Err(error) = fs::remove_dir_all(&left.path) {
+            let what = format!("`{}` was not removed", left.path.display());
+            failed(CommandError::new(ExitCode::Failed, what).because(error));
+        }
+    }
+    n_failed
+}
+
+fn print(gc: &Report) -> std::io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    for store in &gc.sessions {
+        let Droppable { n_blobs, n_bytes, n_all_blobs, n_all_bytes, untouchable } =
+            &store.droppable;
+        let why = match untouchable {
+            None => "",
+            Some(Untouchable::Unsound) => "; left as it is, because something is wrong with it",
+            Some(Untouchable::InUse) => "; left as it is, because it is in use",
+        };
+        writeln!(
+            out,
+            "{}  {n_blobs} of {}, {} of {}{why}",
+            on_one_line(&store.session),
+            counted(*n_all_blobs, "blob", "blobs"),
+            bytes(*n_bytes),
+            bytes(*n_all_bytes)
+        )?;
+    }
+    for left in &gc.leftovers {
+        let path = left.path.display().to_string();
+        let size = bytes(left.n_bytes);
+        writeln!(out, "{}  a copy that was never finished, {size}", on_one_line(&path))?;
+    }
+    if !gc.empty_sessions.is_empty() {
+        let n_empty = gc.empty_sessions.len() as u64;
+        writeln!(out, "{} with nothing in them", counted(n_empty, "session", "sessions"))?;
+    }
+    let verb = if gc.is_done { "dropped" } else { "could be dropped" };
+    writeln!(out, "{} {verb}", bytes(gc.n_bytes))?;
+    out.flush()
+}

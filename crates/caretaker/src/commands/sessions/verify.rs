@@ -1,0 +1,326 @@
+//! `caretaker sessions verify` and `repair`: whether sessions hold together, and what can be done if not.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use cursor_home::WorkspacePath;
+use cursor_stores::chat::SessionMetaFile;
+use cursor_stores::model::StoreKind;
+use cursor_stores::session_copy::{
+    Leftover, RepairAction, RepairError, RepairPlan, ReplaceError, StoreVerdict, leftovers,
+    plan_repair, repair, verify_store,
+};
+use cursor_stores::{Catalogue, parallel};
+use run_journal::{KernelLock, LockHolder, LockSight, RunDirectory, RunOverview, RunState};
+use run_protocol::ExitCode;
+use serde::Serialize;
+
+use super::chat_place::ChatPlace;
+use super::selection::{Where, find, report};
+use super::verify_view;
+use crate::command_error::CommandError;
+use crate::data_out::print_json;
+use crate::host::{Host, now_ms};
+use crate::progress::Progress;
+use crate::talk::{note, say};
+use crate::view::safe_text::on_one_line;
+use crate::view::units::{bytes, counted};
+
+/// Check that a session, or every session, holds together.
+///
+/// Everything on the way from the latest checkpoint is read, its hash is compared and its content decoded. Nothing is
+/// changed. The exit code is 1 if something is wrong.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker sessions verify 5f1c3a52
+  caretaker sessions verify --all --json | jq '.sessions[] | select(.n_findings > 0)'")]
+pub(crate) struct VerifyArgs {
+    /// The session.
+    #[arg(required_unless_present = "all")]
+    session: Option<String>,
+    /// Every session of the command line and of ACP.
+    #[arg(long, conflicts_with = "session")]
+    all: bool,
+    #[command(flatten)]
+    place: Where,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Mend a session whose memory is lost or damaged.
+///
+/// Says what would be done, and does just that with `--yes`: on a copy, which is checked and then takes the place of the
+/// original. The original is kept. Nothing is done while the session is in use.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker sessions repair 5f1c3a52
+  caretaker sessions repair 5f1c3a52 --yes")]
+pub(crate) struct RepairArgs {
+    /// The session.
+    session: String,
+    #[command(flatten)]
+    place: Where,
+    /// Do it.
+    #[arg(long)]
+    yes: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct VerifyReport {
+    v: u32,
+    is_sound: bool,
+    sessions: Vec<SessionReport>,
+    /// Directories of copies that were never finished.
+    leftovers: Vec<Leftover>,
+}
+
+#[derive(Serialize)]
+struct SessionReport {
+    session: String,
+    store: StoreKind,
+    directory: PathBuf,
+    #[serde(flatten)]
+    verdict: StoreVerdict,
+    /// The other directories of a session with the same id: a resume finds the one of its workspace only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    also_in: Vec<PathBuf>,
+    /// The workspace that its description names, if its bucket is that of another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bucket_is_not_of: Option<String>,
+    /// The run that held the session last and never ended. Its lock is free, and the next run takes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stale_lock_of: Option<String>,
+}
+
+impl SessionReport {
+    fn is_sound(&self) -> bool {
+        self.verdict.is_sound() && self.also_in.is_empty() && self.bucket_is_not_of.is_none()
+    }
+}
+
+pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let catalogue = args.place.open(&host)?;
+    let all = all_places(&catalogue);
+    let wanted: Vec<ChatPlace> = match &args.session {
+        None => all.clone(),
+        Some(text) => {
+            let head = find(&catalogue, text)?;
+            ChatPlace::to_copy(&head)?;
+            ChatPlace::all_of(&head)
+        }
+    };
+    let progress = Progress::of(wanted.len(), "checking");
+    let verdicts = parallel::map(&wanted, |place| {
+        let verdict = verify_store(&place.database());
+        progress.step();
+        verdict
+    });
+    drop(progress);
+    let mut sessions = Vec::new();
+    let mut unread = None;
+    for (place, verdict) in wanted.iter().zip(verdicts) {
+        match verdict {
+            Ok(verdict) => sessions.push(session_report(&host, place, verdict, &all)),
+            Err(error) => {
+                let what = format!("{} cannot be checked now", place.id);
+                let error = CommandError::new(ExitCode::Failed, what).because(error);
+                note(&error.message_with_causes());
+                unread = Some(error);
+            }
+        }
+    }
+    let left = if args.all { all_leftovers(&host)? } else { Vec::new() };
+    let is_sound =
+        unread.is_none() && left.is_empty() && sessions.iter().all(SessionReport::is_sound);
+    let report = VerifyReport { v: 1, is_sound, sessions, leftovers: left };
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print(&report).map_err(CommandError::writing)?;
+    }
+    Ok(if is_sound { ExitCode::Success } else { ExitCode::Failed })
+}
+
+fn all_places(catalogue: &Catalogue) -> Vec<ChatPlace> {
+    let listing = catalogue.list();
+    report(&listing.damage);
+    listing.heads.iter().flat_map(ChatPlace::all_of).collect()
+}
+
+/// Looks where we would have made copies.
+pub(super) fn all_leftovers(host: &Host) -> Result<Vec<Leftover>, CommandError> {
+    let places = crate::store_places::store_places(host)?;
+    Ok(places.chats.iter().chain(&places.acp_sessions).flat_map(|root| leftovers(root)).collect())
+}
+
+fn session_report(
+    host: &Host,
+    place: &ChatPlace,
+    verdict: StoreVerdict,
+    all: &[ChatPlace],
+) -> SessionReport {
+    let is_other = |other: &&ChatPlace| {
+        (other.kind, &other.id) == (StoreKind::Cli, &place.id) && other.directory != place.directory
+    };
+    let also_in = match place.kind {
+        StoreKind::Cli => {
+            all.iter().filter(is_other).map(|other| other.directory.clone()).collect()
+        }
+        _ => Vec::new(),
+    };
+    SessionReport {
+        session: place.id.clone(),
+        store: place.kind,
+        directory: place.directory.clone(),
+        verdict,
+        also_in,
+        bucket_is_not_of: wrong_workspace(place),
+        stale_lock_of: stale_lock(host, place),
+    }
+}
+
+fn wrong_workspace(place: &ChatPlace) -> Option<String> {
+    let bucket = place.directory.parent()?.file_name()?.to_str()?;
+    let told = SessionMetaFile::read(&place.directory.join("meta.json")).ok()?.cwd?;
+    let workspace = WorkspacePath::new(told.as_ref()).ok()?;
+    (place.kind == StoreKind::Cli && workspace.bucket() != bucket).then_some(told)
+}
+
+fn stale_lock(host: &Host, place: &ChatPlace) -> Option<String> {
+    let lock = host.state.session_dir(&place.id.parse().ok()?).join("lease.lock");
+    let Ok(Some(LockSight::Free(Some(holder)))) = KernelLock::look::<LockHolder>(&lock) else {
+        return None;
+    };
+    let run = RunDirectory::open(&host.state, holder.run).ok()?;
+    let state = RunOverview::read(&run).ok()?.state;
+    matches!(state, RunState::Lost { .. }).then(|| holder.run.to_string())
+}
+
+fn print(report: &VerifyReport) -> std::io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    let is_one = report.sessions.len() == 1;
+    for session in report.sessions.iter().filter(|session| is_one || !session.is_sound()) {
+        let SessionReport { verdict, .. } = session;
+        let directory = session.directory.display().to_string();
+        writeln!(out, "{}  {}", on_one_line(&session.session), on_one_line(&directory))?;
+        for finding in &verdict.findings {
+            writeln!(out, "  {}", on_one_line(&verify_view::finding(finding)))?;
+        }
+        let n_more = verdict.n_findings.saturating_sub(verdict.findings.len());
+        if n_more > 0 {
+            writeln!(out, "  and {}", counted(n_more as u64, "more problem", "more problems"))?;
+        }
+        for other in &session.also_in {
+            let other = other.display().to_string();
+            writeln!(out, "  the same id is also in {}", on_one_line(&other))?;
+        }
+        if let Some(workspace) = &session.bucket_is_not_of {
+            let workspace = on_one_line(workspace);
+            writeln!(out, "  it says it works in {workspace}, where a resume would not find it")?;
+        }
+        if let Some(run) = &session.stale_lock_of {
+            writeln!(out, "  run {run} had it last and was lost; its lock is free")?;
+        }
+        if let Some(candidate) = &verdict.candidate {
+            let candidate = verify_view::candidate(candidate);
+            writeln!(out, "  `caretaker sessions repair` could use {candidate}")?;
+        }
+        if session.is_sound() {
+            writeln!(
+                out,
+                "  sound: {} of {} lead on from its checkpoint; {} do not, {}",
+                verdict.n_blobs - verdict.n_orphans,
+                counted(verdict.n_blobs, "blob", "blobs"),
+                verdict.n_orphans,
+                bytes(verdict.n_orphan_bytes)
+            )?;
+        }
+    }
+    for left in &report.leftovers {
+        let path = left.path.display().to_string();
+        let size = bytes(left.n_bytes);
+        writeln!(out, "{}  a copy that was never finished, {size}", on_one_line(&path))?;
+    }
+    if !is_one {
+        let n_all = report.sessions.len() as u64;
+        let n_sound = report.sessions.iter().filter(|session| session.is_sound()).count();
+        writeln!(out, "{n_sound} of {} sound", counted(n_all, "session is", "sessions are"))?;
+    }
+    out.flush()
+}
+
+#[derive(Serialize)]
+struct RepairReport<'a> {
+    v: u32,
+    session: &'a str,
+    plan: &'a RepairPlan,
+    is_done: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backup: Option<PathBuf>,
+}
+
+pub(crate) fn run_repair(args: &RepairArgs) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let catalogue = args.place.open(&host)?;
+    let head = find(&catalogue, &args.session)?;
+    let place = ChatPlace::to_copy(&head)?;
+    let unmended = |error: RepairError| {
+        let code = match &error {
+            RepairError::Replace(ReplaceError::InUse | ReplaceError::Changed)
+            | RepairError::PlanIsOld => ExitCode::Conflict,
+            _ => ExitCode::Failed,
+        };
+        CommandError::new(code, format!("{} was not mended", place.id)).because(error)
+    };
+    let plan = plan_repair(&place.directory).map_err(unmended)?;
+    if !args.json {
+        print_plan(&plan).map_err(CommandError::writing)?;
+    }
+    let is_whole = plan.actions.is_empty() && plan.beyond_repair.is_empty();
+    let mut backup = None;
+    if args.yes && !plan.actions.is_empty() {
+        let _lease = place.lease(&host)?;
+        let kept = host.places.state.join("backups").join(format!("{}-{}", place.id, now_ms()));
+        let at = i64::try_from(now_ms()).unwrap_or(i64::MAX);
+        let repaired = repair(&place.directory, &place.root, &plan, &kept, at).map_err(unmended)?;
+        backup = Some(repaired.backup);
+    }
+    if args.json {
+        let is_done = backup.is_some();
+        let backup = backup.clone();
+        print_json(&RepairReport { v: 1, session: &place.id, plan: &plan, is_done, backup })?;
+    }
+    match &backup {
+        Some(backup) => say(&format!(
+            "Done. The original is kept in {}",
+            on_one_line(&backup.display().to_string())
+        )),
+        None if is_whole => say("Nothing is wrong with it."),
+        None if plan.actions.is_empty() => {
+            return Err(CommandError::new(ExitCode::Failed, "nothing can be done about it"));
+        }
+        None => say("Nothing was done. Do it with --yes."),
+    }
+    Ok(ExitCode::Success)
+}
+
+fn print_plan(plan: &RepairPlan) -> std::io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    for action in &plan.actions {
+        writeln!(out, "to do: {}", on_one_line(&verify_view::action(action)))?;
+        if let RepairAction::SetRoot { from: Some(from), .. } = action {
+            writeln!(out, "       instead of {}", on_one_line(from))?;
+        }
+    }
+    for finding in &plan.beyond_repair {
+        writeln!(out, "stays: {}", on_one_line(&verify_view::finding(finding)))?;
+    }
+    out.flush()
+}

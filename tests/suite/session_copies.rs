@@ -1,0 +1,248 @@
+//! Copies of sessions that the simulated agent wrote, made by the real program and continued by the simulated agent.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+
+use crate::stage::{Stage, stderr};
+
+#[track_caller]
+fn stdout(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    String::from_utf8(output.stdout.clone()).unwrap().trim().to_owned()
+}
+
+#[track_caller]
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(output)))
+}
+
+/// Three turns, with tools, in a session of the stage's workspace.
+fn talk(stage: &Stage) -> String {
+    let session = stage.begin_session();
+    for script in [
+        "say The second turn.\nwrite notes.txt <<END\nblue\nEND\nread notes.txt",
+        "say The third turn.",
+    ] {
+        stdout(&stage.play(script, &["--session", &session]));
+    }
+    session
+}
+
+fn recall(stage: &Stage, session: &str) -> String {
+    stdout(&stage.play("recall", &["--session", session]))
+}
+
+fn messages(stage: &Stage, session: &str) -> Value {
+    let mut shown: Value =
+        serde_json::from_str(&stdout(&stage.output(&["sessions", "show", session, "--json"])))
+            .unwrap();
+    // Where times are guessed, they depend on when the file was written.
+    for message in shown["messages"].as_array_mut().unwrap() {
+        message.as_object_mut().unwrap().remove("at");
+    }
+    shown["messages"].take()
+}
+
+fn directory_of(stage: &Stage, session: &str) -> PathBuf {
+    let workspace = cursor_home::WorkspacePath::new(&stage.workspace()).unwrap();
+    stage.home().join(".cursor/chats").join(workspace.bucket()).join(session)
+}
+
+fn files_of(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+        .collect()
+}
+
+/// Takes the checkpoint out of a store, as if its writer had been killed before it was recorded.
+fn forget_root(store: &Path) {
+    let connection = rusqlite::Connection::open(store).unwrap();
+    let row: String = connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
+    let bytes: Vec<u8> = (0..row.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap())
+        .collect();
+    let mut meta: Value = serde_json::from_slice(&bytes).unwrap();
+    meta["latestRootBlobId"] = "".into();
+    let row: String = meta.to_string().bytes().map(|byte| format!("{byte:02x}")).collect();
+    connection.execute("UPDATE meta SET value = ?1", [row]).unwrap();
+    connection.close().unwrap();
+}
+
+#[test]
+fn a_fork_remembers_all_of_it_or_all_before_a_turn_and_the_original_is_untouched() {
+    let stage = Stage::new();
+    let session = talk(&stage);
+    let before = files_of(&directory_of(&stage, &session));
+    let output = stage.output(&["sessions", "fork", &session]);
+    let copy = stdout(&output);
+    assert!(stderr(&output).contains("saves"), "{}", stderr(&output));
+    assert_eq!(files_of(&directory_of(&stage, &session)), before);
+    assert_eq!(messages(&stage, &copy), messages(&stage, &session));
+
+    let earlier = stdout(&stage.output(&["sessions", "fork", &session, "--at", "3"]));
+    let said = recall(&stage, &copy);
+    for text in ["The first turn.", "The second turn.", "The third turn."] {
+        assert!(said.contains(text), "{text}: {said}");
+    }
+    let said = recall(&stage, &earlier);
+    assert!(said.contains("The second turn.") && !said.contains("The third turn."), "{said}");
+
+    // Each goes its own way.
+    assert_eq!(files_of(&directory_of(&stage, &session)), before);
+    let verified = stage.output(&["sessions", "verify", "--all", "--json"]);
+    let verdict = json(&verified);
+    assert_eq!(verified.status.code(), Some(0), "{verdict}");
+    assert_eq!(verdict["sessions"].as_array().unwrap().len(), 3);
+
+    let refused = stage.output(&["sessions", "fork", &session, "--at", "9"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));
+    let unknown = stage.output(&["sessions", "fork", "0123"]);
+    assert_eq!(unknown.status.code(), Some(3), "{}", stderr(&unknown));
+}
+
+#[test]
+fn a_session_is_forked_into_another_workspace_while_its_agent_works() {
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    let run = stage.detach("say At work.\nshell sleep 60", &["--session", &session]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let other = stage.home().join("other");
+    fs::create_dir(&other).unwrap();
+    let args = ["sessions", "fork", &session, "--workspace", other.to_str().unwrap(), "--json"];
+    let report = json(&stage.output(&args));
+    assert_eq!(report["workspace"], other.to_str().unwrap());
+    let copy = report["session"].as_str().unwrap();
+    // What is in use is neither mended nor tidied.
+    let tidied = stage.output(&["sessions", "gc", &session, "--yes", "--json"]);
+    let untouchable = &json(&tidied)["sessions"][0]["untouchable"];
+    assert!(untouchable.is_string(), "{}", String::from_utf8_lossy(&tidied.stdout));
+    stage.output(&["kill", "--now", &run]);
+
+    let flags = ["--session", copy, "--workspace", other.to_str().unwrap()];
+    let said = stdout(&stage.play("recall", &flags));
+    assert!(said.contains("The first turn."), "{said}");
+}
+
+#[test]
+fn a_bundle_says_the_same_under_another_home_and_is_continued_there() {
+    let (first, second) = (Stage::new(), Stage::new());
+    let session = talk(&first);
+    let file = first.root().join("talk.session");
+    let file = file.to_str().unwrap();
+    let bundled = first.output(&["sessions", "bundle", &session, "-o", file]);
+    assert_eq!(bundled.status.code(), Some(0), "{}", stderr(&bundled));
+    assert!(stderr(&bundled).contains("as it was said"), "{}", stderr(&bundled));
+    assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    let again = first.output(&["sessions", "bundle", &session, "-o", file]);
+    assert_eq!(again.status.code(), Some(4), "{}", stderr(&again));
+
+    let bytes = fs::read(file).unwrap();
+    let header = bytes.split(|byte| *byte == b'\n').next().unwrap();
+    let header = String::from_utf8(header.to_vec()).unwrap();
+    let home = first.home();
+    assert!(!header.contains(home.to_str().unwrap()) && !header.contains("ncryption"), "{header}");
+
+    assert_eq!(stdout(&second.output(&["sessions", "import", file])), session);
+    assert_eq!(messages(&second, &session), messages(&first, &session));
+    let said = recall(&second, &session);
+    for text in ["The first turn.", "The second turn.", "The third turn."] {
+        assert!(said.contains(text), "{text}: {said}");
+    }
+    // The session here went on since, and has all that is in the bundle.
+    let older = json(&second.output(&["sessions", "import", file, "--json"]));
+    assert_eq!(older["outcome"], "nothing_new");
+
+    // One id is in one workspace.
+    let other = second.home().join("other");
+    fs::create_dir(&other).unwrap();
+    let args = ["sessions", "import", file, "--workspace", other.to_str().unwrap()];
+    let refused = second.output(&args);
+    assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
+    let beside = stdout(&second.output(&[&args[..], &["--as-new"]].concat()));
+    assert_ne!(beside, session);
+}
+
+#[test]
+fn a_newer_bundle_goes_on_from_the_older_and_not_while_a_run_holds_the_session() {
+    let (first, second) = (Stage::new(), Stage::new());
+    let session = first.begin_session();
+    let bundle = |name: &str| {
+        let file = first.root().join(name).to_str().unwrap().to_owned();
+        let bundled = first.output(&["sessions", "bundle", &session, "-o", &file]);
+        assert_eq!(bundled.status.code(), Some(0), "{}", stderr(&bundled));
+        file
+    };
+    let older = bundle("older");
+    stdout(&first.play("say The second turn.", &["--session", &session]));
+    let newer = bundle("newer");
+    stdout(&second.output(&["sessions", "import", &older]));
+    // Held, and nothing said yet that would make it another conversation.
+    let run = second.detach("shell sleep 60", &["--session", &session]);
+    second.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let refused = second.output(&["sessions", "import", &newer]);
+    assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains(&run), "it names the holder: {}", stderr(&refused));
+    second.output(&["kill", "--now", &run]);
+    // Now both went on, each its own way.
+    let refused = second.output(&["sessions", "import", &newer]);
+    assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("another way"), "{}", stderr(&refused));
+
+    let third = Stage::new();
+    stdout(&third.output(&["sessions", "import", &older]));
+    let report = json(&third.output(&["sessions", "import", &newer, "--json"]));
+    assert_eq!(report["outcome"], "extended", "{report}");
+    assert!(recall(&third, &session).contains("The second turn."));
+}
+
+#[test]
+fn a_lost_checkpoint_is_told_and_mended_on_request_only() {
+    let stage = Stage::new();
+    let session = talk(&stage);
+    let whole = messages(&stage, &session);
+    let store = directory_of(&stage, &session).join("store.db");
+    forget_root(&store);
+    let verified = stage.output(&["sessions", "verify", &session, "--json"]);
+    assert_eq!(verified.status.code(), Some(1), "{}", stderr(&verified));
+    let verdict = &json(&verified)["sessions"][0];
+    assert_eq!(verdict["findings"][0]["kind"], "root_absent");
+    assert!(verdict["candidate"]["id"].is_string(), "{verdict}");
+
+    let ill = fs::read(&store).unwrap();
+    let planned = stage.output(&["sessions", "repair", &session]);
+    assert!(stdout(&planned).contains("checkpoint"), "{}", stderr(&planned));
+    assert_eq!(fs::read(&store).unwrap(), ill, "nothing was done");
+    let done = json(&stage.output(&["sessions", "repair", &session, "--yes", "--json"]));
+    let backup = Path::new(done["backup"].as_str().unwrap());
+    assert_eq!(fs::read(backup.join("store.db")).unwrap(), ill);
+    assert_eq!(messages(&stage, &session), whole);
+    assert!(recall(&stage, &session).contains("The third turn."));
+    assert_eq!(stage.output(&["sessions", "verify", &session]).status.code(), Some(0));
+}
+
+#[test]
+fn what_no_conversation_leads_to_is_dropped_on_request_only() {
+    let stage = Stage::new();
+    let session = talk(&stage);
+    let store = directory_of(&stage, &session).join("store.db");
+    let before = fs::read(&store).unwrap();
+    let told = json(&stage.output(&["sessions", "gc", "--json"]));
+    assert_eq!(told["sessions"][0]["session"], session.as_str());
+    assert_eq!(fs::read(&store).unwrap(), before);
+    let whole = messages(&stage, &session);
+    stdout(&stage.output(&["sessions", "gc", "--yes"]));
+    assert!(fs::metadata(&store).unwrap().len() < before.len() as u64);
+    assert_eq!(messages(&stage, &session), whole);
+    let after = json(&stage.output(&["sessions", "gc", "--json"]));
+    assert_eq!(after["sessions"].as_array().unwrap().len(), 0, "{after}");
+    assert!(recall(&stage, &session).contains("The third turn."));
+}
