@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::stage::{Stage, stderr};
 
 /// Rounds in the ordinary suite. `RESUME_ROUNDS=100` plays as many as the issue asks for.
-const ROUNDS: u64 = 6;
+const ROUNDS: u64 = 20;
 const SEED: u64 = 0x5eed_0005;
 
 /// Numbers that look random and are the same in every run.
@@ -52,8 +52,8 @@ fn no_kill_at_any_moment_costs_a_conversation_or_an_event() {
         assert_eq!(output.status.code(), Some(0), "round {round}: {}", stderr(&output));
         let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
 
-        // After so many events, of which a round has about twenty.
-        let moment = 1 + dice.below(18);
+        // After so many events: thirteen come before the agent waits.
+        let moment = 1 + dice.below(13);
         stage.wait_until(&run, |line| line["seq"].as_u64().is_some_and(|seq| seq >= moment));
         let before = stage.journal(&run);
         let victim = dice.below(3);

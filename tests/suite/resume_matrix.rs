@@ -299,3 +299,71 @@ fn links_and_repositories_around_the_workspace_do_not_cost_the_memory() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("The first turn."));
 }
+
+/// Grows a session's store to half a gigabyte and 20,000 blobs, of which 5,000 are messages of its prompt.
+fn grow(matrix: &Matrix) {
+    let database = matrix.database();
+    let root: Vec<u8> = database
+        .query_row("SELECT data FROM blobs WHERE id = ?1", [matrix.root()], |row| row.get(0))
+        .unwrap();
+    let filler = "x".repeat(25_000);
+    // Fields of a message may come in any order, so more of the first may follow the last.
+    let mut root = root;
+    database.execute_batch("PRAGMA synchronous = OFF; BEGIN").unwrap();
+    let mut insert = database.prepare("INSERT INTO blobs VALUES (?1, ?2)").unwrap();
+    for n in 0..20_000 {
+        let message = json!({"role": "user", "content": format!("{n} {filler}")}).to_string();
+        let id = BlobId::of(message.as_bytes());
+        insert.execute((id.to_string(), message.as_bytes())).unwrap();
+        if n % 4 == 0 {
+            root.extend_from_slice(&[0x0a, 0x20]);
+            root.extend_from_slice(id.as_bytes());
+        }
+    }
+    drop(insert);
+    database.execute_batch("COMMIT").unwrap();
+    database.close().unwrap();
+    matrix.point_to(&root, BlobId::of(&root));
+}
+
+#[test]
+fn half_a_gigabyte_is_decided_on_quickly_and_in_little_memory() {
+    if std::env::var_os("RESUME_LARGE_STORE").is_none() {
+        eprintln!("RESUME_LARGE_STORE is not set: no store of half a gigabyte was made");
+        return;
+    }
+    let matrix = Matrix::new();
+    grow(&matrix);
+    let n_bytes = fs::metadata(matrix.store_db()).unwrap().len();
+    assert!(n_bytes > 500_000_000, "{n_bytes}");
+    let mut fastest = Duration::MAX;
+    let mut peak_kib = 0;
+    for _ in 0..5 {
+        let began = Instant::now();
+        let child =
+            matrix.stage.caretaker(&["resume", "--check", &matrix.session]).spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        // A dead child that nobody has waited for still says how much it took.
+        let process =
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+        let mut fds = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+        while fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()))
+            .map(|status| {
+                let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+                let peak = peak.and_then(|text| text.split_whitespace().next()?.parse().ok());
+                peak_kib = peak_kib.max(peak.unwrap_or(0));
+            })
+            .is_ok()
+        {
+            let moment = rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            if rustix::event::poll(&mut fds, Some(&moment)).unwrap() > 0 {
+                break;
+            }
+        }
+        fastest = fastest.min(began.elapsed());
+        assert!(child.wait_with_output().unwrap().status.success());
+    }
+    eprintln!("{n_bytes} bytes: {fastest:?}, {peak_kib} KiB");
+    assert!(peak_kib < 32 * 1024, "{peak_kib} KiB");
+    assert!(cfg!(debug_assertions) || fastest < Duration::from_millis(100), "{fastest:?}");
+}

@@ -74,6 +74,45 @@ fn a_result_fixes_the_outcome_and_a_process_that_lives_on_is_ended_after_the_gra
 }
 
 #[test]
+fn suspending_climbs_the_ladder_once_however_often_it_is_asked() {
+    let (state, effects) = running().step(Input::Suspend, 10);
+    let reason = StopReason::Suspended;
+    let expected =
+        [Effect::Record(RunEvent::StopRequested { reason }), Effect::SignalAgent(SignalName::Int)];
+    assert_eq!(effects, expected);
+    let (state, effects) = state.step(Input::Suspend, 11);
+    assert_eq!(effects, []);
+    let (state, happened) = wait(state, 10_000);
+    assert_eq!(signals(&happened), [(30, "term"), (60, "sandbox")]);
+    check_end(state, Some(137), Ending::Decided(RunOutcome::Suspended));
+
+    // A result that comes meanwhile counts, and one that came before is not taken back.
+    let (state, _) = running().step(Input::Suspend, 10);
+    let (state, _) = state.step(Input::Agent(AgentSign::Result { is_error: false }), 11);
+    check_end(state, Some(0), Ending::Decided(RunOutcome::Succeeded));
+    let (state, _) = running().step(Input::Agent(AgentSign::Result { is_error: false }), 10);
+    let (state, _) = state.step(Input::Suspend, 11);
+    check_end(state, Some(0), Ending::Decided(RunOutcome::Succeeded));
+
+    let (state, effects) = RunState::new(limits(), 0).step(Input::Suspend, 1);
+    assert_eq!(effects.last(), Some(&Effect::KillSandbox), "nobody is there to be signalled");
+    check_end(state, None, Ending::Decided(RunOutcome::Suspended));
+}
+
+#[test]
+fn an_agent_that_forgot_is_killed_at_once_and_its_result_counts_for_nothing() {
+    let (state, effects) = running().step(Input::Forgotten, 10);
+    let reason = StopReason::Amnesia;
+    assert_eq!(effects, [Effect::Record(RunEvent::StopRequested { reason }), Effect::KillSandbox]);
+    let (state, effects) = state.step(Input::Agent(AgentSign::Result { is_error: false }), 11);
+    assert_eq!(effects, []);
+    check_end(state, Some(137), Ending::Decided(RunOutcome::Amnesia));
+    let (state, _) = running().step(Input::Agent(AgentSign::Result { is_error: false }), 10);
+    let (state, _) = state.step(Input::Forgotten, 11);
+    check_end(state, Some(0), Ending::Decided(RunOutcome::Amnesia));
+}
+
+#[test]
 fn an_error_result_is_an_agent_error_whatever_the_exit_code() {
     let (state, _) = running().step(Input::Agent(AgentSign::Result { is_error: true }), 10);
     check_end(state, Some(0), Ending::Decided(RunOutcome::AgentError));
@@ -260,6 +299,8 @@ fn inputs() -> impl Strategy<Value = Input> {
         Just(Input::StdoutClosed),
         proptest::option::of(0i32..256).prop_map(|exit_code| Input::Exited { exit_code }),
         prop_oneof![Just(StopManner::Ladder), Just(StopManner::Now)].prop_map(Input::Stop),
+        Just(Input::Suspend),
+        Just(Input::Forgotten),
         Just(Input::JournalFailed),
         Just(Input::Tick),
     ]

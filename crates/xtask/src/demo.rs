@@ -1,7 +1,9 @@
-//! `cargo xtask demo`: a sandboxed run from nothing, with the simulated agent.
+//! `cargo xtask demo`: a sandboxed run from nothing, suspended in the middle of a tool and resumed, with the simulated
+//! agent.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 
@@ -33,6 +35,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     stage.shell("ls -la && cat caretaker-demo.md")?;
     stage.say("Every event was journalled; any of them can be read again:")?;
     stage.caretaker(&["tail", "demo", "-n", "3", "--json"])?;
+    stage.suspend_and_resume()?;
     stage.say("Done. The scratch directory goes away with this demo.")
 }
 
@@ -45,6 +48,45 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn workspace(&self) -> std::path::PathBuf {
         self.scratch.join("home").join("project")
+    }
+
+    fn suspend_and_resume(&self) -> anyhow::Result<()> {
+        self.say("A run in the background, in the middle of a command that takes its time:")?;
+        let prompt = "Run the slow tests. The password is heron.\n\
+                      ```agent\nsay I run them.\nshell sleep 600\n```";
+        self.caretaker(&["run", "--agent", "simulated", "--name", "slow", "--detach", prompt])?;
+        self.wait_for_a_tool("slow")?;
+        self.say("It is suspended; what Cursor's store holds of it is known:")?;
+        self.caretaker(&["suspend", "slow"])?;
+        let session = self.session_of("slow")?;
+        self.say("And resumed by the session's UUID. The agent is asked what it remembers:")?;
+        let question = "What did I say?\n```agent\nrecall\n```";
+        self.caretaker(&["resume", &session, "--agent", "simulated", question])
+    }
+
+    /// Waits until the agent of a run is within a tool.
+    fn wait_for_a_tool(&self, run: &str) -> anyhow::Result<()> {
+        let mut command = Command::new(self.caretaker);
+        command.args(["tail", run, "--follow", "--json"]).stdout(Stdio::piped());
+        let mut tail = self.prepared(command).spawn()?;
+        let lines = tail.stdout.take().map(|out| BufReader::new(out).lines());
+        let is_in_a_tool = lines
+            .into_iter()
+            .flatten()
+            .map_while(Result::ok)
+            .any(|line| line.contains("\"agent.tool_started\""));
+        tail.kill().ok();
+        tail.wait()?;
+        ensure!(is_in_a_tool, "the run ended before its tool");
+        Ok(())
+    }
+
+    fn session_of(&self, run: &str) -> anyhow::Result<String> {
+        let mut command = Command::new(self.caretaker);
+        command.args(["show", run, "--json"]);
+        let shown: serde_json::Value =
+            serde_json::from_slice(&self.prepared(command).output()?.stdout)?;
+        Ok(shown["session"].as_str().context("the run has no session")?.to_owned())
     }
 
     #[expect(clippy::print_stdout, reason = "a demo shows what it does")]
@@ -72,16 +114,20 @@ impl Stage<'_> {
         println!("\x1b[36m$ {command}\x1b[0m");
     }
 
-    fn perform(&self, mut command: Command) -> anyhow::Result<()> {
-        let status = command
+    fn perform(&self, command: Command) -> anyhow::Result<()> {
+        let status = self.prepared(command).status()?;
+        ensure!(status.success(), "the command ended with {status}");
+        Ok(())
+    }
+
+    fn prepared(&self, mut command: Command) -> Command {
+        command
             .current_dir(self.workspace())
             .env("HOME", self.scratch.join("home"))
             .env("CARETAKER_HOME", self.scratch.join("state"))
             .env_remove("XDG_STATE_HOME")
             .env_remove("XDG_CONFIG_HOME")
-            .env_remove("CURSOR_CONFIG_DIR")
-            .status()?;
-        ensure!(status.success(), "the command ended with {status}");
-        Ok(())
+            .env_remove("CURSOR_CONFIG_DIR");
+        command
     }
 }
