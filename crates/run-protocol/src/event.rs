@@ -205,6 +205,8 @@ pub enum StopReason {
     NoResult,
     /// The journal cannot be written.
     JournalFailed,
+    /// The session's lease is not the run's any more.
+    LeaseLost,
     /// The agent does not continue the session it was asked to.
     SessionMismatch,
 }

@@ -36,6 +36,9 @@ pub enum RunOutcome {
     NotResumable,
     /// The agent began an empty conversation in the place of the one it was to continue.
     Amnesia,
+    /// The session's lease is another's, or its file is not the one that was locked: the session is not this run's to
+    /// write to any more, and the run was stopped.
+    LeaseLost,
     /// The sandbox could not be set up or was not as planned. The agent did not run.
     SandboxFailed,
     /// The agent's program could not be started inside the sandbox.
@@ -116,6 +119,7 @@ impl RunOutcome {
             Self::TimedOut { .. } => ExitCode::TimedOut,
             Self::Cancelled | Self::Suspended => ExitCode::Cancelled,
             Self::NotResumable => ExitCode::NotResumable,
+            Self::LeaseLost => ExitCode::Conflict,
             Self::AgentNotStarted => ExitCode::AgentNotExecutable,
             Self::SessionMismatch | Self::Amnesia => ExitCode::Amnesia,
             Self::SandboxFailed | Self::JournalFailed | Self::SupervisorFailed => {

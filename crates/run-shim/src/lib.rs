@@ -20,6 +20,7 @@ mod gate;
 mod held_lock;
 mod launch;
 mod launch_guard;
+mod lease_watch;
 mod locks;
 mod login_copy;
 pub mod mcp_relay;

@@ -80,6 +80,9 @@ pub(crate) fn why(
         RunOutcome::Amnesia => {
             "the agent began an empty conversation instead of continuing this one".to_owned()
         }
+        RunOutcome::LeaseLost => {
+            "the session's lease was taken away from the run, or its file was replaced".to_owned()
+        }
         RunOutcome::SandboxFailed => "the sandbox could not be set up".to_owned(),
         RunOutcome::AgentNotStarted => {
             "the agent's program could not be started inside the sandbox".to_owned()

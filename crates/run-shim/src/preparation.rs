@@ -15,7 +15,7 @@ use sandbox_plan::{
     Surroundings, VariableSource, Workspace,
 };
 
-use crate::login_copy::{LoginCopy, LoginCopyError};
+use crate::login_copy::{LoginCopy, LoginCopyError, LoginWatch};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
 use crate::sockets::SocketPaths;
 
@@ -204,6 +204,11 @@ impl Prepared {
     /// What of the login must not be written down.
     pub(crate) fn login_tokens(&self) -> impl Iterator<Item = &str> {
         self.login.iter().flat_map(LoginCopy::tokens)
+    }
+
+    /// Sees what the agent puts into its copy of the login.
+    pub(crate) fn login_watch(&self) -> Option<LoginWatch> {
+        self.login.as_ref().map(LoginCopy::watch)
     }
 
     /// Gives the user what the agent refreshed of the login. The agent must be gone.

@@ -68,6 +68,8 @@ pub(crate) enum Input {
     Forgotten,
     /// A batch could not be written to the journal.
     JournalFailed,
+    /// The session's lease is not the run's any more.
+    LeaseLost,
     /// A deadline may have passed.
     Tick,
 }
@@ -195,8 +197,11 @@ impl RunState {
             Input::Exited { exit_code } => self.exited(exit_code, now, &mut effects),
             Input::Stop(manner) => self.stop_asked(manner, now, &mut effects),
             Input::Suspend => self.suspend_asked(now, &mut effects),
-            Input::Forgotten => self.forgotten(&mut effects),
+            Input::Forgotten => {
+                self.session_lost(RunOutcome::Amnesia, StopReason::Amnesia, &mut effects);
+            }
             Input::JournalFailed => self.journal_failed(now, &mut effects),
+            Input::LeaseLost => self.session_lost(RunOutcome::LeaseLost, StopReason::LeaseLost, &mut effects),
             Input::Tick => self.tick(now, &mut effects),
         }
         (self, effects)
@@ -352,15 +357,21 @@ impl RunState {
         }
     }
 
-    /// Whatever else is said of the run: work that does not continue the conversation is not what was asked for.
-    fn forgotten(&mut self, effects: &mut Vec<Effect>) {
+    /// Whatever else is said of the run: work that does not continue the conversation is not what was asked for, and
+    /// neither is work on a session that is another's. It ends without a last word into the store.
+    fn session_lost(
+        &mut self,
+        outcome: RunOutcome,
+        reason: StopReason,
+        effects: &mut Vec<Effect>,
+    ) {
         if matches!(self.phase, Phase::Ended) {
             return;
         }
-        self.verdict = Some(RunOutcome::Amnesia);
+        self.verdict = Some(outcome);
         match self.phase {
             Phase::Killed | Phase::Draining { .. } | Phase::Ended => {}
-            _ => self.kill(StopReason::Amnesia, effects),
+            _ => self.kill(reason, effects),
         }
     }
 

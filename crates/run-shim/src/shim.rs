@@ -20,6 +20,7 @@ use crate::checkpoint;
 use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected};
 use crate::launch_guard::LaunchGuard;
+use crate::lease_watch::LeaseWatch;
 use crate::locks::{LockRefusal, RunLocks};
 use crate::mcp_server::{self, WhoAmI};
 use crate::outcome_words;
@@ -200,6 +201,9 @@ async fn supervise_guarded(
         }
     }
     tracing::debug!("the locks are taken");
+    if let Some(lease) = locks.lease() {
+        starting.record.stand_on(LeaseWatch::new(lease));
+    }
     locks.clean_up_after_the_dead(&state_root, &spec.socket_dir.0);
 
     let before = match session_memory::look_before(&state_root, &spec) {
@@ -230,6 +234,7 @@ async fn supervise_guarded(
         tracing::warn!(%error, "what is known of the session could not be written down");
     }
     starting.record.keep_secret(prepared.login_tokens());
+    starting.record.watch_login(prepared.login_watch());
     if !has_reported {
         report(&ShimReport::Ready).ok();
     }
@@ -345,8 +350,8 @@ impl Closing<'_> {
             outcome => outcome_words::why(outcome, exit_code, &stderr_tail, &spec.limits),
         };
         if !self.locks.is_current() {
-            outcome = RunOutcome::SupervisorFailed;
-            why = "another run has taken the session's lease".to_owned();
+            outcome = RunOutcome::LeaseLost;
+            why = outcome_words::why(&outcome, exit_code, &stderr_tail, &spec.limits);
         } else if let Some(Looked { recollection, checkpoint }) = self.look(store_db).await {
             if let Recollection::Forgotten(put_back) = recollection {
                 outcome = RunOutcome::Amnesia;

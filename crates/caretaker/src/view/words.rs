@@ -22,6 +22,7 @@ pub(crate) fn outcome(outcome: &RunOutcome) -> String {
         RunOutcome::Suspended => "suspended".to_owned(),
         RunOutcome::NotResumable => "not resumable".to_owned(),
         RunOutcome::Amnesia => "amnesia".to_owned(),
+        RunOutcome::LeaseLost => "lease lost".to_owned(),
         RunOutcome::SandboxFailed => "sandbox failed".to_owned(),
         RunOutcome::AgentNotStarted => "agent not started".to_owned(),
         RunOutcome::SessionMismatch => "session mismatch".to_owned(),
@@ -83,6 +84,7 @@ pub(crate) fn stop_reason(reason: StopReason) -> &'static str {
         StopReason::Lingering => "the result is there and the agent lives on",
         StopReason::NoResult => "no result will come",
         StopReason::JournalFailed => "the journal cannot be written",
+        StopReason::LeaseLost => "the session is not this run's any more",
         StopReason::SessionMismatch => "the agent works on another session than it was asked to",
     }
 }
