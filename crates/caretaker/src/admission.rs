@@ -52,6 +52,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) program: &'a Path,
     /// The run that is tried again.
     pub(crate) retry_of: Option<RunId>,
+    /// A run whose way of running is kept, but for what the options say otherwise.
+    pub(crate) like: Option<&'a RunSpec>,
 }
 
 /// What the run is about.
@@ -143,11 +145,12 @@ impl Admission<'_> {
 
     fn spec(&self, chosen: &Chosen, roots: &CursorRoots) -> Result<RunSpec, CommandError> {
         let Self { host, config, options, .. } = self;
-        let profile_name = options.profile.as_deref().unwrap_or(&config.profile);
+        let of_before = self.like.map(|before| before.profile.as_str());
+        let profile_name = options.profile.as_deref().or(of_before).unwrap_or(&config.profile);
         let profile = profiles::find(&host.places, profile_name)?;
         let labels = run_marks::labels(&config.labels, &options.labels)
             .map_err(|error| refused("a label of the configuration cannot be used", error))?;
-        Ok(RunSpec {
+        let spec = RunSpec {
             run: chosen.run,
             created_ms: now_ms(),
             name: options.name.as_ref().map(|name| name.as_str().to_owned()),
@@ -182,7 +185,59 @@ impl Admission<'_> {
             retry_of: self.retry_of,
             restart: options.restart,
             socket_dir: host.places.sockets.clone().into(),
-        })
+        };
+        match self.like {
+            None => Ok(spec),
+            Some(before) => self.as_before(spec, before),
+        }
+    }
+
+    /// Keeps of `before` whatever the options say nothing about, and nothing that belongs to its moment or its host.
+    fn as_before(&self, fresh: RunSpec, before: &RunSpec) -> Result<RunSpec, CommandError> {
+        let options = self.options;
+        let mut spec = RunSpec {
+            run: fresh.run,
+            created_ms: fresh.created_ms,
+            name: fresh.name,
+            session: fresh.session,
+            session_start: fresh.session_start,
+            workspace: fresh.workspace,
+            agent: fresh.agent,
+            profile: fresh.profile,
+            profile_text: fresh.profile_text,
+            bwrap: fresh.bwrap,
+            home: fresh.home,
+            host_config_root: fresh.host_config_root,
+            login_file: fresh.login_file,
+            socket_dir: fresh.socket_dir,
+            wait_for_locks: fresh.wait_for_locks,
+            retry_of: fresh.retry_of,
+            ..before.clone()
+        };
+        spec.labels = run_marks::labels(&before.labels, &options.labels)
+            .map_err(|error| refused("a label of the run before cannot be used", error))?;
+        spec.env.extend(options.variables.iter().map(|set| (set.name.clone(), set.value.clone())));
+        spec.expose.retain(|path| path.0.exists());
+        spec.expose.extend(fresh.expose.into_iter().filter(|path| !before.expose.contains(path)));
+        spec.restart |= fresh.restart;
+        spec.partial_output |= fresh.partial_output;
+        spec.mode = fresh.mode.or(before.mode);
+        if options.model.is_some() {
+            spec.model = fresh.model;
+        }
+        if options.no_force {
+            spec.tool_approval = fresh.tool_approval;
+        }
+        if !options.agent_flags.is_empty() {
+            spec.extra_flags = fresh.extra_flags;
+        }
+        if options.timeout.is_some() {
+            spec.limits.wall_ms = fresh.limits.wall_ms;
+        }
+        if options.idle_timeout.is_some() {
+            spec.limits.idle_ms = fresh.limits.idle_ms;
+        }
+        Ok(spec)
     }
 
     fn model(&self) -> Result<Option<String>, CommandError> {
@@ -194,8 +249,15 @@ impl Admission<'_> {
 
     fn agent(&self, workspace: &WorkspacePath) -> Result<AgentProgram, CommandError> {
         let environment = &self.host.environment;
+        let of_before = self.like.and_then(|before| match before.agent.kind {
+            AgentKind::Simulated => Some(Path::new("simulated")),
+            // An update may have taken it away; then the one that is there now does it.
+            AgentKind::Cursor => {
+                Some(before.agent.program.0.as_path()).filter(|path| path.exists())
+            }
+        });
         let choice = AgentChoice::of(
-            self.options.agent.as_deref(),
+            self.options.agent.as_deref().or(of_before),
             self.config.agent.as_deref(),
             environment,
         );

@@ -27,6 +27,7 @@ mod command_error;
 mod commands;
 mod commits;
 mod config;
+mod continuation;
 mod control_client;
 mod conversation_stats;
 mod data_out;

@@ -49,8 +49,13 @@ pub(crate) struct RunOptions {
     /// Queue behind the run that holds the session or the workspace, instead of failing.
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Let whoever finds the run interrupted continue it without being asked. Nobody looks by itself yet: it is written
-    /// down with the run.
+    /// Try again so often, each time with a run of its own, if the network, a rate limit or the agent's configuration
+    /// failed before any tool was called. Only for runs that are followed: nobody is there to try again for others.
+    /// Default: `retries` of the configuration.
+    #[arg(long, value_name = "N", conflicts_with = "detach")]
+    pub(crate) retries: Option<u32>,
+    /// Mark the run as one to be continued without being asked, if a crash or a reboot cuts it off. Nothing restarts it by
+    /// itself yet: have `caretaker resume --interrupted --only-restart` called when the machine starts.
     #[arg(long)]
     pub(crate) restart: bool,
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.

@@ -139,6 +139,7 @@ fn every_event_of_ours_is_read_back() {
         RunOutcome::TimedOut { limit: LimitKind::Tool { name: "shell".to_owned() } },
         RunOutcome::Cancelled,
         RunOutcome::Suspended,
+        RunOutcome::Interrupted,
         RunOutcome::NotResumable,
         RunOutcome::Amnesia,
         RunOutcome::LeaseLost,

@@ -195,6 +195,8 @@ pub enum StopReason {
     CancelledNow,
     /// `caretaker suspend`.
     Suspended,
+    /// A signal to the run's supervisor.
+    Interrupted,
     /// The agent has forgotten the conversation.
     Amnesia,
     /// A limit.

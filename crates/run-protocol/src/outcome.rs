@@ -32,6 +32,8 @@ pub enum RunOutcome {
     Cancelled,
     /// Stopped on request, to be taken up again.
     Suspended,
+    /// The run's supervisor was told to end by a signal, as at a shutdown. To be taken up again.
+    Interrupted,
     /// The session could not be resumed when its turn came. The agent did not run.
     NotResumable,
     /// The agent began an empty conversation in the place of the one it was to continue.
@@ -117,7 +119,7 @@ impl RunOutcome {
             Self::AgentError | Self::Failed { .. } => ExitCode::Failed,
             Self::Unknown { .. } => ExitCode::Unknown,
             Self::TimedOut { .. } => ExitCode::TimedOut,
-            Self::Cancelled | Self::Suspended => ExitCode::Cancelled,
+            Self::Cancelled | Self::Suspended | Self::Interrupted => ExitCode::Cancelled,
             Self::NotResumable => ExitCode::NotResumable,
             Self::LeaseLost => ExitCode::Conflict,
             Self::AgentNotStarted => ExitCode::AgentNotExecutable,

@@ -141,6 +141,7 @@ impl Drive {
                 }
                 Happened::Order(Order::Stop(manner)) => vec![Input::Stop(manner)],
                 Happened::Order(Order::Suspend) => vec![Input::Suspend],
+                Happened::Order(Order::Interrupt) => vec![Input::Interrupt],
                 Happened::Forgotten => vec![Input::Forgotten],
                 Happened::Order(Order::RegenerateMcp) => {
                     (self.regenerate_mcp)();

@@ -39,8 +39,9 @@ impl LeaseWatch {
         if stamp.is_some() && stamp == self.seen {
             return true;
         }
-        self.seen = stamp;
-        self.lease.is_current()
+        let is_ours = self.lease.is_current();
+        self.seen = stamp.filter(|_| is_ours);
+        is_ours
     }
 }
 

@@ -46,7 +46,9 @@ pub use launch_guard::launch_guard_main;
 pub use login_copy::LoginCopyError;
 pub use preparation::{PrepareError, check_run, plan_run};
 pub use sandbox_plan::PlanFds;
-pub use session_record::{SessionHolder, read_session_record, session_holder};
+pub use session_record::{
+    SessionHolder, read_session_record, renew_session_record, session_holder,
+};
 pub use shim::shim_main;
 pub use sockets::SocketPaths;
 pub use start::{ShimEnvironment, StartShimError, Started, start_shim};

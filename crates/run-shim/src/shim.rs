@@ -11,7 +11,7 @@ use std::process::ExitCode as ProcessExit;
 
 use cursor_stores::chat::ResumePoint;
 use run_journal::{JournalWriter, RunDirectory, StateRoot};
-use run_protocol::{Checkpoint, ExitCode, RunEvent, RunId, RunOutcome, RunSpec, StopManner};
+use run_protocol::{Checkpoint, ExitCode, RunEvent, RunId, RunOutcome, RunSpec};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -406,7 +406,8 @@ fn end_unrun(record: RunRecord, spec: &RunSpec, outcome: RunOutcome, why: String
     record.finish(ended);
 }
 
-/// SIGTERM and SIGINT to the shim mean what `caretaker kill` means.
+/// SIGTERM and SIGINT to the shim come from a shutdown, or from somebody who knows no better way to end it: the session is
+/// to be taken up again.
 async fn stop_on_signals(orders: mpsc::Sender<Order>) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -418,7 +419,7 @@ async fn stop_on_signals(orders: mpsc::Sender<Order>) {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        if orders.send(Order::Stop(StopManner::Ladder)).await.is_err() {
+        if orders.send(Order::Interrupt).await.is_err() {
             return;
         }
     }

@@ -121,6 +121,7 @@ impl Starting {
         match order {
             Order::Stop(manner) => self.step(Input::Stop(manner)),
             Order::Suspend => self.step(Input::Suspend),
+            Order::Interrupt => self.step(Input::Interrupt),
             // It was written a moment ago, or will be with everything else.
             Order::RegenerateMcp => {}
         }

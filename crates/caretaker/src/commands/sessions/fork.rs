@@ -132,11 +132,7 @@ fn tell(forked: &Forked, target: &NewSession) {
             call.tool_name
         ));
     }
-    let workspace = crate::view::safe_text::on_one_line(&target.workspace).into_owned();
-    say(&format!(
-        "Continue it with: caretaker run --session {} --workspace '{workspace}' 'PROMPT'",
-        target.id
-    ));
+    say(&format!("Continue it with: caretaker resume {} 'PROMPT'", target.id));
 }
 
 pub(super) fn exit_code(error: &ForkError) -> ExitCode {
