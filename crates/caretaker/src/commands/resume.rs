@@ -1,7 +1,6 @@
 //! `caretaker resume`: continues a session, after saying what that will find.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use run_journal::{RunDirectory, RunOverview};
@@ -15,13 +14,13 @@ use crate::agent_discovery::own_program;
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::continuation::{Continuation, Continued, CutOff, NotContinued, cut_off_runs};
-use crate::data_out::print_json;
+use crate::data_out::{print_json, print_text};
 use crate::environment::Audience;
 use crate::host::Host;
 use crate::launching::{Launch, take_signals};
 use crate::prompt::PromptSource;
 use crate::resumption::refusal::{Refusal, RefusalReport};
-use crate::resumption::{Question, Resumption, WhenHeld, target};
+use crate::resumption::{Question, Resumption, WhenHeld, known_workspace, target};
 use crate::retries::Retries;
 use crate::run_options::RunOptions;
 use crate::stopping::{tell, wait_until_dead};
@@ -129,7 +128,7 @@ impl Resume<'_> {
                 self.announce(&resumption.pending());
                 Conversation::Resumed(Box::new(resumption))
             }
-            Err(refusal) if args.fresh => self.afresh(&refusal),
+            Err(refusal) if args.fresh => self.afresh(refusal)?,
             Err(refusal) => return Err(self.refused(refusal)?),
         };
         let (options, conversation, like) = (&args.options, &conversation, None);
@@ -190,14 +189,16 @@ impl Resume<'_> {
         let messages = resumption.point.as_ref().map_or(0, |point| point.n_messages as u64);
         let messages = units::counted(messages, "message", "messages");
         let workspace = resumption.workspace.as_path().display().to_string();
-        say(&format!(
-            "session {} can be resumed in `{}`: {messages}",
+        let mut answer = format!(
+            "session {} can be resumed in `{}`: {messages}\n",
             resumption.session,
             on_one_line(&workspace)
-        ));
+        );
         for call in resumption.pending() {
-            say(&words::interrupted(&call));
+            answer.push_str(&words::interrupted(&call));
+            answer.push('\n');
         }
+        print_text(&answer)?;
         Ok(ExitCode::Success)
     }
 
@@ -211,15 +212,21 @@ impl Resume<'_> {
 
     /// A new session in the place of one that cannot be resumed. It gets an id of its own: what is left of the old one
     /// stays where it is.
-    fn afresh(&self, refusal: &Refusal) -> Conversation {
-        let record = read_session_record(&self.host.state, &refusal.session);
-        let recorded = record.map(|record| PathBuf::from(record.workspace));
-        let workspace = self.args.workspace.clone().or(recorded.filter(|path| path.is_dir()));
+    fn afresh(&self, refusal: Refusal) -> Result<Conversation, CommandError> {
+        if refusal.reason.exit_code() == ExitCode::Conflict {
+            // It can be resumed, only not now.
+            return Err(self.refused(refusal)?);
+        }
+        let known = || known_workspace(self.host, refusal.session);
+        let Some(workspace) = self.args.workspace.clone().or_else(known) else {
+            let hint = "say where the new session is to begin, with --workspace DIR";
+            return Err(self.refused(refusal)?.hint(hint));
+        };
         note(&format!(
             "session {} cannot be resumed: {}; a new session begins, and the old one stays as it is",
             refusal.session, refusal.reason
         ));
-        Conversation::New { workspace }
+        Ok(Conversation::New { workspace: Some(workspace) })
     }
 
     fn prompt(&self, words: Option<&std::ffi::OsStr>) -> Result<Vec<u8>, CommandError> {
@@ -276,8 +283,7 @@ impl Resume<'_> {
             });
         }
         self.announce(&continued.pending);
-        let mut out = anstream::stdout().lock();
-        writeln!(out, "{}", continued.run).and_then(|()| out.flush()).map_err(CommandError::writing)
+        print_text(&format!("{}\n", continued.run))
     }
 }
 

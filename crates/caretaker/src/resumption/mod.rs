@@ -12,7 +12,7 @@ pub(crate) mod refusal;
 pub(crate) mod target;
 mod whereabouts;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cursor_home::WorkspacePath;
 use cursor_stores::chat::{NotResumable, ResumePoint, resume_point, writers_of};
@@ -125,6 +125,12 @@ impl Question<'_> {
         let holder = session_holder(&self.host.state, &self.session).ok().flatten()?;
         Some(Reason::HeldByRun { run: holder.run, pid: holder.pid })
     }
+}
+
+/// Where a session was held, whether it can be resumed or not, if that is still there.
+pub(crate) fn known_workspace(host: &Host, session: Uuid) -> Option<PathBuf> {
+    let known = Whereabouts::of(host, session).ok()?.noted_workspaces();
+    known.into_iter().find(|path| path.is_absolute() && path.is_dir())
 }
 
 /// What a resume will find, as `--check --json` prints it.

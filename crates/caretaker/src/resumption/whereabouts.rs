@@ -83,6 +83,13 @@ impl<'a> Whereabouts<'a> {
         }
     }
 
+    /// The directories that were noted beside its stores and by our own runs.
+    pub(super) fn noted_workspaces(&self) -> Vec<PathBuf> {
+        let noted = self.places.iter().filter_map(Place::noted_workspace);
+        let ours = self.record.iter().map(|record| record.workspace.clone());
+        noted.chain(ours).map(PathBuf::from).collect()
+    }
+
     /// The workspace of a run of ours that began the session.
     pub(super) fn recorded_workspace(&self) -> Option<WorkspacePath> {
         let record = self.record.as_ref()?;
