@@ -30,3 +30,4 @@ mod shape;
 mod simulated;
 mod stage;
 mod stale_runs;
+mod user_mcp;

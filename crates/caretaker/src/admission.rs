@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
 use run_protocol::{
     AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, RunId, RunLimits, RunSpec,
-    SessionStart, ToolApproval,
+    SessionStart, ToolApproval, UserMcpFiles,
 };
 use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run};
 use sandbox_plan::Profile;
@@ -26,6 +26,7 @@ use crate::profiles;
 use crate::resumption::Resumption;
 use crate::run_marks;
 use crate::run_options::{Mode, RunOptions};
+use crate::user_mcp;
 use crate::view::units;
 use crate::workspace;
 
@@ -116,12 +117,14 @@ impl Admission<'_> {
         let spec = self.spec(&chosen, &roots)?;
         self.check_sockets(run)?;
         self.check_disk()?;
+        let user_mcp = user_mcp::check(&spec)?;
         check_run(&host.state, &spec).map_err(unprepared)?;
         if let Some(name) = &options.name {
             name_claim::check_free(&host.state, name)?;
         }
         // Last, because it is the only check that takes time.
         let trial = chosen.bubblewrap.try_out_once(host.state.path())?;
+        user_mcp::say_what_came_of_it(user_mcp.as_ref());
         Ok(Admitted { spec, shim_environment, trial })
     }
 
@@ -180,6 +183,7 @@ impl Admission<'_> {
             home: physical_home(host)?,
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots).map(BytesPath::from),
+            user_mcp: self.user_mcp(&chosen.workspace, roots)?,
             limits: self.limits(),
             wait_for_locks: options.wait,
             retry_of: self.retry_of,
@@ -224,6 +228,9 @@ impl Admission<'_> {
         spec.mode = fresh.mode.or(before.mode);
         if options.model.is_some() {
             spec.model = fresh.model;
+        }
+        if options.user_mcp {
+            spec.user_mcp = fresh.user_mcp;
         }
         if options.no_force {
             spec.tool_approval = fresh.tool_approval;
@@ -303,6 +310,24 @@ impl Admission<'_> {
             return None;
         }
         login_file::find(roots)
+    }
+
+    /// Where the user's own MCP servers are defined, if the run is to have them.
+    fn user_mcp(
+        &self,
+        workspace: &WorkspacePath,
+        roots: &CursorRoots,
+    ) -> Result<Option<UserMcpFiles>, CommandError> {
+        match (self.options.user_mcp, user_mcp::find(workspace, roots)) {
+            // A configuration may be shared with machines that have none.
+            (false, files) => Ok(files.filter(|_| self.config.user_mcp)),
+            (true, Some(files)) => Ok(Some(files)),
+            (true, None) => {
+                let file = roots.user_mcp_json();
+                let what = format!("you have no MCP servers: there is no `{}`", file.display());
+                Err(CommandError::new(ExitCode::NotFound, what))
+            }
+        }
     }
 
     /// What the profile lets in from the host, and what the user sets for this run.

@@ -60,6 +60,7 @@ mod session_news;
 mod stopping;
 mod store_places;
 mod talk;
+mod user_mcp;
 mod view;
 mod workspace;
 

@@ -34,6 +34,10 @@ pub(crate) struct RunOptions {
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) expose: Vec<PathBuf>,
+    /// Give the agent your own MCP servers too, from ~/.cursor/mcp.json, but for those that are switched off for this
+    /// workspace. They run inside the sandbox: their programs must be visible there.
+    #[arg(long)]
+    pub(crate) user_mcp: bool,
     /// Stop the run after this long, waiting included: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<HumanDuration>,

@@ -12,6 +12,7 @@
 //!
 //! **Invariant:** what is decided is decided in [`run_state`], a pure step; everything else are its eyes and hands.
 
+mod agent_servers;
 mod checkpoint;
 mod control_socket;
 mod drive;
@@ -40,6 +41,7 @@ mod start;
 mod starting;
 mod stderr_keeper;
 
+pub use agent_servers::{UserMcpError, UserMcpReport, user_mcp};
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;
 pub use launch_guard::launch_guard_main;

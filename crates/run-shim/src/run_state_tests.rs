@@ -118,7 +118,9 @@ fn a_supervisor_that_is_told_to_end_is_gentle_once_and_quick_the_second_time() {
 
 #[test]
 fn a_run_that_lost_its_lease_is_killed_at_once_whatever_it_was_doing() {
-    for before in [None, Some(Input::Suspend), Some(Input::Agent(AgentSign::Result { is_error: false }))] {
+    for before in
+        [None, Some(Input::Suspend), Some(Input::Agent(AgentSign::Result { is_error: false }))]
+    {
         let mut state = running();
         if let Some(before) = before {
             state = state.step(before, 5).0;

@@ -233,7 +233,7 @@ async fn supervise_guarded(
     if let Err(error) = session_record::write(&state_root, &spec, locks.generation(), None) {
         tracing::warn!(%error, "what is known of the session could not be written down");
     }
-    starting.record.keep_secret(prepared.login_tokens());
+    starting.record.keep_secret(prepared.secrets());
     starting.record.watch_login(prepared.login_watch());
     if !has_reported {
         report(&ShimReport::Ready).ok();
@@ -284,6 +284,9 @@ async fn supervise_guarded(
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();
     prepared.give_login_back(&state_root);
+    if spec.user_mcp.is_some() {
+        prepared.forget_user_servers();
+    }
     let closing = Closing { spec: &spec, state: &state_root, locks: &locks, before };
     closing.close(driven, &prepared.store_db).await;
     Ok(())
