@@ -15,6 +15,7 @@ use sandbox_plan::{
     Surroundings, VariableSource, Workspace,
 };
 
+use crate::limits::LimitsNotHeld;
 use crate::login_copy::{LoginCopy, LoginCopyError};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
 use crate::sockets::SocketPaths;
@@ -46,6 +47,8 @@ pub enum PrepareError {
     Login(#[from] LoginCopyError),
     #[error("the prompt cannot be read from `{}`", path.display())]
     Prompt { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Limits(#[from] LimitsNotHeld),
     #[error("our own program cannot be found")]
     OwnProgram(#[source] std::io::Error),
 }
@@ -70,9 +73,11 @@ impl PrepareError {
             }
             Self::Plan(_) => ExitCode::Usage,
             Self::Login(_) => ExitCode::AuthenticationMissing,
-            Self::Roots(_) | Self::MountPoints(_) | Self::Prompt { .. } | Self::OwnProgram(_) => {
-                ExitCode::SupervisorFailed
-            }
+            Self::Roots(_)
+            | Self::MountPoints(_)
+            | Self::Prompt { .. }
+            | Self::Limits(_)
+            | Self::OwnProgram(_) => ExitCode::SupervisorFailed,
         }
     }
 
@@ -92,6 +97,10 @@ impl PrepareError {
             Self::Login(_) => {
                 Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
             }
+            Self::Limits(_) => Some(
+                "see what to change with `caretaker doctor`, or use the profile `default`"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }
