@@ -43,6 +43,7 @@ mod human_duration;
 mod interruption;
 mod journal_printer;
 mod launching;
+mod limit_options;
 mod login_file;
 mod name_claim;
 mod places;
