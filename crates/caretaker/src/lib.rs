@@ -30,6 +30,7 @@ mod config;
 mod control_client;
 mod conversation_stats;
 mod data_out;
+mod directory_watch;
 mod disk;
 mod entry_points;
 mod environment;
