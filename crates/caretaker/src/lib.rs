@@ -31,6 +31,7 @@ mod continuation;
 mod control_client;
 mod conversation_stats;
 mod data_out;
+mod directory_watch;
 mod disk;
 mod entry_points;
 mod environment;
