@@ -45,6 +45,8 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
     close_fds::set_fds_cloexec(3, &[]);
     // A terminal that closes takes its session along, and we are not to be in it. Fails only where we lead one already.
     nix::unistd::setsid().ok();
+    // Whoever started us may have blocked signals for itself, and a mask is inherited: a shutdown would go unheard.
+    nix::sys::signal::SigSet::all().thread_unblock().ok();
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
     let secrets = secrets_of_process();
     start_log();
