@@ -44,6 +44,7 @@ mod journal_printer;
 mod launching;
 mod login_file;
 mod name_claim;
+mod network_sum;
 mod places;
 mod point_in_time;
 mod probe;

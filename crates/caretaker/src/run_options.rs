@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use egress::AllowedHost;
+use run_protocol::NetworkMode;
 
 use crate::human_duration::HumanDuration;
 use crate::run_marks::{Label, RunName, Variable};
@@ -34,6 +36,13 @@ pub(crate) struct RunOptions {
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) expose: Vec<PathBuf>,
+    /// What of the network is inside: the hosts of the list, nothing, or all that this machine can reach. Default: as
+    /// the profile says.
+    #[arg(long, value_name = "MODE")]
+    pub(crate) network: Option<Network>,
+    /// Let the run reach this host too, `*.` in front for what is below it; may be given several times.
+    #[arg(long = "allow-host", value_name = "HOST[:PORT]")]
+    pub(crate) allow_hosts: Vec<AllowedHost>,
     /// Stop the run after this long, waiting included: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<HumanDuration>,
@@ -69,4 +78,21 @@ pub(crate) struct RunOptions {
 pub(crate) enum Mode {
     Plan,
     Ask,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Network {
+    Allowlist,
+    None,
+    Host,
+}
+
+impl From<Network> for NetworkMode {
+    fn from(network: Network) -> Self {
+        match network {
+            Network::Allowlist => Self::Allowlist,
+            Network::None => Self::None,
+            Network::Host => Self::Host,
+        }
+    }
 }

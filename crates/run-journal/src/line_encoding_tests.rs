@@ -2,8 +2,9 @@ use pretty_assertions::assert_eq;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use run_protocol::{
-    BytesPath, Checkpoint, FailureClass, LimitKind, McpCallOutcome, NoResult, PendingTool,
-    ReportedStatus, Resumable, RunOutcome, SignalName, StopReason,
+    BytesPath, Checkpoint, FailureClass, LimitKind, McpCallOutcome, NetRefusal, NetVia,
+    NetworkMode, NoResult, PendingTool, ReportedStatus, Resumable, RunOutcome, SignalName,
+    StopReason,
 };
 
 use super::*;
@@ -164,6 +165,7 @@ fn every_event_of_ours_is_read_back() {
             profile: "default".to_owned(),
             sandbox_pid: 4,
             mounts: 31,
+            network: Some(NetworkMode::None),
             warnings: vec!["old bwrap".to_owned()],
         },
         RunEvent::Resuming {
@@ -189,6 +191,15 @@ fn every_event_of_ours_is_read_back() {
             status: ReportedStatus::Blocked,
             summary: "needs a key".to_owned(),
             artifacts: vec!["a.txt".to_owned()],
+        },
+        RunEvent::NetAllowed { host: None, port: None, via: NetVia::Dns, count: 2 },
+        RunEvent::NetDenied {
+            host: Some("a\0b".to_owned()),
+            port: Some(443),
+            via: NetVia::Tls,
+            reason: NetRefusal::BadName,
+            detail: Some("it has a byte that no name has".to_owned()),
+            count: 1,
         },
         RunEvent::DiskFull,
         RunEvent::Checkpoint(Checkpoint {

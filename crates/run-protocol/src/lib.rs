@@ -12,6 +12,7 @@ mod control;
 mod event;
 mod exit_code;
 mod limits;
+mod network;
 mod outcome;
 mod run_id;
 mod session_record;
@@ -25,6 +26,7 @@ pub use event::{
 };
 pub use exit_code::ExitCode;
 pub use limits::{RunLimits, StopLadder};
+pub use network::{NetRefusal, NetVia, NetworkMode};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use run_id::{NotARunId, RunId};
 pub use session_record::SessionRecord;

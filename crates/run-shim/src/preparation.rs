@@ -7,8 +7,9 @@ use cursor_home::{
     AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, ModelSlug,
     ModelSlugError, PartialOutput, ToolApproval, WorkspacePath, WorkspacePathError,
 };
+use egress::{AllowedHost, AllowedHostError};
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::{ExitCode, FailureClass, RunOutcome, RunSpec};
+use run_protocol::{ExitCode, FailureClass, NetworkMode, RunOutcome, RunSpec};
 use sandbox_plan::{
     ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile,
     Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
@@ -16,6 +17,7 @@ use sandbox_plan::{
 };
 
 use crate::login_copy::{LoginCopy, LoginCopyError};
+use crate::network::{NetworkPolicy, UpstreamProxy};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
 use crate::sockets::SocketPaths;
 
@@ -44,6 +46,8 @@ pub enum PrepareError {
     MountPoints(#[from] MountPointError),
     #[error(transparent)]
     Login(#[from] LoginCopyError),
+    #[error(transparent)]
+    AllowedHost(#[from] AllowedHostError),
     #[error("the prompt cannot be read from `{}`", path.display())]
     Prompt { path: PathBuf, source: std::io::Error },
     #[error("our own program cannot be found")]
@@ -68,7 +72,7 @@ impl PrepareError {
             Self::Model(_) | Self::Flags(_) | Self::Profile(_) | Self::Workspace(_) => {
                 ExitCode::Usage
             }
-            Self::Plan(_) => ExitCode::Usage,
+            Self::Plan(_) | Self::AllowedHost(_) => ExitCode::Usage,
             Self::Login(_) => ExitCode::AuthenticationMissing,
             Self::Roots(_) | Self::MountPoints(_) | Self::Prompt { .. } | Self::OwnProgram(_) => {
                 ExitCode::SupervisorFailed
@@ -201,6 +205,13 @@ impl Prepared {
         })
     }
 
+    /// What the run may reach by way of us; `None` where there is no such way.
+    pub(crate) fn network_policy(&self, upstream: Option<UpstreamProxy>) -> NetworkPolicy {
+        let network = self.plan.network();
+        let allow = network.allow.iter().map(|(host, _)| host.clone()).collect();
+        NetworkPolicy { allow, limits: network.limits, upstream }
+    }
+
     /// What of the login must not be written down.
     pub(crate) fn login_tokens(&self) -> impl Iterator<Item = &str> {
         self.login.iter().flat_map(LoginCopy::tokens)
@@ -251,6 +262,7 @@ struct Outline {
     profile: Profile,
     workspace: WorkspacePath,
     arguments: Vec<OsString>,
+    allow_hosts: Vec<AllowedHost>,
     ours: Vec<PathBuf>,
     sockets: SocketPaths,
     mcp: McpRewriting,
@@ -272,6 +284,11 @@ impl Outline {
         Ok(Self {
             profile,
             arguments: arguments(spec, &workspace)?,
+            allow_hosts: spec
+                .allow_hosts
+                .iter()
+                .map(|host| host.parse())
+                .collect::<Result<_, AllowedHostError>>()?,
             ours: vec![state.path().to_owned(), spec.socket_dir.0.clone()],
             sockets: SocketPaths::new(&spec.socket_dir.0, spec.run),
             workspace,
@@ -282,6 +299,10 @@ impl Outline {
     /// The private roots as they will be, for a plan that creates nothing.
     fn expected_roots(&self) -> PrivateRoots {
         self.mcp.request().expected()
+    }
+
+    fn network_mode(&self, spec: &RunSpec) -> NetworkMode {
+        spec.network.unwrap_or(self.profile.network_mode())
     }
 
     fn plan(
@@ -301,7 +322,8 @@ impl Outline {
             gate.into_iter().chain([agent]).chain(self.arguments.iter().cloned()).collect();
         let request = SandboxRequest {
             profile: self.profile.clone(),
-            network: None,
+            network: spec.network,
+            allow_hosts: self.allow_hosts.clone(),
             workspace: self.workspace.as_path().to_owned(),
             home: home.clone(),
             user: sandbox_user(),
@@ -323,7 +345,7 @@ impl Outline {
                 .collect(),
             expose,
             program,
-            env: environment(spec, home, secrets),
+            env: environment(spec, home, self.network_mode(spec), secrets),
         };
         Ok(sandbox_plan::plan(&request)?)
     }
@@ -353,7 +375,12 @@ fn arguments(spec: &RunSpec, workspace: &WorkspacePath) -> Result<Vec<OsString>,
     Ok(words)
 }
 
-fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec<EnvVariable> {
+fn environment(
+    spec: &RunSpec,
+    home: &Path,
+    network: NetworkMode,
+    secrets: &[(String, String)],
+) -> Vec<EnvVariable> {
     let path = spec.env.get("PATH").map_or(USUAL_PATH, String::as_str);
     let agent = AgentEnvironment { home, path: OsStr::new(path), shell: Path::new("/bin/sh") };
     let ours = agent.variables().into_iter().map(|(name, value)| EnvVariable {
@@ -361,6 +388,14 @@ fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec
         value,
         source: VariableSource::Run,
         secrecy: Secrecy::Public,
+    });
+    let to_our_proxy = match network {
+        NetworkMode::Allowlist => crate::network::proxy_variables().to_vec(),
+        NetworkMode::None | NetworkMode::Host => Vec::new(),
+    };
+    let to_our_proxy = to_our_proxy.into_iter().map(|(name, value)| {
+        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
+        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
     });
     // What of the host may enter was decided by the profile when the run was accepted.
     let asked_for = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
@@ -373,7 +408,7 @@ fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec
         source: VariableSource::Run,
         secrecy: Secrecy::Secret,
     });
-    ours.chain(asked_for).chain(secret).collect()
+    ours.chain(to_our_proxy).chain(asked_for).chain(secret).collect()
 }
 
 fn sandbox_user() -> SandboxUser {

@@ -15,7 +15,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use run_protocol::{RunEvent, RunLimits, SignalName};
+use run_protocol::{NetworkMode, RunEvent, RunLimits, SignalName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -23,6 +23,7 @@ use crate::control_socket::Order;
 use crate::drive::{moment_since, sleep_until};
 use crate::launch::{HeldSandbox, LaunchError, Sandbox};
 use crate::launch_guard::LaunchGuard;
+use crate::network::{self, Doors, PlaceError};
 use crate::preparation::Prepared;
 use crate::run_record::RunRecord;
 use crate::run_state::{Effect, Ending, Input, RunState};
@@ -186,7 +187,14 @@ impl Starting {
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
-        let verified = self.attend(held.verify(&prepared.plan)).await;
+        // Both look at what bwrap is making, and neither waits for the other.
+        let placing = place_doors(prepared, &held);
+        let (verified, placed) =
+            self.attend(async { tokio::join!(held.verify(&prepared.plan), placing) }).await;
+        let verified = verified.and_then(|mounts| {
+            held.keep_doors(placed?);
+            Ok(mounts)
+        });
         match self.decide_on_release(prepared, held.pid(), verified) {
             Ok(()) => Ok(held),
             Err(why) => {
@@ -211,7 +219,9 @@ impl Starting {
         tracing::debug!("the agent is at the gate, the mounts are verified");
         let profile = prepared.profile.clone();
         let warnings = prepared.plan.warnings().iter().map(ToString::to_string).collect();
-        self.record.event(&RunEvent::SandboxReady { profile, sandbox_pid, mounts, warnings });
+        let network = Some(prepared.plan.network().mode);
+        let ready = RunEvent::SandboxReady { profile, sandbox_pid, mounts, network, warnings };
+        self.record.event(&ready);
         self.record.event(&RunEvent::Released);
         self.flush();
         self.go_on()
@@ -219,5 +229,20 @@ impl Starting {
 
     fn go_on(&self) -> Result<(), NotLaunched> {
         self.ending().map_or(Ok(()), |ending| Err(NotLaunched::Ended(ending)))
+    }
+}
+
+/// Has our listeners placed into the sandbox's network, if that is where its way out begins.
+fn place_doors(
+    prepared: &Prepared,
+    held: &HeldSandbox,
+) -> impl Future<Output = Result<Option<Doors>, PlaceError>> + use<> {
+    let is_wanted = prepared.plan.network().mode == NetworkMode::Allowlist;
+    let namespace = is_wanted.then(|| held.network_namespace());
+    async {
+        match namespace {
+            Some(namespace) => Ok(Some(network::place(namespace?).await?)),
+            None => Ok(None),
+        }
     }
 }
