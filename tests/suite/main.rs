@@ -17,6 +17,7 @@ mod full_disk;
 mod key_sets;
 mod login;
 mod namespace;
+mod network;
 mod parse_command;
 mod programs;
 mod resume;
