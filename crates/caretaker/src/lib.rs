@@ -27,6 +27,7 @@ mod command_error;
 mod commands;
 mod commits;
 mod config;
+mod continuation;
 mod control_client;
 mod conversation_stats;
 mod data_out;
@@ -60,6 +61,7 @@ mod session_news;
 mod stopping;
 mod store_places;
 mod talk;
+mod user_mcp;
 mod view;
 mod workspace;
 
