@@ -19,6 +19,7 @@ mod homes_of_others;
 mod key_sets;
 mod login;
 mod namespace;
+mod network;
 mod parse_command;
 mod programs;
 mod raw_records;

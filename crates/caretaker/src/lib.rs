@@ -47,6 +47,7 @@ mod launching;
 mod limit_options;
 mod login_file;
 mod name_claim;
+mod network_sum;
 mod places;
 mod point_in_time;
 mod probe;

@@ -3,8 +3,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use run_protocol::{
     BytesPath, Checkpoint, FailureClass, LimitBackend, LimitKind, LimitsInForce, McpCallOutcome,
-    NoResult, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome, SignalName,
-    StopReason,
+    NetRefusal, NetVia, NetworkMode, NoResult, PendingTool, ReportedStatus, ResourceLimits,
+    Resumable, RunOutcome, SignalName, StopReason,
 };
 
 use super::*;
@@ -178,6 +178,7 @@ fn every_event_of_ours_is_read_back() {
                     ..ResourceLimits::default()
                 },
             }),
+            network: Some(NetworkMode::None),
             warnings: vec!["old bwrap".to_owned()],
         },
         RunEvent::Resuming {
@@ -205,6 +206,15 @@ fn every_event_of_ours_is_read_back() {
             status: ReportedStatus::Blocked,
             summary: "needs a key".to_owned(),
             artifacts: vec!["a.txt".to_owned()],
+        },
+        RunEvent::NetAllowed { host: None, port: None, via: NetVia::Dns, count: 2 },
+        RunEvent::NetDenied {
+            host: Some("a\0b".to_owned()),
+            port: Some(443),
+            via: NetVia::Tls,
+            reason: NetRefusal::BadName,
+            detail: Some("it has a byte that no name has".to_owned()),
+            count: 1,
         },
         RunEvent::DiskFull,
         RunEvent::Checkpoint(Checkpoint {
