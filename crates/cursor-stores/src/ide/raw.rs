@@ -82,8 +82,7 @@ impl Raw<'_, '_> {
             database.database.read(|connection| {
                 let mut statement =
                     connection.prepare("SELECT * FROM composerHeaders WHERE composerId = ?1")?;
-                let names: Vec<String> =
-                    statement.column_names().into_iter().map(str::to_owned).collect();
+                let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
                 let mut rows = statement.query([id])?;
                 let Some(row) = rows.next()? else { return Ok(None) };
                 let mut fields = Map::new();

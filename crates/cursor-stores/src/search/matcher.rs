@@ -145,11 +145,8 @@ impl Term {
             return Ok(Self { literal: None, text, raw: None, in_json: InJson::Plain });
         };
         let is_escaped = |byte: &u8| is_escaped_in_json(char::from(*byte)) && byte.is_ascii();
-        let in_json = if literals.iter().flatten().any(|byte| is_escaped(byte)) {
-            InJson::Escaped
-        } else {
-            InJson::Plain
-        };
+        let in_json =
+            if literals.iter().flatten().any(is_escaped) { InJson::Escaped } else { InJson::Plain };
         let literal = match literals.as_slice() {
             [only] => String::from_utf8(only.clone()).ok(),
             _ => None,
