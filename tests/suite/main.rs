@@ -29,3 +29,4 @@ mod session_stores;
 mod shape;
 mod simulated;
 mod stage;
+mod undo;

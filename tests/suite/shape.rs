@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("sandbox-plan", &[]),
     ("cursor-stores", &["run-protocol"]),
     ("run-journal", &["run-protocol"]),
+    ("workspace-history", &["run-protocol"]),
     (
         "run-shim",
         &[
@@ -25,6 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "run-journal",
             "run-protocol",
             "sandbox-plan",
+            "workspace-history",
         ],
     ),
     // Stands in for cursor-agent, so it writes what the others read.
@@ -40,6 +42,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "run-shim",
             "sandbox-plan",
             "simulated-agent",
+            "workspace-history",
         ],
     ),
     // Tests and the bench only: writes what the readers read.

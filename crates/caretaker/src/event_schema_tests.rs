@@ -4,8 +4,9 @@ use std::path::Path;
 use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
-    Checkpoint, FailureClass, JournalHeader, LimitKind, McpCallOutcome, PendingTool,
-    ReportedStatus, Resumable, RunEvent, RunId, RunOutcome, SignalName, StopReason,
+    Audit, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, JournalHeader, LimitKind,
+    McpCallOutcome, PendingTool, ReportedStatus, Resumable, RunEvent, RunId, RunOutcome,
+    SignalName, StopReason,
 };
 use serde_json::Value;
 
@@ -155,6 +156,23 @@ fn run_examples() -> Vec<RunEvent> {
         },
         RunEvent::DiskFull,
         RunEvent::RootPutBack { from: Some("a0".repeat(32)), to: "5e".repeat(32) },
+        RunEvent::WorkspaceSaved {
+            files: 1204,
+            new_bytes: 5120,
+            ms: 18,
+            left_out: vec!["vendor/lib/.git".into()],
+        },
+        RunEvent::WorkspaceNotSaved { reason: text("git is not installed") },
+        RunEvent::Audit(Audit {
+            changes: Some(ChangeCounts { added: 2, changed: 3, removed: 1 }),
+            findings: vec![Finding {
+                what: FindingKind::LinkOut,
+                path: "data".into(),
+                target: Some("/etc".into()),
+            }],
+            more: 1,
+            incomplete: Some(text("`target`: there was no time to look at all of it")),
+        }),
         RunEvent::Checkpoint(Checkpoint {
             session: text("6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11"),
             root: Some("5e".repeat(32)),
@@ -195,8 +213,11 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::Reported { .. } => 16,
         RunEvent::DiskFull => 17,
         RunEvent::RootPutBack { .. } => 18,
-        RunEvent::Checkpoint(_) => 19,
-        RunEvent::Ended { .. } => 20,
+        RunEvent::WorkspaceSaved { .. } => 19,
+        RunEvent::WorkspaceNotSaved { .. } => 20,
+        RunEvent::Audit(_) => 21,
+        RunEvent::Checkpoint(_) => 22,
+        RunEvent::Ended { .. } => 23,
     }
 }
 
@@ -270,7 +291,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 21 + 1);
+    assert_eq!(kinds.len(), 20 + 24 + 1);
 }
 
 #[test]

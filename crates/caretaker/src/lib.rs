@@ -38,6 +38,7 @@ mod export;
 mod following;
 mod health;
 mod host;
+mod host_git;
 mod human_duration;
 mod interruption;
 mod journal_printer;

@@ -16,6 +16,7 @@ mod outcome;
 mod run_id;
 mod session_record;
 mod spec;
+mod workspace_history;
 
 pub use bytes_path::BytesPath;
 pub use control::{ControlReply, ControlRequest, StopManner};
@@ -29,6 +30,9 @@ pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use run_id::{NotARunId, RunId};
 pub use session_record::SessionRecord;
 pub use spec::{AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval};
+pub use workspace_history::{
+    Audit, ChangeCounts, Finding, FindingKind, WorkspaceSaving, WorktreeOrigin,
+};
 
 /// The version of the journal's format and of the events in it.
 pub const JOURNAL_VERSION: u32 = 1;

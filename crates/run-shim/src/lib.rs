@@ -38,10 +38,12 @@ mod sockets;
 mod start;
 mod starting;
 mod stderr_keeper;
+mod workspace_watch;
 
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;
 pub use launch_guard::launch_guard_main;
+pub use locks::{WorkspaceBusy, WorkspaceHold, hold_workspace};
 pub use login_copy::LoginCopyError;
 pub use preparation::{PrepareError, check_run, plan_run};
 pub use sandbox_plan::PlanFds;

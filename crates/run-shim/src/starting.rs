@@ -26,6 +26,7 @@ use crate::launch_guard::LaunchGuard;
 use crate::preparation::Prepared;
 use crate::run_record::RunRecord;
 use crate::run_state::{Effect, Ending, Input, RunState};
+use crate::workspace_watch::WorkspaceWatch;
 
 /// A guard on its way to its post.
 pub(crate) type PostedGuard = tokio::task::JoinHandle<io::Result<LaunchGuard>>;
@@ -163,6 +164,7 @@ impl Starting {
         &mut self,
         prepared: &Prepared,
         guard: Option<PostedGuard>,
+        workspace: &mut WorkspaceWatch,
     ) -> Result<Sandbox, NotLaunched> {
         let guard = match guard {
             Some(posted) => posted.await.map_err(io::Error::other).flatten(),
@@ -170,7 +172,7 @@ impl Starting {
         };
         let guard = guard.map_err(LaunchError::Guard)?;
         tracing::debug!("the guard is posted");
-        let held = self.hold(prepared).await;
+        let held = self.hold(prepared, workspace).await;
         // Whatever came of it: what was started is bound to our life, or gone.
         guard.dismiss().await;
         let sandbox = held?.release().await?;
@@ -179,7 +181,11 @@ impl Starting {
     }
 
     /// Brings a sandbox to the point where one word lets its agent go.
-    async fn hold(&mut self, prepared: &Prepared) -> Result<HeldSandbox, NotLaunched> {
+    async fn hold(
+        &mut self,
+        prepared: &Prepared,
+        workspace: &mut WorkspaceWatch,
+    ) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
         self.go_on()?;
         let mut held = self.attend(HeldSandbox::start(&prepared.plan, &prepared.bwrap)).await?;
@@ -187,6 +193,10 @@ impl Starting {
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
         let verified = self.attend(held.verify(&prepared.plan)).await;
+        // The agent touches nothing that was not saved; a run that is to end need not wait for that.
+        if let Ok(Some(saved)) = self.attend_or_end(workspace.saved()).await {
+            self.record.event(&saved);
+        }
         match self.decide_on_release(prepared, held.pid(), verified) {
             Ok(()) => Ok(held),
             Err(why) => {

@@ -1,6 +1,6 @@
 //! What differs between two snapshots.
 
-use run_protocol::BytesPath;
+use run_protocol::{BytesPath, ChangeCounts};
 use serde::Serialize;
 
 use crate::snapshot::{Entry, EntryKind, Snapshot};
@@ -41,29 +41,16 @@ impl Change<'_> {
 }
 
 /// How many of each, directories left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Changes {
-    pub added: u64,
-    pub changed: u64,
-    pub removed: u64,
-}
-
-impl Changes {
-    pub fn count(changes: &[Change<'_>]) -> Self {
-        let mut counted = Self::default();
-        for change in changes.iter().filter(|change| !change.is_of_directory()) {
-            match change.kind {
-                ChangeKind::Added => counted.added += 1,
-                ChangeKind::Removed => counted.removed += 1,
-                ChangeKind::Changed | ChangeKind::Mode | ChangeKind::Kind => counted.changed += 1,
-            }
+pub fn count(changes: &[Change<'_>]) -> ChangeCounts {
+    let mut counted = ChangeCounts::default();
+    for change in changes.iter().filter(|change| !change.is_of_directory()) {
+        match change.kind {
+            ChangeKind::Added => counted.added += 1,
+            ChangeKind::Removed => counted.removed += 1,
+            ChangeKind::Changed | ChangeKind::Mode | ChangeKind::Kind => counted.changed += 1,
         }
-        counted
     }
-
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+    counted
 }
 
 /// What leads from one snapshot to the other, in the order of the paths.

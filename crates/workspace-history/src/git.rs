@@ -218,11 +218,10 @@ fn start(
         // Whoever does not read to the end says so by its exit code.
         thread::spawn(move || stdin.write_all(&input).ok());
     }
-    let pipes: [(Option<Box<dyn Read + Send>>, fn(Vec<u8>) -> Part); 2] = [
-        (child.stdout.take().map(|pipe| Box::new(pipe) as _), Part::Stdout),
-        (child.stderr.take().map(|pipe| Box::new(pipe) as _), Part::Stderr),
-    ];
-    for (pipe, part) in pipes {
+    let stdout = child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+    let stderr = child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+    for (pipe, part) in [(stdout, Part::Stdout as fn(Vec<u8>) -> Part), (stderr, Part::Stderr as _)]
+    {
         let sender = sender.clone();
         thread::spawn(move || {
             let mut bytes = Vec::new();

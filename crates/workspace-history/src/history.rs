@@ -51,6 +51,8 @@ const STORE_CONFIG: &str = "\
 ";
 /// More than tidying up takes.
 const TIDYING: Duration = Duration::from_secs(600);
+/// Marks a history in which something was forgotten whose room was not given back yet.
+const UNTIDY: &str = "untidy";
 /// What is kept of a workspace that is gone, after its last snapshot.
 const KEPT_WITHOUT_WORKSPACE: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -274,8 +276,9 @@ impl History {
         }
     }
 
-    /// Forgets the snapshots of all but the latest `keep` runs, and gives the room back. Says how many runs went.
-    pub fn trim(&self, keep: usize) -> Result<usize, HistoryError> {
+    /// Forgets the snapshots of all but the latest `keep` runs; the room they take is given back by [`Self::tidy`]. Says
+    /// how many runs went.
+    pub fn forget_all_but(&self, keep: usize) -> Result<usize, HistoryError> {
         let failed = |source| HistoryError::Io { path: self.directory.clone(), source };
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(failed)? {
@@ -285,23 +288,34 @@ impl History {
         }
         // Ids of runs sort by time.
         let runs: BTreeSet<&str> = names.iter().filter_map(SnapshotName::run).collect();
-        let Some(surplus) = runs.len().checked_sub(keep).filter(|surplus| *surplus > 0) else {
+        let surplus = runs.len().saturating_sub(keep);
+        if surplus == 0 {
             return Ok(0);
-        };
+        }
         let old: BTreeSet<&str> = runs.into_iter().take(surplus).collect();
         let _lock = self.open_for_writing()?;
+        fs::write(self.directory.join(UNTIDY), "").map_err(failed)?;
         for name in names.iter().filter(|name| name.run().is_some_and(|run| old.contains(run))) {
             fs::remove_file(self.store().join(name.reference())).ok();
             fs::remove_file(self.file_of(name)).ok();
         }
-        let store = self.store();
-        let mut repack = self.git.command_for_store(&store);
-        repack.args(["repack", "-a", "-d", "-q"]);
-        run_git(&mut repack, None, TIDYING)?.checked()?;
-        let mut prune = self.git.command_for_store(&store);
-        prune.args(["prune", "--expire=now"]);
-        run_git(&mut prune, None, TIDYING)?.checked()?;
         Ok(surplus)
+    }
+
+    /// Gives the room back that forgotten snapshots take. Takes its time where there is much.
+    pub fn tidy(&self) -> Result<(), HistoryError> {
+        let untidy = self.directory.join(UNTIDY);
+        if !untidy.exists() {
+            return Ok(());
+        }
+        let _lock = self.open_for_writing()?;
+        let store = self.store();
+        for arguments in [&["repack", "-a", "-d", "-q"][..], &["prune", "--expire=now"]] {
+            let mut command = self.git.command_for_store(&store);
+            command.args(arguments);
+            run_git(&mut command, None, TIDYING)?.checked()?;
+        }
+        fs::remove_file(&untidy).map_err(|source| HistoryError::Io { path: untidy, source })
     }
 }
 

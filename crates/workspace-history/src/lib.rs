@@ -17,6 +17,7 @@
 //!
 //! **Invariant:** nothing outside the workspace is changed by a restore, whatever links the workspace is full of.
 
+mod audit;
 mod changes;
 mod contents;
 mod coverage;
@@ -33,7 +34,8 @@ mod test_tree;
 mod tree_path;
 mod walk;
 
-pub use changes::{Change, ChangeKind, Changes, compare};
+pub use audit::audit;
+pub use changes::{Change, ChangeKind, compare, count};
 pub use contents::ContentReader;
 pub use git::{Git, GitAnswer, GitError, RepositoryView, plain_word, run_git};
 pub use history::{History, HistoryError, Operation, OperationKind, SnapshotName, forget_the_gone};

@@ -1,6 +1,6 @@
 //! Takes a snapshot: walks, reads what is not known yet, and writes it all down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -41,6 +41,8 @@ pub enum Scope<'a> {
 #[derive(Debug)]
 pub struct Saved {
     pub snapshot: Snapshot,
+    /// Directories that are not covered, because git ignores them.
+    pub passed_over: Vec<TreePath>,
     /// Files whose content was read; the others were known.
     pub files_read: u64,
     pub bytes_read: u64,
@@ -121,10 +123,18 @@ impl History {
         };
         let bounds = Bounds { most_entries: limits.most_files, deadline };
         let walk = Walk { tree: &tree, coverage: &coverage, skip, bounds, locked };
-        let Walked { entries, rules, rules_above, left_out, .. } =
+        let Walked { entries, rules, rules_above, left_out, has_git, passed_over } =
             walk.run().map_err(|error| walk_error(error, limits))?;
-        let mut snapshot =
-            Snapshot { commit: None, began_ns, head, rules, rules_above, entries, left_out };
+        let mut snapshot = Snapshot {
+            commit: None,
+            began_ns,
+            head,
+            has_git,
+            rules,
+            rules_above,
+            entries,
+            left_out,
+        };
 
         let unread = learn(&mut snapshot.entries, known);
         let bytes: u64 = unread.iter().map(|file| file.size).sum();
@@ -146,7 +156,41 @@ impl History {
         }
         self.keep(name, &snapshot).map_err(SaveError::Keep)?;
         let files_read = unread.len() as u64;
-        Ok(Saved { snapshot, files_read, bytes_read: bytes, took: began.elapsed() })
+        let took = began.elapsed();
+        Ok(Saved { snapshot, passed_over, files_read, bytes_read: bytes, took })
+    }
+
+    /// Looks at the workspace without keeping contents: enough to know afterwards what changed, not to put it back.
+    pub fn look(
+        &self,
+        name: &SnapshotName,
+        skip: &[TreePath],
+        limits: Limits,
+    ) -> Result<Saved, SaveError> {
+        let began = Instant::now();
+        let began_ns = now_ns();
+        let _lock = self.open_for_writing()?;
+        let tree = FileTree::open(&self.workspace)
+            .map_err(|source| SaveError::Workspace { path: self.workspace.clone(), source })?;
+        let coverage = Coverage::AsGitWould { tracked: BTreeSet::new(), everywhere: None };
+        let deadline = began + limits.within;
+        let bounds = Bounds { most_entries: limits.most_files, deadline };
+        let locked = Locked::LeaveOut;
+        let walk = Walk { tree: &tree, coverage: &coverage, skip, bounds, locked };
+        let Walked { mut entries, rules, rules_above, left_out, has_git, passed_over } =
+            walk.run().map_err(|error| walk_error(error, limits))?;
+        for entry in entries.values_mut() {
+            if let EntryKind::File { id, .. } = &mut entry.kind {
+                let Stamp { modified_ns, changed_ns, inode, .. } = entry.stamp;
+                *id = format!("seen-{modified_ns}-{changed_ns}-{inode}");
+            }
+        }
+        let (commit, head) = (None, None);
+        let snapshot =
+            Snapshot { commit, began_ns, head, has_git, rules, rules_above, entries, left_out };
+        self.keep(name, &snapshot).map_err(SaveError::Keep)?;
+        let took = began.elapsed();
+        Ok(Saved { snapshot, passed_over, files_read: 0, bytes_read: 0, took })
     }
 
     /// Reads the contents and makes the commit. Whether it was done in time; if not, what was read is kept all the same,
@@ -293,6 +337,7 @@ fn read_file(
 
 /// Takes over the contents of files that have not changed since `known`; returns the others.
 fn learn(entries: &mut BTreeMap<TreePath, Entry>, known: Option<&Snapshot>) -> Vec<Unread> {
+    let known = known.filter(|known| known.commit.is_some());
     let mut unread = Vec::new();
     for (path, entry) in entries {
         let EntryKind::File { size, id } = &mut entry.kind else { continue };

@@ -210,8 +210,24 @@ fn old_runs_are_forgotten_and_the_others_stay_whole() {
         tree.save(&SnapshotName::before(run));
         std::fs::remove_file(tree.path(&format!("only-{number}"))).unwrap();
     }
-    assert_eq!(history.trim(2).unwrap(), 3);
-    assert_eq!(history.trim(2).unwrap(), 0);
+    assert_eq!(history.forget_all_but(2).unwrap(), 3);
+    assert_eq!(history.forget_all_but(2).unwrap(), 0);
+    let kept = |history: &History| {
+        let out = std::process::Command::new("git")
+            .arg("--git-dir")
+            .arg(history.store())
+            .args(["cat-file", "--batch-check", "--batch-all-objects"])
+            .output()
+            .unwrap();
+        String::from_utf8(out.stdout)
+            .unwrap()
+            .lines()
+            .filter(|line| line.contains(" blob "))
+            .count()
+    };
+    assert_eq!(kept(&history), 10);
+    history.tidy().unwrap();
+    assert_eq!(kept(&history), 4);
     for (number, run) in runs.iter().enumerate() {
         let snapshot = history.snapshot(&SnapshotName::before(*run)).unwrap();
         assert_eq!(snapshot.is_some(), number >= 3, "{number}");

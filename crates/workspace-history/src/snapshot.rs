@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub began_ns: i64,
     /// Where the user's repository stood.
     pub head: Option<Head>,
+    /// Whether the workspace had a `.git`.
+    pub has_git: bool,
     /// Which files are passed over, directory by directory.
     pub(crate) rules: BTreeMap<TreePath, DirectoryRules>,
     /// And by rules from above the workspace, the outermost first.
@@ -116,6 +118,7 @@ struct Header {
     commit: Option<String>,
     began_ns: i64,
     head: Option<Head>,
+    has_git: bool,
     rules: Vec<(TreePath, DirectoryRules)>,
     rules_above: Vec<DirectoryRules>,
     left_out: Vec<TreePath>,
@@ -228,6 +231,7 @@ impl Snapshot {
             commit: self.commit.clone(),
             began_ns: self.began_ns,
             head: self.head.clone(),
+            has_git: self.has_git,
             rules: self.rules.iter().map(|(path, rules)| (path.clone(), rules.clone())).collect(),
             rules_above: self.rules_above.clone(),
             left_out: self.left_out.clone(),
@@ -265,6 +269,7 @@ impl Snapshot {
             commit: header.commit,
             began_ns: header.began_ns,
             head: header.head,
+            has_git: header.has_git,
             rules: header.rules.into_iter().collect(),
             rules_above: header.rules_above,
             entries,

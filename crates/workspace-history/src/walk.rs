@@ -38,6 +38,7 @@ pub(crate) struct Walked {
     pub(crate) rules: BTreeMap<TreePath, DirectoryRules>,
     pub(crate) rules_above: Vec<DirectoryRules>,
     pub(crate) left_out: Vec<TreePath>,
+    pub(crate) has_git: bool,
     /// Directories that the rules pass over.
     pub(crate) passed_over: Vec<TreePath>,
 }
@@ -68,6 +69,12 @@ struct Pending {
     is_passed_over: bool,
     /// Everything in it is covered.
     is_all_covered: bool,
+}
+
+/// A directory and what is in it.
+struct Listed {
+    directory: OpenDirectory,
+    names: Vec<Vec<u8>>,
 }
 
 impl Walk<'_> {
@@ -116,7 +123,9 @@ impl Walk<'_> {
         if Instant::now() > self.bounds.deadline {
             return Err(WalkError::TooSlow);
         }
-        let Some((directory, names)) = self.open(&at.path, walked)? else { return Ok(()) };
+        let Some(Listed { directory, names }) = self.open(&at.path, walked)? else {
+            return Ok(());
+        };
         let place = self.tree.path().join(at.path.as_path());
         let rules = match at.is_passed_over || at.is_all_covered {
             true => at.rules.clone(),
@@ -132,8 +141,9 @@ impl Walk<'_> {
         for name in names {
             let path = at.path.join(&name);
             if is_git(&name) {
-                if !at.path.as_bytes().is_empty() {
-                    walked.left_out.push(path);
+                match at.path.as_bytes() {
+                    [] => walked.has_git = true,
+                    _ => walked.left_out.push(path),
                 }
                 continue;
             }
@@ -192,11 +202,7 @@ impl Walk<'_> {
     }
 
     /// A directory and what is in it; `None` where it is left out.
-    fn open(
-        &self,
-        path: &TreePath,
-        walked: &mut Walked,
-    ) -> Result<Option<(OpenDirectory, Vec<Vec<u8>>)>, WalkError> {
+    fn open(&self, path: &TreePath, walked: &mut Walked) -> Result<Option<Listed>, WalkError> {
         let read_error = |source: io::Error| WalkError::Read { path: path.clone(), source };
         let opened = match self.tree.directory(path) {
             Err(Errno::ACCESS) if self.locked == Locked::OpenUp => {
@@ -219,7 +225,7 @@ impl Walk<'_> {
             },
         };
         let names = directory.names().map_err(read_error)?;
-        Ok(Some((directory, names)))
+        Ok(Some(Listed { directory, names }))
     }
 
     fn open_up(&self, path: &TreePath) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use agent_stream::{StreamSummary, Usage};
 use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunOverview};
-use run_protocol::{BytesPath, ExitCode, RunEvent};
+use run_protocol::{Audit, BytesPath, ExitCode, RunEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -49,8 +49,20 @@ pub(crate) struct ShownRun {
     pub(crate) usage: Option<Usage>,
     /// Lines of the agent's that this build could not make sense of.
     pub(crate) unknown_kinds: BTreeMap<String, u64>,
+    /// Whether the workspace was saved before the run, so that it can be undone.
+    pub(crate) saved: Option<WorkspaceSaved>,
+    /// What the run did to the workspace.
+    pub(crate) audit: Option<Audit>,
     pub(crate) stderr_tail: String,
     pub(crate) files: RunFiles,
+}
+
+/// What was saved of the workspace.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum WorkspaceSaved {
+    Yes { files: u64, left_out: Vec<BytesPath> },
+    No { reason: String },
 }
 
 /// Where a run's files are.
@@ -80,8 +92,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
-    let (summary, ended_stderr) = read_journal(run)?;
-    let stderr_tail = match ended_stderr {
+    let WholeJournal { summary, stderr_tail, saved, audit } = read_journal(run)?;
+    let stderr_tail = match stderr_tail {
         Some(tail) => tail,
         // Not over, or lost: what was kept so far.
         None => tail_of(&run.stderr_log_path()).unwrap_or_default(),
@@ -94,6 +106,8 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
         open_tools: summary.open_tools,
         usage: summary.usage,
         unknown_kinds: summary.unknown_kinds,
+        saved,
+        audit,
         stderr_tail,
         files: RunFiles {
             directory: run.path().into(),
@@ -106,26 +120,47 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     })
 }
 
-/// Sums up the agent's lines, and gives what the last event says of stderr.
-fn read_journal(run: &RunDirectory) -> Result<(StreamSummary, Option<String>), CommandError> {
+/// What a journal says as a whole.
+struct WholeJournal {
+    summary: StreamSummary,
+    /// What the last event says of stderr.
+    stderr_tail: Option<String>,
+    saved: Option<WorkspaceSaved>,
+    audit: Option<Audit>,
+}
+
+/// Sums up the agent's lines, and keeps what is said once.
+fn read_journal(run: &RunDirectory) -> Result<WholeJournal, CommandError> {
     let mut reader = open_journal(run, Position::Start)?;
-    let mut summary = StreamSummary::default();
     let mut lines = AgentLines::default();
-    let mut stderr_tail = None;
+    let mut read = WholeJournal {
+        summary: StreamSummary::default(),
+        stderr_tail: None,
+        saved: None,
+        audit: None,
+    };
     let mut on_entry = |entry: JournalEntry<'_>| match entry {
         JournalEntry::Agent { line, ending, .. } => {
-            summary.observe(&lines.read(&line, ending), &mut |_| {});
+            read.summary.observe(&lines.read(&line, ending), &mut |_| {});
         }
-        JournalEntry::Run { event: RunEvent::Ended { stderr_tail: tail, .. }, .. } => {
-            stderr_tail = Some(tail);
-        }
+        JournalEntry::Run { event, .. } => match event {
+            RunEvent::Ended { stderr_tail, .. } => read.stderr_tail = Some(stderr_tail),
+            RunEvent::Audit(audit) => read.audit = Some(audit),
+            RunEvent::WorkspaceSaved { files, left_out, .. } => {
+                read.saved = Some(WorkspaceSaved::Yes { files, left_out });
+            }
+            RunEvent::WorkspaceNotSaved { reason } => {
+                read.saved = Some(WorkspaceSaved::No { reason });
+            }
+            _ => {}
+        },
         _ => {}
     };
     let cannot =
         |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
     while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
-    summary.finish(lines.open_calls(), &mut |_| {});
-    Ok((summary, stderr_tail))
+    read.summary.finish(lines.open_calls(), &mut |_| {});
+    Ok(read)
 }
 
 fn tail_of(path: &Path) -> io::Result<String> {

@@ -9,8 +9,8 @@ use run_protocol::Checkpoint;
 
 use super::safe_text::on_one_line;
 use super::styled_line::{BOLD, DIM};
-use super::{summary_view, units, words};
-use crate::commands::show::ShownRun;
+use super::{audit_view, change_view, summary_view, units, words};
+use crate::commands::show::{ShownRun, WorkspaceSaved};
 
 /// The width of the names on the left.
 const NAMES: usize = 11;
@@ -36,6 +36,7 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     row(out, "profile", &run.profile)?;
     print_times(out, shown)?;
     print_work(out, shown)?;
+    print_workspace(out, shown)?;
     if let Some(checkpoint) = &run.checkpoint {
         print_checkpoint(out, checkpoint)?;
     }
@@ -97,6 +98,31 @@ fn print_work(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     row(out, "usage", &shown.usage.as_ref().map(summary_view::usage).unwrap_or_default())?;
     let unknown: Vec<&str> = shown.unknown_kinds.keys().map(String::as_str).collect();
     row(out, "not known", &unknown.join(", "))
+}
+
+/// What became of the workspace.
+fn print_workspace(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
+    let saved = match &shown.saved {
+        None => String::new(),
+        Some(WorkspaceSaved::Yes { files, left_out }) => {
+            let files = units::counted(*files, "file", "files");
+            let left_out: Vec<String> =
+                left_out.iter().map(|path| path.0.display().to_string()).collect();
+            match left_out.as_slice() {
+                [] => files,
+                paths => format!("{files}; not covered: {}", paths.join(", ")),
+            }
+        }
+        Some(WorkspaceSaved::No { reason }) => format!("not saved: {reason}"),
+    };
+    row(out, "saved", &saved)?;
+    let Some(audit) = &shown.audit else { return Ok(()) };
+    if let Some(changes) = audit.changes {
+        row(out, "changed", &change_view::counts(changes))?;
+    }
+    let lines = audit_view::lines(audit);
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    rows(out, "look at", &lines)
 }
 
 fn print_checkpoint(out: &mut dyn Write, checkpoint: &Checkpoint) -> io::Result<()> {
