@@ -4,9 +4,9 @@ use std::path::Path;
 use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
-    Audit, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, JournalHeader, LimitKind,
-    McpCallOutcome, PendingTool, ReportedStatus, Resumable, RunEvent, RunId, RunOutcome,
-    SignalName, StopReason,
+    Audit, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, JournalHeader,
+    LimitBackend, LimitKind, LimitsInForce, McpCallOutcome, PendingTool, ReportedStatus,
+    ResourceLimits, Resumable, RunEvent, RunId, RunOutcome, SignalName, StopReason,
 };
 use serde_json::Value;
 
@@ -127,6 +127,15 @@ fn run_examples() -> Vec<RunEvent> {
             profile: text("default"),
             sandbox_pid: 4242,
             mounts: 42,
+            limits: Some(LimitsInForce {
+                backend: LimitBackend::CgroupV1,
+                held: ResourceLimits {
+                    memory_bytes: 4 << 30,
+                    processes: 512,
+                    cpu_weight: 100,
+                    ..ResourceLimits::default()
+                },
+            }),
             warnings: vec![text("bubblewrap 0.8.0 has a known hole")],
         },
         RunEvent::Resuming {
@@ -245,6 +254,7 @@ fn examples() -> String {
             at: 1_790_000_000_000 + number.seq,
             event,
             raw: "",
+            redaction: Redaction::Untouched,
         });
     }
     for name in AGENT_KINDS {
@@ -306,6 +316,17 @@ fn a_redacted_line_says_so_and_a_later_epoch_has_its_number() {
     assert_eq!(
         printed(&[entry]),
         "{\"v\":1,\"seq\":9,\"epoch\":2,\"at\":5,\"redacted\":true,\"kind\":\"agent.thinking_completed\"}\n"
+    );
+    let entry = JournalEntry::Run {
+        number: EventNumber { epoch: 1, seq: 9 },
+        at: 5,
+        event: RunEvent::Released,
+        raw: "",
+        redaction: Redaction::Redacted,
+    };
+    assert_eq!(
+        printed(&[entry]),
+        "{\"v\":1,\"seq\":9,\"epoch\":1,\"at\":5,\"redacted\":true,\"kind\":\"run.released\"}\n"
     );
 }
 

@@ -2,9 +2,9 @@ use pretty_assertions::assert_eq;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use run_protocol::{
-    Audit, BytesPath, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, LimitKind,
-    McpCallOutcome, NoResult, PendingTool, ReportedStatus, Resumable, RunOutcome, SignalName,
-    StopReason,
+    Audit, BytesPath, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, LimitBackend,
+    LimitKind, LimitsInForce, McpCallOutcome, NoResult, PendingTool, ReportedStatus,
+    ResourceLimits, Resumable, RunOutcome, SignalName, StopReason,
 };
 
 use super::*;
@@ -138,10 +138,14 @@ fn every_event_of_ours_is_read_back() {
         RunOutcome::Unknown { why: NoResult::ExitedWithoutResult },
         RunOutcome::TimedOut { limit: LimitKind::Idle },
         RunOutcome::TimedOut { limit: LimitKind::Tool { name: "shell".to_owned() } },
+        RunOutcome::QuotaExceeded { limit: LimitKind::Memory { bytes: 4 << 30 } },
+        RunOutcome::QuotaExceeded { limit: LimitKind::Processes { most: 512 } },
         RunOutcome::Cancelled,
         RunOutcome::Suspended,
+        RunOutcome::Interrupted,
         RunOutcome::NotResumable,
         RunOutcome::Amnesia,
+        RunOutcome::LeaseLost,
         RunOutcome::SandboxFailed,
         RunOutcome::AgentNotStarted,
         RunOutcome::SessionMismatch,
@@ -165,6 +169,15 @@ fn every_event_of_ours_is_read_back() {
             profile: "default".to_owned(),
             sandbox_pid: 4,
             mounts: 31,
+            limits: Some(LimitsInForce {
+                backend: LimitBackend::CgroupV1,
+                held: ResourceLimits {
+                    memory_bytes: 4 << 30,
+                    processes: 512,
+                    cpu_weight: 100,
+                    ..ResourceLimits::default()
+                },
+            }),
             warnings: vec!["old bwrap".to_owned()],
         },
         RunEvent::Resuming {
@@ -196,6 +209,8 @@ fn every_event_of_ours_is_read_back() {
         RunEvent::ProtocolDrift { event: "system/new".to_owned() },
         RunEvent::LimitReached { limit: LimitKind::Tool { name: "shell".to_owned() }, after_ms: 3 },
         RunEvent::LimitReached { limit: LimitKind::WallClock, after_ms: 3 },
+        RunEvent::LimitReached { limit: LimitKind::Disk { bytes: 9 }, after_ms: 3 },
+        RunEvent::LimitReached { limit: LimitKind::FileSize { bytes: 9 }, after_ms: 3 },
         RunEvent::SettledWithoutResult { silent_ms: 3 },
         RunEvent::StreamClosed,
         RunEvent::Lingered { ms: 5000 },
@@ -232,7 +247,7 @@ fn every_event_of_ours_is_read_back() {
     let number = EventNumber { epoch: 1, seq: 3 };
     for event in events {
         let mut buffer = Vec::new();
-        push_event(&mut buffer, number, 8, &event);
+        push_event(&mut buffer, number, 8, &event, Redaction::Redacted);
         assert_eq!(read_back(&buffer), [Seen::Run(number, 8, event)]);
     }
 }
@@ -253,7 +268,8 @@ fn the_format_is_what_it_is() {
     push_agent_line(&mut buffer, later, 5, AgentLine::Bytes(b"\xff\x00"), Redaction::Untouched);
     let cut = AgentLine::Cut { head: b"{\"a", length: 99, sha256: [0xab; 32] };
     push_agent_line(&mut buffer, later, 5, cut, Redaction::Untouched);
-    push_event(&mut buffer, later, 0, &RunEvent::PromptSent { length: 1 });
+    let sent = RunEvent::PromptSent { length: 1 };
+    push_event(&mut buffer, later, 0, &sent, Redaction::Untouched);
     let expected = [
         r#"{"seq":17,"at":1790000000123,"agent":{"a": 1}}"#,
         r#"{"seq":18,"epoch":2,"at":5,"redacted":true,"agent_text":"not \"json\""}"#,

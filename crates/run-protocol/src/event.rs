@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Audit, BytesPath, LimitKind, RunId, RunOutcome};
+use crate::{Audit, BytesPath, LimitKind, LimitsInForce, RunId, RunOutcome};
 
 /// The first line of a journal, and of each later epoch in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +91,9 @@ pub enum RunEvent {
         sandbox_pid: u32,
         /// How many mounts were verified.
         mounts: u32,
+        /// What it may take of the machine, and what holds it to that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<LimitsInForce>,
         /// What the user should know: a guard that is off, a version with known holes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
@@ -214,6 +217,8 @@ pub enum StopReason {
     CancelledNow,
     /// `caretaker suspend`.
     Suspended,
+    /// A signal to the run's supervisor.
+    Interrupted,
     /// The agent has forgotten the conversation.
     Amnesia,
     /// A limit.
@@ -224,6 +229,8 @@ pub enum StopReason {
     NoResult,
     /// The journal cannot be written.
     JournalFailed,
+    /// The session's lease is not the run's any more.
+    LeaseLost,
     /// The agent does not continue the session it was asked to.
     SessionMismatch,
 }

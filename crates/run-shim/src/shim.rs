@@ -11,7 +11,7 @@ use std::process::ExitCode as ProcessExit;
 
 use cursor_stores::chat::ResumePoint;
 use run_journal::{JournalWriter, RunDirectory, StateRoot};
-use run_protocol::{Checkpoint, ExitCode, RunEvent, RunId, RunOutcome, RunSpec, StopManner};
+use run_protocol::{Checkpoint, ExitCode, RunEvent, RunId, RunOutcome, RunSpec};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -20,6 +20,8 @@ use crate::checkpoint;
 use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected};
 use crate::launch_guard::LaunchGuard;
+use crate::lease_watch::LeaseWatch;
+use crate::limits::PreparedLimits;
 use crate::locks::{LockRefusal, RunLocks};
 use crate::mcp_server::{self, WhoAmI};
 use crate::outcome_words;
@@ -44,6 +46,8 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
     close_fds::set_fds_cloexec(3, &[]);
     // A terminal that closes takes its session along, and we are not to be in it. Fails only where we lead one already.
     nix::unistd::setsid().ok();
+    // Whoever started us may have blocked signals for itself, and a mask is inherited: a shutdown would go unheard.
+    nix::sys::signal::SigSet::all().thread_unblock().ok();
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
     let secrets = secrets_of_process();
     start_log();
@@ -201,6 +205,9 @@ async fn supervise_guarded(
         }
     }
     tracing::debug!("the locks are taken");
+    if let Some(lease) = locks.lease() {
+        starting.record.stand_on(LeaseWatch::new(lease));
+    }
     locks.clean_up_after_the_dead(&state_root, &spec.socket_dir.0);
 
     let before = match session_memory::look_before(&state_root, &spec) {
@@ -215,7 +222,20 @@ async fn supervise_guarded(
         starting.record.event(&session_memory::resuming(before));
     }
 
-    let mut prepared = match Prepared::new(&run, &state_root, &spec, secrets) {
+    // In the background: control groups are slow to make.
+    let (run_id, resources) = (spec.run.to_string(), spec.resources);
+    let limits = tokio::task::spawn_blocking(move || PreparedLimits::prepare(&run_id, resources));
+    let prepared = Prepared::new(&run, &state_root, &spec, secrets);
+    // Taken into hand even where the rest failed, so that nothing of it stays.
+    let limits = limits.await.map_err(|error| unusable(&error))?;
+    let prepared = prepared.and_then(|prepared| match limits {
+        Ok(limits) => Ok((prepared, limits)),
+        Err(error) => {
+            prepared.remove_mount_points();
+            Err(error.into())
+        }
+    });
+    let (mut prepared, limits) = match prepared {
         Ok(prepared) => prepared,
         Err(error) if has_reported => {
             let why = with_causes(&error);
@@ -230,7 +250,8 @@ async fn supervise_guarded(
     if let Err(error) = session_record::write(&state_root, &spec, locks.generation(), None) {
         tracing::warn!(%error, "what is known of the session could not be written down");
     }
-    starting.record.keep_secret(prepared.login_tokens());
+    starting.record.keep_secret(prepared.secrets());
+    starting.record.watch_login(prepared.login_watch());
     if !has_reported {
         report(&ShimReport::Ready).ok();
     }
@@ -243,7 +264,7 @@ async fn supervise_guarded(
         .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
     let ours = prepared.plan.mount_points_to_create();
     let mut workspace = WorkspaceWatch::begin(&state_root, &spec, ours.paths());
-    let launched = starting.launch(&prepared, guard.take(), &mut workspace).await;
+    let launched = starting.launch(&prepared, limits, guard.take(), &mut workspace).await;
     let Starting { state, orders, record, .. } = starting;
     let has_run = launched.is_ok();
     let mut driven = match launched {
@@ -254,7 +275,13 @@ async fn supervise_guarded(
                 let prompt = std::mem::take(&mut prepared.prompt);
                 tokio::spawn(crate::prompt::send(prompt, stdin, own_sender));
             }
+            let writable = prepared.plan.writable_on_host().map(Path::to_owned).collect();
+            let exceeded = match &mut sandbox.limits {
+                Some(limits) => limits.watch(writable),
+                None => mpsc::channel(1).1,
+            };
             let drive = Drive {
+                exceeded,
                 state,
                 began,
                 sandbox,
@@ -284,6 +311,9 @@ async fn supervise_guarded(
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();
     prepared.give_login_back(&state_root);
+    if spec.user_mcp.is_some() {
+        prepared.forget_user_servers();
+    }
     if has_run && let Some(audit) = workspace.audit().await {
         driven.record.event(&audit);
     }
@@ -353,8 +383,8 @@ impl Closing<'_> {
             outcome => outcome_words::why(outcome, exit_code, &stderr_tail, &spec.limits),
         };
         if !self.locks.is_current() {
-            outcome = RunOutcome::SupervisorFailed;
-            why = "another run has taken the session's lease".to_owned();
+            outcome = RunOutcome::LeaseLost;
+            why = outcome_words::why(&outcome, exit_code, &stderr_tail, &spec.limits);
         } else if let Some(Looked { recollection, checkpoint }) = self.look(store_db).await {
             if let Recollection::Forgotten(put_back) = recollection {
                 outcome = RunOutcome::Amnesia;
@@ -409,7 +439,8 @@ fn end_unrun(record: RunRecord, spec: &RunSpec, outcome: RunOutcome, why: String
     record.finish(ended);
 }
 
-/// SIGTERM and SIGINT to the shim mean what `caretaker kill` means.
+/// SIGTERM and SIGINT to the shim come from a shutdown, or from somebody who knows no better way to end it: the session is
+/// to be taken up again.
 async fn stop_on_signals(orders: mpsc::Sender<Order>) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -421,7 +452,7 @@ async fn stop_on_signals(orders: mpsc::Sender<Order>) {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        if orders.send(Order::Stop(StopManner::Ladder)).await.is_err() {
+        if orders.send(Order::Interrupt).await.is_err() {
             return;
         }
     }

@@ -20,11 +20,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::control_socket::Order;
-use crate::drive::{moment_since, sleep_until};
+use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
 use crate::launch::{HeldSandbox, LaunchError, Sandbox};
 use crate::launch_guard::LaunchGuard;
+use crate::limits::{Confined, PreparedLimits};
 use crate::preparation::Prepared;
-use crate::run_record::RunRecord;
+use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{Effect, Ending, Input, RunState};
 use crate::workspace_watch::WorkspaceWatch;
 
@@ -100,6 +101,11 @@ impl Starting {
             biased;
             Some(order) = self.orders.recv() => self.hear(order),
             () = sleep_until(deadline) => self.step(Input::Tick),
+            () = tokio::time::sleep(LOOK_EVERY) => {
+                if let Err(error) = self.record.check() {
+                    self.cannot_append(&error);
+                }
+            }
         }
     }
 
@@ -117,6 +123,7 @@ impl Starting {
         match order {
             Order::Stop(manner) => self.step(Input::Stop(manner)),
             Order::Suspend => self.step(Input::Suspend),
+            Order::Interrupt => self.step(Input::Interrupt),
             // It was written a moment ago, or will be with everything else.
             Order::RegenerateMcp => {}
         }
@@ -138,10 +145,14 @@ impl Starting {
 
     fn flush(&mut self) {
         if let Err(error) = self.record.flush() {
-            tracing::error!(%error, "the journal cannot be written");
-            if self.record.break_off() {
-                self.step(Input::JournalFailed);
-            }
+            self.cannot_append(&error);
+        }
+    }
+
+    fn cannot_append(&mut self, error: &AppendError) {
+        tracing::error!(%error, "nothing more is appended to the journal");
+        if self.record.break_off(error) {
+            self.step(error.as_input());
         }
     }
 
@@ -163,6 +174,7 @@ impl Starting {
     pub(crate) async fn launch(
         &mut self,
         prepared: &Prepared,
+        limits: PreparedLimits,
         guard: Option<PostedGuard>,
         workspace: &mut WorkspaceWatch,
     ) -> Result<Sandbox, NotLaunched> {
@@ -172,7 +184,7 @@ impl Starting {
         };
         let guard = guard.map_err(LaunchError::Guard)?;
         tracing::debug!("the guard is posted");
-        let held = self.hold(prepared, workspace).await;
+        let held = self.hold(prepared, limits, workspace).await;
         // Whatever came of it: what was started is bound to our life, or gone.
         guard.dismiss().await;
         let sandbox = held?.release().await?;
@@ -184,6 +196,7 @@ impl Starting {
     async fn hold(
         &mut self,
         prepared: &Prepared,
+        limits: PreparedLimits,
         workspace: &mut WorkspaceWatch,
     ) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
@@ -192,12 +205,18 @@ impl Starting {
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
-        let verified = self.attend(held.verify(&prepared.plan)).await;
+        let (sandbox_pid, verified) = (held.pid(), self.attend(held.verify(&prepared.plan)).await);
+        let confined = match verified {
+            Ok(mounts) => {
+                self.attend(held.confine(limits)).await.map(|confined| (mounts, confined))
+            }
+            Err(error) => Err(error),
+        };
         // The agent touches nothing that was not saved; a run that is to end need not wait for that.
         if let Ok(Some(saved)) = self.attend_or_end(workspace.saved()).await {
             self.record.event(&saved);
         }
-        match self.decide_on_release(prepared, held.pid(), verified) {
+        match self.decide_on_release(prepared, sandbox_pid, confined) {
             Ok(()) => Ok(held),
             Err(why) => {
                 held.end().await;
@@ -213,15 +232,23 @@ impl Starting {
         &mut self,
         prepared: &Prepared,
         sandbox_pid: u32,
-        verified: Result<u32, LaunchError>,
+        confined: Result<(u32, &Confined), LaunchError>,
     ) -> Result<(), NotLaunched> {
         self.catch_up();
         self.go_on()?;
-        let mounts = verified?;
-        tracing::debug!("the agent is at the gate, the mounts are verified");
+        let (mounts, confined) = confined?;
+        tracing::debug!("the agent is at the gate, the mounts are verified, the limits hold");
         let profile = prepared.profile.clone();
-        let warnings = prepared.plan.warnings().iter().map(ToString::to_string).collect();
-        self.record.event(&RunEvent::SandboxReady { profile, sandbox_pid, mounts, warnings });
+        let of_plan = prepared.plan.warnings().iter().map(ToString::to_string);
+        let warnings = of_plan.chain(confined.warnings.iter().cloned()).collect();
+        let limits = Some(confined.in_force.clone());
+        self.record.event(&RunEvent::SandboxReady {
+            profile,
+            sandbox_pid,
+            mounts,
+            limits,
+            warnings,
+        });
         self.record.event(&RunEvent::Released);
         self.flush();
         self.go_on()

@@ -1,12 +1,12 @@
 //! `caretaker show`: everything there is to know of one run.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read as _, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use agent_stream::{StreamSummary, Usage};
 use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunOverview};
-use run_protocol::{Audit, BytesPath, ExitCode, RunEvent};
+use run_protocol::{Audit, BytesPath, ExitCode, LimitsInForce, RunEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -42,6 +42,8 @@ pub(crate) struct ShownRun {
     pub(crate) why: Option<String>,
     /// The exit code of a command that waited for it.
     pub(crate) exit_code: Option<u8>,
+    /// What it may take of the machine, and what holds it to that. `None`: not known, as before the sandbox is up.
+    pub(crate) limits: Option<LimitsInForce>,
     /// Tool → outcome → how often.
     pub(crate) tools: BTreeMap<String, BTreeMap<String, u64>>,
     /// Calls that were started and never completed.
@@ -92,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
-    let WholeJournal { summary, stderr_tail, saved, audit } = read_journal(run)?;
+    let WholeJournal { summary, stderr_tail, limits, saved, audit } = read_journal(run)?;
     let stderr_tail = match stderr_tail {
         Some(tail) => tail,
         // Not over, or lost: what was kept so far.
@@ -102,6 +104,7 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
         v: 1,
         why: crate::view::words::why(&overview.state).map(ToOwned::to_owned),
         exit_code: overview.state.outcome().map(|outcome| outcome.exit_code() as u8),
+        limits,
         tools: summary.tools,
         open_tools: summary.open_tools,
         usage: summary.usage,
@@ -125,6 +128,7 @@ struct WholeJournal {
     summary: StreamSummary,
     /// What the last event says of stderr.
     stderr_tail: Option<String>,
+    limits: Option<LimitsInForce>,
     saved: Option<WorkspaceSaved>,
     audit: Option<Audit>,
 }
@@ -136,6 +140,7 @@ fn read_journal(run: &RunDirectory) -> Result<WholeJournal, CommandError> {
     let mut read = WholeJournal {
         summary: StreamSummary::default(),
         stderr_tail: None,
+        limits: None,
         saved: None,
         audit: None,
     };
@@ -145,6 +150,7 @@ fn read_journal(run: &RunDirectory) -> Result<WholeJournal, CommandError> {
         }
         JournalEntry::Run { event, .. } => match event {
             RunEvent::Ended { stderr_tail, .. } => read.stderr_tail = Some(stderr_tail),
+            RunEvent::SandboxReady { limits, .. } => read.limits = limits,
             RunEvent::Audit(audit) => read.audit = Some(audit),
             RunEvent::WorkspaceSaved { files, left_out, .. } => {
                 read.saved = Some(WorkspaceSaved::Yes { files, left_out });
