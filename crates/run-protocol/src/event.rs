@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BytesPath, LimitKind, NetRefusal, NetVia, NetworkMode, RunId, RunOutcome};
+use crate::{
+    BytesPath, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode, RunId, RunOutcome,
+};
 
 /// The first line of a journal, and of each later epoch in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +79,9 @@ pub enum RunEvent {
         /// What of the network is inside.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         network: Option<NetworkMode>,
+        /// What it may take of the machine, and what holds it to that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<LimitsInForce>,
         /// What the user should know: a guard that is off, a version with known holes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,

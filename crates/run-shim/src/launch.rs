@@ -28,6 +28,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
 use crate::gate;
+use crate::limits::{Confined, HeldProcesses, PreparedLimits};
 use crate::network::{Doors, PlaceError};
 
 /// How long setting up may take before it counts as failed.
@@ -53,6 +54,8 @@ pub(crate) enum LaunchError {
     Mismatch(#[source] Mismatch),
     #[error("the sandbox has no way to the hosts that it may reach")]
     Network(#[from] PlaceError),
+    #[error("the sandbox could not be put under its limits")]
+    Limits(#[source] io::Error),
     #[error("the sandbox could not be let go")]
     Release(#[source] io::Error),
 }
@@ -70,6 +73,8 @@ pub(crate) struct Sandbox {
     pub(crate) stderr: pipe::Receiver,
     /// What listens inside for us; `None` where the network is the host's, or none.
     pub(crate) doors: Option<Doors>,
+    /// What it is held by. Last, because what is dropped before takes everything along that is held.
+    pub(crate) limits: Option<Confined>,
 }
 
 /// bwrap, and the namespace it keeps.
@@ -129,7 +134,8 @@ impl HeldSandbox {
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
         let stdin = child.stdin.take();
         let process = SandboxProcess { bwrap: child, status, init, init_fd };
-        let sandbox = Sandbox { process, stdin, stdout: pipes.stdout, stderr, doors: None };
+        let (stdout, doors, limits) = (pipes.stdout, None, None);
+        let sandbox = Sandbox { process, stdin, stdout, stderr, doors, limits };
         Ok(Self { sandbox })
     }
 
@@ -172,6 +178,18 @@ impl HeldSandbox {
         self.sandbox.doors = doors;
     }
 
+    /// Puts everything that is there under its limits. The agent must be at the gate.
+    pub(crate) async fn confine(
+        &mut self,
+        limits: PreparedLimits,
+    ) -> Result<&Confined, LaunchError> {
+        let processes = self.sandbox.process.all().map_err(LaunchError::Limits)?;
+        // Moving a process between groups waits for every processor of the machine.
+        let confined = tokio::task::spawn_blocking(move || limits.confine(&processes)).await;
+        let confined = confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
+        Ok(self.sandbox.limits.insert(confined))
+    }
+
     /// The namespace's pid 1, as the host sees it.
     pub(crate) fn pid(&self) -> u32 {
         pid_number(self.sandbox.process.init)
@@ -187,12 +205,30 @@ impl HeldSandbox {
     pub(crate) async fn release(mut self) -> Result<Sandbox, LaunchError> {
         let gone = || LaunchError::Release(io::ErrorKind::BrokenPipe.into());
         let stdin = self.sandbox.stdin.as_mut().ok_or_else(gone)?;
-        stdin.write_all(&[gate::GO]).await.map_err(LaunchError::Release)?;
+        // What was never put under limits is not let go.
+        let limits = self.sandbox.limits.as_ref().ok_or_else(gone)?;
+        let word = gate::word(&limits.process_limits);
+        stdin.write_all(&word).await.map_err(LaunchError::Release)?;
         Ok(self.sandbox)
     }
 }
 
 impl SandboxProcess {
+    /// bwrap and everything below it, as it is now.
+    fn all(&self) -> io::Result<HeldProcesses> {
+        let bwrap = self.bwrap.id().ok_or(io::ErrorKind::NotFound)?;
+        let mut all = vec![bwrap];
+        let mut next = 0;
+        while let Some(pid) = all.get(next) {
+            for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+                let children = std::fs::read_to_string(thread?.path().join("children"))?;
+                all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            }
+            next += 1;
+        }
+        Ok(HeldProcesses { all, init: pid_number(self.init) })
+    }
+
     /// Signals the payload: neither bwrap, which would kill everything at once, nor pid 1, which would ignore it.
     pub(crate) fn signal_agent(&self, signal: Signal) -> io::Result<()> {
         let init = self.init.as_raw_nonzero();

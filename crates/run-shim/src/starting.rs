@@ -23,6 +23,7 @@ use crate::control_socket::Order;
 use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
 use crate::launch::{HeldSandbox, LaunchError, Sandbox};
 use crate::launch_guard::LaunchGuard;
+use crate::limits::{Confined, PreparedLimits};
 use crate::network::{self, Doors, PlaceError};
 use crate::preparation::Prepared;
 use crate::run_record::{AppendError, RunRecord};
@@ -173,6 +174,7 @@ impl Starting {
     pub(crate) async fn launch(
         &mut self,
         prepared: &Prepared,
+        limits: PreparedLimits,
         guard: Option<PostedGuard>,
     ) -> Result<Sandbox, NotLaunched> {
         let guard = match guard {
@@ -181,7 +183,7 @@ impl Starting {
         };
         let guard = guard.map_err(LaunchError::Guard)?;
         tracing::debug!("the guard is posted");
-        let held = self.hold(prepared).await;
+        let held = self.hold(prepared, limits).await;
         // Whatever came of it: what was started is bound to our life, or gone.
         guard.dismiss().await;
         let sandbox = held?.release().await?;
@@ -190,7 +192,11 @@ impl Starting {
     }
 
     /// Brings a sandbox to the point where one word lets its agent go.
-    async fn hold(&mut self, prepared: &Prepared) -> Result<HeldSandbox, NotLaunched> {
+    async fn hold(
+        &mut self,
+        prepared: &Prepared,
+        limits: PreparedLimits,
+    ) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
         self.go_on()?;
         let mut held = self.attend(HeldSandbox::start(&prepared.plan, &prepared.bwrap)).await?;
@@ -198,14 +204,20 @@ impl Starting {
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
         // Both look at what bwrap is making, and neither waits for the other.
-        let placing = place_doors(prepared, &held);
+        let (sandbox_pid, placing) = (held.pid(), place_doors(prepared, &held));
         let (verified, placed) =
             self.attend(async { tokio::join!(held.verify(&prepared.plan), placing) }).await;
         let verified = verified.and_then(|mounts| {
             held.keep_doors(placed?);
             Ok(mounts)
         });
-        match self.decide_on_release(prepared, held.pid(), verified) {
+        let confined = match verified {
+            Ok(mounts) => {
+                self.attend(held.confine(limits)).await.map(|confined| (mounts, confined))
+            }
+            Err(error) => Err(error),
+        };
+        match self.decide_on_release(prepared, sandbox_pid, confined) {
             Ok(()) => Ok(held),
             Err(why) => {
                 held.end().await;
@@ -221,17 +233,24 @@ impl Starting {
         &mut self,
         prepared: &Prepared,
         sandbox_pid: u32,
-        verified: Result<u32, LaunchError>,
+        confined: Result<(u32, &Confined), LaunchError>,
     ) -> Result<(), NotLaunched> {
         self.catch_up();
         self.go_on()?;
-        let mounts = verified?;
-        tracing::debug!("the agent is at the gate, the mounts are verified");
+        let (mounts, confined) = confined?;
+        tracing::debug!("the agent is at the gate, the mounts are verified, the limits hold");
         let profile = prepared.profile.clone();
-        let warnings = prepared.plan.warnings().iter().map(ToString::to_string).collect();
-        let network = Some(prepared.plan.network().mode);
-        let ready = RunEvent::SandboxReady { profile, sandbox_pid, mounts, network, warnings };
-        self.record.event(&ready);
+        let of_plan = prepared.plan.warnings().iter().map(ToString::to_string);
+        let warnings = of_plan.chain(confined.warnings.iter().cloned()).collect();
+        let limits = Some(confined.in_force.clone());
+        self.record.event(&RunEvent::SandboxReady {
+            profile,
+            sandbox_pid,
+            mounts,
+            network: Some(prepared.plan.network().mode),
+            limits,
+            warnings,
+        });
         self.record.event(&RunEvent::Released);
         self.flush();
         self.go_on()

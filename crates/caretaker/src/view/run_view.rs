@@ -7,7 +7,8 @@ use std::path::Path;
 use agent_stream::{TextMode, TextReducer};
 use run_journal::{AgentLine, EventNumber, JournalEntry, LineEnding};
 use run_protocol::{
-    Checkpoint, McpCallOutcome, NetVia, NetworkMode, RunEvent, RunOutcome, SignalName,
+    Checkpoint, LimitsInForce, McpCallOutcome, NetVia, NetworkMode, RunEvent, RunOutcome,
+    SignalName,
 };
 
 use super::agent_lines::AgentLines;
@@ -99,8 +100,9 @@ impl RunView {
                 agent_version.as_deref(),
                 &workspace.0,
             ),
-            RunEvent::SandboxReady { profile, mounts, network, warnings, .. } => {
-                self.show_sandbox(out, profile, *mounts, *network, warnings)
+            RunEvent::SandboxReady { profile, mounts, network, limits, warnings, .. } => {
+                let held_by = limits.as_ref();
+                self.show_sandbox(out, profile, *mounts, *network, held_by, warnings)
             }
             RunEvent::Waiting { reason } => {
                 self.odd(out, &format!("… waiting: {}", on_one_line(reason)))
@@ -233,13 +235,17 @@ impl RunView {
         profile: &str,
         mounts: u32,
         network: Option<NetworkMode>,
+        limits: Option<&LimitsInForce>,
         warnings: &[String],
     ) -> io::Result<()> {
         let mounts = units::counted(u64::from(mounts), "mount", "mounts");
         let profile = on_one_line(profile);
         let network =
             network.map_or(String::new(), |network| format!(", network: {}", network.word()));
-        self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified{network}"))?;
+        let limits = limits.map_or(String::new(), |limits| {
+            format!(", limits held by {}", words::backend(limits.backend))
+        });
+        self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified{network}{limits}"))?;
         warnings
             .iter()
             .try_for_each(|warning| self.odd(out, &format!("! {}", on_one_line(warning))))

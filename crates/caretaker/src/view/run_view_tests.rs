@@ -73,6 +73,7 @@ fn a_run_reads_from_its_name_to_its_outcome() {
         sandbox_pid: 1,
         mounts: 42,
         network: Some(NetworkMode::Allowlist),
+        limits: None,
         warnings: vec!["bubblewrap 0.8.0 has a known hole".to_owned()],
     };
     let checkpoint = RunEvent::Checkpoint(Checkpoint {
@@ -193,6 +194,7 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
             sandbox_pid: 1,
             mounts: 1,
             network: None,
+            limits: None,
             warnings: vec![evil()],
         }),
         run(RunEvent::NetAllowed { host: Some(evil()), port: None, via: NetVia::Tls, count: 1 }),

@@ -3,10 +3,14 @@ use std::collections::BTreeMap;
 use agent_stream::Usage;
 use pretty_assertions::assert_eq;
 use run_journal::{Reported, RunOverview};
-use run_protocol::{LimitKind, PendingTool, ReportedStatus, Resumable, RunOutcome};
+use run_protocol::{
+    LimitBackend, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode, PendingTool,
+    ReportedStatus, ResourceLimits, Resumable, RunOutcome,
+};
 
 use super::*;
 use crate::commands::show::RunFiles;
+use crate::network_sum::{Reached, Refused};
 
 fn shown() -> ShownRun {
     let overview = RunOverview {
@@ -50,6 +54,16 @@ fn shown() -> ShownRun {
         v: 1,
         why: words::why(&overview.state).map(ToOwned::to_owned),
         exit_code: Some(124),
+        limits: Some(LimitsInForce {
+            backend: LimitBackend::CgroupV1,
+            held: ResourceLimits {
+                memory_bytes: 4 << 30,
+                processes: 512,
+                cpu_weight: 100,
+                cpu_milli: 1500,
+                ..ResourceLimits::default()
+            },
+        }),
         tools: BTreeMap::from([(
             "shell".to_owned(),
             BTreeMap::from([("failure".to_owned(), 1), ("success".to_owned(), 3)]),
@@ -61,6 +75,27 @@ fn shown() -> ShownRun {
             ..Usage::default()
         }),
         unknown_kinds: BTreeMap::new(),
+        network: NetworkSum {
+            mode: Some(NetworkMode::Allowlist),
+            allowed: vec![Reached {
+                host: Some("api2.cursor.sh".to_owned()),
+                port: Some(443),
+                count: 12,
+            }],
+            // By its name and by a proxy: one host.
+            denied: [(None, NetVia::Dns, 2), (Some(443), NetVia::Connect, 1)]
+                .into_iter()
+                .map(|(port, via, count)| Refused {
+                    host: Some("registry.example.org".to_owned()),
+                    port,
+                    via,
+                    reason: NetRefusal::NotListed,
+                    detail: None,
+                    count,
+                    allow_with: Some("--allow-host registry.example.org".to_owned()),
+                })
+                .collect(),
+        },
         stderr_tail: "one\ntwo\n".to_owned(),
         files: RunFiles {
             directory: "/state/runs/r".into(),
@@ -92,11 +127,14 @@ fn a_run_is_shown_with_its_outcome_and_why_in_one_sentence() {
              workspace  /home/ada/project\n\
              agent      /opt/cursor-agent 2026.10.01-e373342\n\
              profile    default\n\
+             limits     memory 4.0 GiB, 512 processes, 1.5 processors, by cgroup v1\n\
              created    {created}\n\
              ended      {ended}, after 21 min 00 s\n\
              exit code  130 (the agent's own)\n\
              tools      shell: 1 failure, 3 success\n\
              usage      14,921 tokens in, 806 out\n\
+             network    allowlist\n           reached api2.cursor.sh ×12\n           \
+             refused registry.example.org ×3: it is not on the list; --allow-host registry.example.org\n\
              checkpoint 4 messages, 1 turn, resumable\n\
              pending    shell sleep 600\n\
              stderr     one\n           two\n\
