@@ -28,7 +28,7 @@ use crate::name_claim;
 use crate::profiles;
 use crate::resumption::Resumption;
 use crate::run_marks;
-use crate::run_options::{Mode, Network, RunOptions};
+use crate::run_options::{Mode, RunOptions};
 use crate::user_mcp;
 use crate::view::units;
 use crate::workspace;
@@ -154,8 +154,7 @@ impl Admission<'_> {
 
     fn spec(&self, chosen: &Chosen, roots: &CursorRoots) -> Result<RunSpec, CommandError> {
         let Self { host, config, options, .. } = self;
-        let of_before = self.like.map(|before| before.profile.as_str());
-        let profile_name = options.profile.as_deref().or(of_before).unwrap_or(&config.profile);
+        let profile_name = self.profile_name();
         let profile = profiles::find(&host.places, profile_name)?;
         let labels = run_marks::labels(&config.labels, &options.labels)
             .map_err(|error| refused("a label of the configuration cannot be used", error))?;
@@ -241,6 +240,14 @@ impl Admission<'_> {
         spec.env.extend(options.variables.iter().map(|set| (set.name.clone(), set.value.clone())));
         spec.expose.retain(|path| path.0.exists());
         spec.expose.extend(fresh.expose.into_iter().filter(|path| !before.expose.contains(path)));
+        spec.allow_hosts.extend(fresh.allow_hosts);
+        if fresh.network.is_some() {
+            spec.network = fresh.network;
+            // Which way out there is depends on the mode.
+            spec.env.retain(|name, _| !is_proxy_variable(name));
+            let proxies = fresh.env.into_iter().filter(|(name, _)| is_proxy_variable(name));
+            spec.env.extend(proxies);
+        }
         spec.restart |= fresh.restart;
         spec.partial_output |= fresh.partial_output;
         spec.mode = fresh.mode.or(before.mode);
@@ -278,6 +285,11 @@ impl Admission<'_> {
             most_new_bytes: config.checkpoint_size.0,
             keep_runs: config.checkpoints_kept,
         })
+    }
+
+    fn profile_name(&self) -> &str {
+        let of_before = self.like.map(|before| before.profile.as_str());
+        self.options.profile.as_deref().or(of_before).unwrap_or(&self.config.profile)
     }
 
     fn model(&self) -> Result<Option<String>, CommandError> {
@@ -335,9 +347,10 @@ impl Admission<'_> {
         }
         let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
         // Whoever has the host's network finds the way alone.
-        let proxy = match self.options.network {
-            Some(Network::Host | Network::None) => None,
-            Some(Network::Allowlist) | None => self.proxy()?,
+        let profile = profiles::find(&self.host.places, self.profile_name())?.profile;
+        let proxy = match self.network_mode(&profile) {
+            NetworkMode::Host | NetworkMode::None => None,
+            NetworkMode::Allowlist => host_proxy(environment)?.map(|proxy| proxy.address),
         };
         Ok(ShimEnvironment { secrets, proxy, log_filter: log_filter.map(ToOwned::to_owned) })
     }
@@ -388,29 +401,14 @@ impl Admission<'_> {
     }
 
     fn network_mode(&self, profile: &Profile) -> NetworkMode {
-        self.options.network.map_or(profile.network_mode(), Into::into)
+        let of_before = self.like.and_then(|before| before.network);
+        let asked = self.options.network.map(Into::into).or(of_before);
+        asked.unwrap_or(profile.network_mode())
     }
 
     fn allow_hosts(&self) -> Vec<String> {
         let of_config = self.config.allow_hosts.iter().map(|entry| &entry.0);
         self.options.allow_hosts.iter().chain(of_config).map(ToString::to_string).collect()
-    }
-
-    /// The proxy that this machine needs to get out, for the supervisor to use.
-    fn proxy(&self) -> Result<Option<String>, CommandError> {
-        let environment = &self.host.environment;
-        let set = ["https_proxy", "HTTPS_PROXY"].into_iter().find_map(|name| {
-            environment.variable(name).map(|proxy| (name, proxy.to_string_lossy().into_owned()))
-        });
-        let Some((name, proxy)) = set else { return Ok(None) };
-        match proxy.parse::<UpstreamProxy>() {
-            Ok(_) => Ok(Some(proxy)),
-            Err(error) => {
-                let what = format!("the proxy that `{name}` names cannot be used");
-                let hint = "unset it, or give the run the host's own network: --network host";
-                Err(CommandError::new(ExitCode::Usage, what).because(error).hint(hint))
-            }
-        }
     }
 
     fn expose(&self) -> Result<Vec<BytesPath>, CommandError> {
@@ -470,6 +468,29 @@ impl Admission<'_> {
         );
         Err(CommandError::new(ExitCode::SupervisorFailed, what)
             .hint("make room, or lower `min_free` in the configuration"))
+    }
+}
+
+/// The proxy that this machine needs to get out, for a supervisor to use.
+pub(crate) struct HostProxy {
+    pub(crate) variable: &'static str,
+    /// There may be a password in it.
+    address: String,
+}
+
+pub(crate) fn host_proxy(environment: &Environment) -> Result<Option<HostProxy>, CommandError> {
+    let set = ["https_proxy", "HTTPS_PROXY"].into_iter().find_map(|variable| {
+        let address = environment.variable(variable)?.to_string_lossy().into_owned();
+        Some(HostProxy { variable, address })
+    });
+    let Some(proxy) = set else { return Ok(None) };
+    match proxy.address.parse::<UpstreamProxy>() {
+        Ok(_) => Ok(Some(proxy)),
+        Err(error) => {
+            let what = format!("the proxy that `{}` names cannot be used", proxy.variable);
+            let hint = "unset it, or give the run the host's own network: --network host";
+            Err(CommandError::new(ExitCode::Usage, what).because(error).hint(hint))
+        }
     }
 }
 

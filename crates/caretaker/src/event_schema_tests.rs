@@ -128,6 +128,7 @@ fn run_examples() -> Vec<RunEvent> {
             profile: text("default"),
             sandbox_pid: 4242,
             mounts: 42,
+            network: Some(NetworkMode::Allowlist),
             limits: Some(LimitsInForce {
                 backend: LimitBackend::CgroupV1,
                 held: ResourceLimits {
@@ -137,7 +138,6 @@ fn run_examples() -> Vec<RunEvent> {
                     ..ResourceLimits::default()
                 },
             }),
-            network: Some(NetworkMode::Allowlist),
             warnings: vec![text("bubblewrap 0.8.0 has a known hole")],
         },
         RunEvent::Resuming {

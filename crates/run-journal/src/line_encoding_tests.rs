@@ -169,6 +169,7 @@ fn every_event_of_ours_is_read_back() {
             profile: "default".to_owned(),
             sandbox_pid: 4,
             mounts: 31,
+            network: Some(NetworkMode::None),
             limits: Some(LimitsInForce {
                 backend: LimitBackend::CgroupV1,
                 held: ResourceLimits {
@@ -178,7 +179,6 @@ fn every_event_of_ours_is_read_back() {
                     ..ResourceLimits::default()
                 },
             }),
-            network: Some(NetworkMode::None),
             warnings: vec!["old bwrap".to_owned()],
         },
         RunEvent::Resuming {

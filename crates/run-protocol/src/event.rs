@@ -93,12 +93,12 @@ pub enum RunEvent {
         sandbox_pid: u32,
         /// How many mounts were verified.
         mounts: u32,
-        /// What it may take of the machine, and what holds it to that.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        limits: Option<LimitsInForce>,
         /// What of the network is inside.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         network: Option<NetworkMode>,
+        /// What it may take of the machine, and what holds it to that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<LimitsInForce>,
         /// What the user should know: a guard that is off, a version with known holes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,

@@ -206,9 +206,8 @@ impl Starting {
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
-        let sandbox_pid = held.pid();
         // Both look at what bwrap is making, and neither waits for the other.
-        let placing = place_doors(prepared, &held);
+        let (sandbox_pid, placing) = (held.pid(), place_doors(prepared, &held));
         let (verified, placed) =
             self.attend(async { tokio::join!(held.verify(&prepared.plan), placing) }).await;
         let verified = verified.and_then(|mounts| {
