@@ -15,6 +15,7 @@ mod conversations;
 mod export_page;
 mod full_disk;
 mod key_sets;
+mod limits;
 mod login;
 mod namespace;
 mod parse_command;

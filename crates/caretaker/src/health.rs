@@ -174,7 +174,9 @@ fn limits(survey: &LimitSurvey, is_root: bool) -> Finding {
     };
     if survey.backend == LimitBackend::Rlimits {
         let processes = match is_root {
-            true => "and the number of processes only by looking, since the kernel does not hold root to it",
+            true => {
+                "and the number of processes only by looking, since the kernel does not hold root to it"
+            }
             false => "and the number of processes for each run",
         };
         let summary = format!(
