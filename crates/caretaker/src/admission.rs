@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
 use run_protocol::{
-    AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, RunId, RunLimits, RunSpec,
-    SessionStart, ToolApproval,
+    AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, NetworkMode, RunId, RunLimits,
+    RunSpec, SessionStart, ToolApproval, UserMcpFiles,
 };
-use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run};
+use run_shim::{PrepareError, ShimEnvironment, SocketPaths, UpstreamProxy, check_run};
 use sandbox_plan::Profile;
 use uuid::Uuid;
 
@@ -26,7 +26,8 @@ use crate::name_claim;
 use crate::profiles;
 use crate::resumption::Resumption;
 use crate::run_marks;
-use crate::run_options::{Mode, RunOptions};
+use crate::run_options::{Mode, Network, RunOptions};
+use crate::user_mcp;
 use crate::view::units;
 use crate::workspace;
 
@@ -53,6 +54,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) program: &'a Path,
     /// The run that is tried again.
     pub(crate) retry_of: Option<RunId>,
+    /// A run whose way of running is kept, but for what the options say otherwise.
+    pub(crate) like: Option<&'a RunSpec>,
 }
 
 /// What the run is about.
@@ -115,12 +118,14 @@ impl Admission<'_> {
         let spec = self.spec(&chosen, &roots)?;
         self.check_sockets(run)?;
         self.check_disk()?;
+        let user_mcp = user_mcp::check(&spec)?;
         check_run(&host.state, &spec).map_err(unprepared)?;
         if let Some(name) = &options.name {
             name_claim::check_free(&host.state, name)?;
         }
         // Last, because it is the only check that takes time.
         let trial = chosen.bubblewrap.try_out_once(host.state.path())?;
+        user_mcp::say_what_came_of_it(user_mcp.as_ref());
         Ok(Admitted { spec, shim_environment, trial })
     }
 
@@ -144,11 +149,12 @@ impl Admission<'_> {
 
     fn spec(&self, chosen: &Chosen, roots: &CursorRoots) -> Result<RunSpec, CommandError> {
         let Self { host, config, options, .. } = self;
-        let profile_name = options.profile.as_deref().unwrap_or(&config.profile);
+        let of_before = self.like.map(|before| before.profile.as_str());
+        let profile_name = options.profile.as_deref().or(of_before).unwrap_or(&config.profile);
         let profile = profiles::find(&host.places, profile_name)?;
         let labels = run_marks::labels(&config.labels, &options.labels)
             .map_err(|error| refused("a label of the configuration cannot be used", error))?;
-        Ok(RunSpec {
+        let spec = RunSpec {
             run: chosen.run,
             created_ms: now_ms(),
             name: options.name.as_ref().map(|name| name.as_str().to_owned()),
@@ -174,10 +180,13 @@ impl Admission<'_> {
             profile: profile_name.to_owned(),
             profile_text: profile.text,
             expose: self.expose()?,
+            network: options.network.map(Into::into),
+            allow_hosts: self.allow_hosts(),
             bwrap: chosen.bubblewrap.path.clone().into(),
             home: physical_home(host)?,
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots).map(BytesPath::from),
+            user_mcp: self.user_mcp(&chosen.workspace, roots)?,
             limits: self.limits(),
             resources: limit_options::resources(
                 &options.limits,
@@ -188,7 +197,62 @@ impl Admission<'_> {
             retry_of: self.retry_of,
             restart: options.restart,
             socket_dir: host.places.sockets.clone().into(),
-        })
+        };
+        match self.like {
+            None => Ok(spec),
+            Some(before) => self.as_before(spec, before),
+        }
+    }
+
+    /// Keeps of `before` whatever the options say nothing about, and nothing that belongs to its moment or its host.
+    fn as_before(&self, fresh: RunSpec, before: &RunSpec) -> Result<RunSpec, CommandError> {
+        let options = self.options;
+        let mut spec = RunSpec {
+            run: fresh.run,
+            created_ms: fresh.created_ms,
+            name: fresh.name,
+            session: fresh.session,
+            session_start: fresh.session_start,
+            workspace: fresh.workspace,
+            agent: fresh.agent,
+            profile: fresh.profile,
+            profile_text: fresh.profile_text,
+            bwrap: fresh.bwrap,
+            home: fresh.home,
+            host_config_root: fresh.host_config_root,
+            login_file: fresh.login_file,
+            socket_dir: fresh.socket_dir,
+            wait_for_locks: fresh.wait_for_locks,
+            retry_of: fresh.retry_of,
+            ..before.clone()
+        };
+        spec.labels = run_marks::labels(&before.labels, &options.labels)
+            .map_err(|error| refused("a label of the run before cannot be used", error))?;
+        spec.env.extend(options.variables.iter().map(|set| (set.name.clone(), set.value.clone())));
+        spec.expose.retain(|path| path.0.exists());
+        spec.expose.extend(fresh.expose.into_iter().filter(|path| !before.expose.contains(path)));
+        spec.restart |= fresh.restart;
+        spec.partial_output |= fresh.partial_output;
+        spec.mode = fresh.mode.or(before.mode);
+        if options.model.is_some() {
+            spec.model = fresh.model;
+        }
+        if options.user_mcp {
+            spec.user_mcp = fresh.user_mcp;
+        }
+        if options.no_force {
+            spec.tool_approval = fresh.tool_approval;
+        }
+        if !options.agent_flags.is_empty() {
+            spec.extra_flags = fresh.extra_flags;
+        }
+        if options.timeout.is_some() {
+            spec.limits.wall_ms = fresh.limits.wall_ms;
+        }
+        if options.idle_timeout.is_some() {
+            spec.limits.idle_ms = fresh.limits.idle_ms;
+        }
+        Ok(spec)
     }
 
     fn model(&self) -> Result<Option<String>, CommandError> {
@@ -200,8 +264,15 @@ impl Admission<'_> {
 
     fn agent(&self, workspace: &WorkspacePath) -> Result<AgentProgram, CommandError> {
         let environment = &self.host.environment;
+        let of_before = self.like.and_then(|before| match before.agent.kind {
+            AgentKind::Simulated => Some(Path::new("simulated")),
+            // An update may have taken it away; then the one that is there now does it.
+            AgentKind::Cursor => {
+                Some(before.agent.program.0.as_path()).filter(|path| path.exists())
+            }
+        });
         let choice = AgentChoice::of(
-            self.options.agent.as_deref(),
+            self.options.agent.as_deref().or(of_before),
             self.config.agent.as_deref(),
             environment,
         );
@@ -238,7 +309,12 @@ impl Admission<'_> {
             }
         }
         let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
-        Ok(ShimEnvironment { secrets, log_filter: log_filter.map(ToOwned::to_owned) })
+        // Whoever has the host's network finds the way alone.
+        let proxy = match self.options.network {
+            Some(Network::Host | Network::None) => None,
+            Some(Network::Allowlist) | None => self.proxy()?,
+        };
+        Ok(ShimEnvironment { secrets, proxy, log_filter: log_filter.map(ToOwned::to_owned) })
     }
 
     /// The login to use: a key is preferred, and the simulated agent has its own.
@@ -249,6 +325,24 @@ impl Admission<'_> {
         login_file::find(roots)
     }
 
+    /// Where the user's own MCP servers are defined, if the run is to have them.
+    fn user_mcp(
+        &self,
+        workspace: &WorkspacePath,
+        roots: &CursorRoots,
+    ) -> Result<Option<UserMcpFiles>, CommandError> {
+        match (self.options.user_mcp, user_mcp::find(workspace, roots)) {
+            // A configuration may be shared with machines that have none.
+            (false, files) => Ok(files.filter(|_| self.config.user_mcp)),
+            (true, Some(files)) => Ok(Some(files)),
+            (true, None) => {
+                let file = roots.user_mcp_json();
+                let what = format!("you have no MCP servers: there is no `{}`", file.display());
+                Err(CommandError::new(ExitCode::NotFound, what))
+            }
+        }
+    }
+
     /// What the profile lets in from the host, and what the user sets for this run.
     fn variables(&self, agent: &AgentProgram, profile: &Profile) -> BTreeMap<String, String> {
         let is_let_in = |name: &str| {
@@ -256,14 +350,42 @@ impl Admission<'_> {
                 || profile.passes_variable(name.as_ref())
                 || (agent.kind == AgentKind::Simulated && SIMULATION.contains(&name))
         };
+        // A run that goes out by way of its supervisor has no use for the host's own way.
+        let goes_by_us = self.network_mode(profile) == NetworkMode::Allowlist;
         let of_host = self
             .host
             .environment
             .utf8_variables()
-            .filter(|(name, _)| is_let_in(name))
+            .filter(|(name, _)| is_let_in(name) && !(goes_by_us && is_proxy_variable(name)))
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let of_user = self.options.variables.iter();
         of_host.chain(of_user.map(|set| (set.name.clone(), set.value.clone()))).collect()
+    }
+
+    fn network_mode(&self, profile: &Profile) -> NetworkMode {
+        self.options.network.map_or(profile.network_mode(), Into::into)
+    }
+
+    fn allow_hosts(&self) -> Vec<String> {
+        let of_config = self.config.allow_hosts.iter().map(|entry| &entry.0);
+        self.options.allow_hosts.iter().chain(of_config).map(ToString::to_string).collect()
+    }
+
+    /// The proxy that this machine needs to get out, for the supervisor to use.
+    fn proxy(&self) -> Result<Option<String>, CommandError> {
+        let environment = &self.host.environment;
+        let set = ["https_proxy", "HTTPS_PROXY"].into_iter().find_map(|name| {
+            environment.variable(name).map(|proxy| (name, proxy.to_string_lossy().into_owned()))
+        });
+        let Some((name, proxy)) = set else { return Ok(None) };
+        match proxy.parse::<UpstreamProxy>() {
+            Ok(_) => Ok(Some(proxy)),
+            Err(error) => {
+                let what = format!("the proxy that `{name}` names cannot be used");
+                let hint = "unset it, or give the run the host's own network: --network host";
+                Err(CommandError::new(ExitCode::Usage, what).because(error).hint(hint))
+            }
+        }
     }
 
     fn expose(&self) -> Result<Vec<BytesPath>, CommandError> {
@@ -324,6 +446,12 @@ impl Admission<'_> {
         Err(CommandError::new(ExitCode::SupervisorFailed, what)
             .hint("make room, or lower `min_free` in the configuration"))
     }
+}
+
+/// Whether a variable names a way out of this machine's network.
+fn is_proxy_variable(name: &str) -> bool {
+    let known = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+    known.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 fn extra_flags(words: &[OsString]) -> Result<Vec<String>, CommandError> {

@@ -5,8 +5,8 @@ use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
     Checkpoint, FailureClass, JournalHeader, LimitBackend, LimitKind, LimitsInForce,
-    McpCallOutcome, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunEvent, RunId,
-    RunOutcome, SignalName, StopReason,
+    McpCallOutcome, NetRefusal, NetVia, NetworkMode, PendingTool, ReportedStatus, ResourceLimits,
+    Resumable, RunEvent, RunId, RunOutcome, SignalName, StopReason,
 };
 use serde_json::Value;
 
@@ -136,6 +136,7 @@ fn run_examples() -> Vec<RunEvent> {
                     ..ResourceLimits::default()
                 },
             }),
+            network: Some(NetworkMode::Allowlist),
             warnings: vec![text("bubblewrap 0.8.0 has a known hole")],
         },
         RunEvent::Resuming {
@@ -162,6 +163,20 @@ fn run_examples() -> Vec<RunEvent> {
             status: ReportedStatus::Done,
             summary: text("all tests pass"),
             artifacts: vec![text("report.md")],
+        },
+        RunEvent::NetAllowed {
+            host: Some(text("api2.cursor.sh")),
+            port: Some(443),
+            via: NetVia::Tls,
+            count: 1,
+        },
+        RunEvent::NetDenied {
+            host: Some(text("registry.example.org")),
+            port: Some(443),
+            via: NetVia::Connect,
+            reason: NetRefusal::NotListed,
+            detail: None,
+            count: 3,
         },
         RunEvent::DiskFull,
         RunEvent::RootPutBack { from: Some("a0".repeat(32)), to: "5e".repeat(32) },
@@ -203,10 +218,12 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::McpCall { .. } => 14,
         RunEvent::Progress { .. } => 15,
         RunEvent::Reported { .. } => 16,
-        RunEvent::DiskFull => 17,
-        RunEvent::RootPutBack { .. } => 18,
-        RunEvent::Checkpoint(_) => 19,
-        RunEvent::Ended { .. } => 20,
+        RunEvent::NetAllowed { .. } => 17,
+        RunEvent::NetDenied { .. } => 18,
+        RunEvent::DiskFull => 19,
+        RunEvent::RootPutBack { .. } => 20,
+        RunEvent::Checkpoint(_) => 21,
+        RunEvent::Ended { .. } => 22,
     }
 }
 
@@ -234,6 +251,7 @@ fn examples() -> String {
             at: 1_790_000_000_000 + number.seq,
             event,
             raw: "",
+            redaction: Redaction::Untouched,
         });
     }
     for name in AGENT_KINDS {
@@ -280,7 +298,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 21 + 1);
+    assert_eq!(kinds.len(), 20 + 23 + 1);
 }
 
 #[test]
@@ -295,6 +313,17 @@ fn a_redacted_line_says_so_and_a_later_epoch_has_its_number() {
     assert_eq!(
         printed(&[entry]),
         "{\"v\":1,\"seq\":9,\"epoch\":2,\"at\":5,\"redacted\":true,\"kind\":\"agent.thinking_completed\"}\n"
+    );
+    let entry = JournalEntry::Run {
+        number: EventNumber { epoch: 1, seq: 9 },
+        at: 5,
+        event: RunEvent::Released,
+        raw: "",
+        redaction: Redaction::Redacted,
+    };
+    assert_eq!(
+        printed(&[entry]),
+        "{\"v\":1,\"seq\":9,\"epoch\":1,\"at\":5,\"redacted\":true,\"kind\":\"run.released\"}\n"
     );
 }
 

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use egress::AllowedHost;
+use run_protocol::NetworkMode;
 
 use crate::human_duration::HumanDuration;
 use crate::limit_options::LimitOptions;
@@ -35,6 +37,17 @@ pub(crate) struct RunOptions {
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) expose: Vec<PathBuf>,
+    /// What of the network is inside: the hosts of the list, nothing, or all that this machine can reach. Default: as
+    /// the profile says.
+    #[arg(long, value_name = "MODE")]
+    pub(crate) network: Option<Network>,
+    /// Let the run reach this host too, `*.` in front for what is below it; may be given several times.
+    #[arg(long = "allow-host", value_name = "HOST[:PORT]")]
+    pub(crate) allow_hosts: Vec<AllowedHost>,
+    /// Give the agent your own MCP servers too, from ~/.cursor/mcp.json, but for those that are switched off for this
+    /// workspace. They run inside the sandbox: their programs must be visible there.
+    #[arg(long)]
+    pub(crate) user_mcp: bool,
     /// Stop the run after this long, waiting included: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<HumanDuration>,
@@ -52,8 +65,13 @@ pub(crate) struct RunOptions {
     /// Queue behind the run that holds the session or the workspace, instead of failing.
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Let whoever finds the run interrupted continue it without being asked. Nobody looks by itself yet: it is written
-    /// down with the run.
+    /// Try again so often, each time with a run of its own, if the network, a rate limit or the agent's configuration
+    /// failed before any tool was called. Only for runs that are followed: nobody is there to try again for others.
+    /// Default: `retries` of the configuration.
+    #[arg(long, value_name = "N", conflicts_with = "detach")]
+    pub(crate) retries: Option<u32>,
+    /// Mark the run as one to be continued without being asked, if a crash or a reboot cuts it off. Nothing restarts it by
+    /// itself yet: have `caretaker resume --interrupted --only-restart` called when the machine starts.
     #[arg(long)]
     pub(crate) restart: bool,
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
@@ -72,4 +90,21 @@ pub(crate) struct RunOptions {
 pub(crate) enum Mode {
     Plan,
     Ask,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Network {
+    Allowlist,
+    None,
+    Host,
+}
+
+impl From<Network> for NetworkMode {
+    fn from(network: Network) -> Self {
+        match network {
+            Network::Allowlist => Self::Allowlist,
+            Network::None => Self::None,
+            Network::Host => Self::Host,
+        }
+    }
 }

@@ -3,8 +3,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use run_protocol::{
     BytesPath, Checkpoint, FailureClass, LimitBackend, LimitKind, LimitsInForce, McpCallOutcome,
-    NoResult, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome, SignalName,
-    StopReason,
+    NetRefusal, NetVia, NetworkMode, NoResult, PendingTool, ReportedStatus, ResourceLimits,
+    Resumable, RunOutcome, SignalName, StopReason,
 };
 
 use super::*;
@@ -142,8 +142,10 @@ fn every_event_of_ours_is_read_back() {
         RunOutcome::QuotaExceeded { limit: LimitKind::Processes { most: 512 } },
         RunOutcome::Cancelled,
         RunOutcome::Suspended,
+        RunOutcome::Interrupted,
         RunOutcome::NotResumable,
         RunOutcome::Amnesia,
+        RunOutcome::LeaseLost,
         RunOutcome::SandboxFailed,
         RunOutcome::AgentNotStarted,
         RunOutcome::SessionMismatch,
@@ -176,6 +178,7 @@ fn every_event_of_ours_is_read_back() {
                     ..ResourceLimits::default()
                 },
             }),
+            network: Some(NetworkMode::None),
             warnings: vec!["old bwrap".to_owned()],
         },
         RunEvent::Resuming {
@@ -204,6 +207,15 @@ fn every_event_of_ours_is_read_back() {
             summary: "needs a key".to_owned(),
             artifacts: vec!["a.txt".to_owned()],
         },
+        RunEvent::NetAllowed { host: None, port: None, via: NetVia::Dns, count: 2 },
+        RunEvent::NetDenied {
+            host: Some("a\0b".to_owned()),
+            port: Some(443),
+            via: NetVia::Tls,
+            reason: NetRefusal::BadName,
+            detail: Some("it has a byte that no name has".to_owned()),
+            count: 1,
+        },
         RunEvent::DiskFull,
         RunEvent::Checkpoint(Checkpoint {
             session: "s".to_owned(),
@@ -228,7 +240,7 @@ fn every_event_of_ours_is_read_back() {
     let number = EventNumber { epoch: 1, seq: 3 };
     for event in events {
         let mut buffer = Vec::new();
-        push_event(&mut buffer, number, 8, &event);
+        push_event(&mut buffer, number, 8, &event, Redaction::Redacted);
         assert_eq!(read_back(&buffer), [Seen::Run(number, 8, event)]);
     }
 }
@@ -249,7 +261,8 @@ fn the_format_is_what_it_is() {
     push_agent_line(&mut buffer, later, 5, AgentLine::Bytes(b"\xff\x00"), Redaction::Untouched);
     let cut = AgentLine::Cut { head: b"{\"a", length: 99, sha256: [0xab; 32] };
     push_agent_line(&mut buffer, later, 5, cut, Redaction::Untouched);
-    push_event(&mut buffer, later, 0, &RunEvent::PromptSent { length: 1 });
+    let sent = RunEvent::PromptSent { length: 1 };
+    push_event(&mut buffer, later, 0, &sent, Redaction::Untouched);
     let expected = [
         r#"{"seq":17,"at":1790000000123,"agent":{"a": 1}}"#,
         r#"{"seq":18,"epoch":2,"at":5,"redacted":true,"agent_text":"not \"json\""}"#,

@@ -84,6 +84,7 @@ fn a_run_is_followed_from_its_start_to_its_end() {
         sandbox_pid: 1,
         mounts: 1,
         limits: None,
+        network: None,
         warnings: Vec::new(),
     };
     assert_eq!(after(2, ready).state, RunState::Starting);
@@ -210,7 +211,7 @@ fn the_middle_of_a_journal_is_not_read() {
     let directory = test.create();
     drop(directory.lock().unwrap());
     let mut end = b"\n".to_vec();
-    push_event(&mut end, first(900), 9, &ended());
+    push_event(&mut end, first(900), 9, &ended(), crate::Redaction::Untouched);
     let file = OpenOptions::new().write(true).open(directory.journal_path()).unwrap();
     file.write_all_at(&end, 1 << 40).unwrap();
     let seen = overview(&directory);

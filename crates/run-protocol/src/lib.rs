@@ -12,6 +12,7 @@ mod control;
 mod event;
 mod exit_code;
 mod limits;
+mod network;
 mod outcome;
 mod resources;
 mod run_id;
@@ -26,11 +27,14 @@ pub use event::{
 };
 pub use exit_code::ExitCode;
 pub use limits::{RunLimits, StopLadder};
+pub use network::{NetRefusal, NetVia, NetworkMode};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use resources::{LimitBackend, LimitsInForce, ResourceLimits};
 pub use run_id::{NotARunId, RunId};
 pub use session_record::SessionRecord;
-pub use spec::{AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval};
+pub use spec::{
+    AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval, UserMcpFiles,
+};
 
 /// The version of the journal's format and of the events in it.
 pub const JOURNAL_VERSION: u32 = 1;

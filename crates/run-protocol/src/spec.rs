@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{BytesPath, ResourceLimits, RunId, RunLimits};
+use crate::{BytesPath, NetworkMode, ResourceLimits, RunId, RunLimits};
 
 /// The spec of a run. Holds no secret: keys reach the shim by its environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,12 @@ pub struct RunSpec {
     /// More of the host to show inside, read-only: what the user's configuration and `--expose` name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expose: Vec<BytesPath>,
+    /// What of the network is inside, in place of what the profile says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkMode>,
+    /// Hosts that may be reached beside those of the profile, checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_hosts: Vec<String>,
     /// The bubblewrap to use, checked.
     pub bwrap: BytesPath,
     /// The user's home directory on the host.
@@ -59,6 +65,9 @@ pub struct RunSpec {
     /// The user's login file, of which the run gets a private copy. `None`: it logs in with a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_file: Option<BytesPath>,
+    /// Where the user's own MCP servers are defined, if the agent is to have them too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_mcp: Option<UserMcpFiles>,
     /// Variables for the agent, beside those we set; no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -78,6 +87,17 @@ pub struct RunSpec {
     pub restart: bool,
     /// Where sockets are.
     pub socket_dir: BytesPath,
+}
+
+/// The files that define the user's own MCP servers. They hold secrets, so the spec only names them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserMcpFiles {
+    /// `~/.cursor/mcp.json`.
+    pub servers: BytesPath,
+    /// Every `mcp-disabled.json` that may be about this workspace; they need not exist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disabled: Vec<BytesPath>,
 }
 
 /// Whether a session is expected to exist.

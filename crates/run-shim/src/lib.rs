@@ -12,6 +12,7 @@
 //!
 //! **Invariant:** what is decided is decided in [`run_state`], a pure step; everything else are its eyes and hands.
 
+mod agent_servers;
 mod checkpoint;
 mod control_socket;
 mod drive;
@@ -20,11 +21,13 @@ mod gate;
 mod held_lock;
 mod launch;
 mod launch_guard;
+mod lease_watch;
 mod limits;
 mod locks;
 mod login_copy;
 pub mod mcp_relay;
 mod mcp_server;
+mod network;
 mod outcome_words;
 mod preparation;
 mod private_roots;
@@ -40,14 +43,18 @@ mod start;
 mod starting;
 mod stderr_keeper;
 
+pub use agent_servers::{UserMcpError, UserMcpReport, user_mcp};
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;
 pub use launch_guard::launch_guard_main;
 pub use limits::{LimitSurvey, LimitsNotHeld, survey_limits};
 pub use login_copy::LoginCopyError;
+pub use network::{UpstreamProxy, UpstreamProxyError, network_doors_main};
 pub use preparation::{PrepareError, check_run, plan_run};
 pub use sandbox_plan::PlanFds;
-pub use session_record::{SessionHolder, read_session_record, session_holder};
+pub use session_record::{
+    SessionHolder, read_session_record, renew_session_record, session_holder,
+};
 pub use shim::shim_main;
 pub use sockets::SocketPaths;
 pub use start::{ShimEnvironment, StartShimError, Started, start_shim};

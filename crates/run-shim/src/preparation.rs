@@ -4,20 +4,23 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cursor_home::{
-    AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, ModelSlug,
+    AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, McpServers, ModelSlug,
     ModelSlugError, PartialOutput, ToolApproval, WorkspacePath, WorkspacePathError,
 };
+use egress::{AllowedHost, AllowedHostError};
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::{ExitCode, FailureClass, RunOutcome, RunSpec};
+use run_protocol::{ExitCode, FailureClass, NetworkMode, RunOutcome, RunSpec};
 use sandbox_plan::{
     ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile,
     Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
     Surroundings, VariableSource, Workspace,
 };
 
+use crate::agent_servers::{self, UserMcpError};
 use crate::limits::LimitsNotHeld;
-use crate::login_copy::{LoginCopy, LoginCopyError};
-use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
+use crate::login_copy::{LoginCopy, LoginCopyError, LoginWatch};
+use crate::network::{NetworkPolicy, UpstreamProxy};
+use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest, mcp_json_in};
 use crate::sockets::SocketPaths;
 
 /// Where programs are when the host does not say.
@@ -45,6 +48,10 @@ pub enum PrepareError {
     MountPoints(#[from] MountPointError),
     #[error(transparent)]
     Login(#[from] LoginCopyError),
+    #[error(transparent)]
+    AllowedHost(#[from] AllowedHostError),
+    #[error(transparent)]
+    UserMcp(#[from] UserMcpError),
     #[error("the prompt cannot be read from `{}`", path.display())]
     Prompt { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
@@ -71,7 +78,7 @@ impl PrepareError {
             Self::Model(_) | Self::Flags(_) | Self::Profile(_) | Self::Workspace(_) => {
                 ExitCode::Usage
             }
-            Self::Plan(_) => ExitCode::Usage,
+            Self::Plan(_) | Self::AllowedHost(_) | Self::UserMcp(_) => ExitCode::Usage,
             Self::Login(_) => ExitCode::AuthenticationMissing,
             Self::Roots(_)
             | Self::MountPoints(_)
@@ -130,6 +137,7 @@ struct McpRewriting {
     home: PathBuf,
     host_config_root: PathBuf,
     relay: PathBuf,
+    servers: McpServers,
 }
 
 impl McpRewriting {
@@ -140,7 +148,7 @@ impl McpRewriting {
             workspace: &self.workspace,
             home: &self.home,
             host_config_root: &self.host_config_root,
-            relay: &self.relay,
+            servers: &self.servers,
             now_ms: crate::run_record::now_ms(),
         }
     }
@@ -210,9 +218,27 @@ impl Prepared {
         })
     }
 
-    /// What of the login must not be written down.
-    pub(crate) fn login_tokens(&self) -> impl Iterator<Item = &str> {
-        self.login.iter().flat_map(LoginCopy::tokens)
+    /// What the run may reach by way of us, and how much of it.
+    pub(crate) fn network_policy(&self, upstream: Option<UpstreamProxy>) -> NetworkPolicy {
+        let network = self.plan.network();
+        let allow = network.allow.iter().map(|(host, _)| host.clone()).collect();
+        NetworkPolicy { allow, limits: network.limits, upstream }
+    }
+
+    /// What of the login and of the user's MCP servers must not be written down.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let of_servers = self.mcp.servers.iter().flat_map(|(_, server)| server.secrets());
+        self.login.iter().flat_map(LoginCopy::tokens).chain(of_servers)
+    }
+
+    /// Takes what the user's own servers know out of the run's directory. The agent must be gone.
+    pub(crate) fn forget_user_servers(&self) {
+        forget_servers(&self.mcp.run_dir);
+    }
+
+    /// Sees what the agent puts into its copy of the login.
+    pub(crate) fn login_watch(&self) -> Option<LoginWatch> {
+        self.login.as_ref().map(LoginCopy::watch)
     }
 
     /// Gives the user what the agent refreshed of the login. The agent must be gone.
@@ -242,9 +268,20 @@ impl Prepared {
 /// held.
 pub(crate) fn clean_up_after(run_dir: &Path, state: &StateRoot) {
     LoginCopy::recover(run_dir, state);
+    forget_servers(run_dir);
     let record = run_dir.join(MOUNT_POINTS_FILE);
     if record.exists() {
         remove_recorded(&record);
+    }
+}
+
+/// The file may hold keys of the user's servers, and nobody reads it any more.
+fn forget_servers(run_dir: &Path) {
+    match std::fs::remove_file(mcp_json_in(run_dir)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "the run's mcp.json could not be removed");
+        }
+        _ => {}
     }
 }
 
@@ -260,6 +297,7 @@ struct Outline {
     profile: Profile,
     workspace: WorkspacePath,
     arguments: Vec<OsString>,
+    allow_hosts: Vec<AllowedHost>,
     ours: Vec<PathBuf>,
     sockets: SocketPaths,
     mcp: McpRewriting,
@@ -276,11 +314,17 @@ impl Outline {
             workspace: workspace.clone(),
             home: spec.home.0.clone(),
             host_config_root: spec.host_config_root.0.clone(),
+            servers: agent_servers::servers(&relay, spec.user_mcp.as_ref())?,
             relay,
         };
         Ok(Self {
             profile,
             arguments: arguments(spec, &workspace)?,
+            allow_hosts: spec
+                .allow_hosts
+                .iter()
+                .map(|host| host.parse())
+                .collect::<Result<_, AllowedHostError>>()?,
             ours: vec![state.path().to_owned(), spec.socket_dir.0.clone()],
             sockets: SocketPaths::new(&spec.socket_dir.0, spec.run),
             workspace,
@@ -291,6 +335,10 @@ impl Outline {
     /// The private roots as they will be, for a plan that creates nothing.
     fn expected_roots(&self) -> PrivateRoots {
         self.mcp.request().expected()
+    }
+
+    fn network_mode(&self, spec: &RunSpec) -> NetworkMode {
+        spec.network.unwrap_or(self.profile.network_mode())
     }
 
     fn plan(
@@ -310,7 +358,8 @@ impl Outline {
             gate.into_iter().chain([agent]).chain(self.arguments.iter().cloned()).collect();
         let request = SandboxRequest {
             profile: self.profile.clone(),
-            network: None,
+            network: spec.network,
+            allow_hosts: self.allow_hosts.clone(),
             workspace: self.workspace.as_path().to_owned(),
             home: home.clone(),
             user: sandbox_user(),
@@ -332,7 +381,7 @@ impl Outline {
                 .collect(),
             expose,
             program,
-            env: environment(spec, home, secrets),
+            env: environment(spec, home, self.network_mode(spec), secrets),
         };
         Ok(sandbox_plan::plan(&request)?)
     }
@@ -362,7 +411,12 @@ fn arguments(spec: &RunSpec, workspace: &WorkspacePath) -> Result<Vec<OsString>,
     Ok(words)
 }
 
-fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec<EnvVariable> {
+fn environment(
+    spec: &RunSpec,
+    home: &Path,
+    network: NetworkMode,
+    secrets: &[(String, String)],
+) -> Vec<EnvVariable> {
     let path = spec.env.get("PATH").map_or(USUAL_PATH, String::as_str);
     let agent = AgentEnvironment { home, path: OsStr::new(path), shell: Path::new("/bin/sh") };
     let ours = agent.variables().into_iter().map(|(name, value)| EnvVariable {
@@ -370,6 +424,14 @@ fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec
         value,
         source: VariableSource::Run,
         secrecy: Secrecy::Public,
+    });
+    let to_our_proxy = match network {
+        NetworkMode::Allowlist => crate::network::proxy_variables().to_vec(),
+        NetworkMode::None | NetworkMode::Host => Vec::new(),
+    };
+    let to_our_proxy = to_our_proxy.into_iter().map(|(name, value)| {
+        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
+        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
     });
     // What of the host may enter was decided by the profile when the run was accepted.
     let asked_for = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
@@ -382,7 +444,7 @@ fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec
         source: VariableSource::Run,
         secrecy: Secrecy::Secret,
     });
-    ours.chain(asked_for).chain(secret).collect()
+    ours.chain(to_our_proxy).chain(asked_for).chain(secret).collect()
 }
 
 fn sandbox_user() -> SandboxUser {

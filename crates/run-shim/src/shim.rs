@@ -11,7 +11,7 @@ use std::process::ExitCode as ProcessExit;
 
 use cursor_stores::chat::ResumePoint;
 use run_journal::{JournalWriter, RunDirectory, StateRoot};
-use run_protocol::{Checkpoint, ExitCode, RunEvent, RunId, RunOutcome, RunSpec, StopManner};
+use run_protocol::{Checkpoint, ExitCode, RunEvent, RunId, RunOutcome, RunSpec};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -20,9 +20,11 @@ use crate::checkpoint;
 use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected};
 use crate::launch_guard::LaunchGuard;
+use crate::lease_watch::LeaseWatch;
 use crate::limits::PreparedLimits;
 use crate::locks::{LockRefusal, RunLocks};
 use crate::mcp_server::{self, WhoAmI};
+use crate::network::{Network, UpstreamProxy};
 use crate::outcome_words;
 use crate::preparation::{PrepareError, Prepared};
 use crate::redaction::Redactor;
@@ -31,7 +33,7 @@ use crate::run_state::Ending;
 use crate::session_memory::{self, Recollection, ResumeRefusal};
 use crate::session_record;
 use crate::sockets::Sockets;
-use crate::start::{SECRET_PREFIX, ShimReport, report};
+use crate::start::{PROXY_VARIABLE, SECRET_PREFIX, ShimReport, report};
 use crate::starting::{NotLaunched, PostedGuard, Starting};
 use crate::stderr_keeper::StderrKeeper;
 
@@ -44,6 +46,8 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
     close_fds::set_fds_cloexec(3, &[]);
     // A terminal that closes takes its session along, and we are not to be in it. Fails only where we lead one already.
     nix::unistd::setsid().ok();
+    // Whoever started us may have blocked signals for itself, and a mask is inherited: a shutdown would go unheard.
+    nix::sys::signal::SigSet::all().thread_unblock().ok();
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
     let secrets = secrets_of_process();
     start_log();
@@ -131,6 +135,12 @@ fn secrets_of_process() -> Vec<(String, String)> {
         .collect()
 }
 
+/// The proxy that this machine needs, in the same way: there may be a password in it. It was checked when the run was
+/// accepted.
+fn upstream_proxy_of_process() -> Option<UpstreamProxy> {
+    std::env::vars().find(|(name, _)| name == PROXY_VARIABLE)?.1.parse().ok()
+}
+
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,rmcp=off"));
@@ -201,6 +211,9 @@ async fn supervise_guarded(
         }
     }
     tracing::debug!("the locks are taken");
+    if let Some(lease) = locks.lease() {
+        starting.record.stand_on(LeaseWatch::new(lease));
+    }
     locks.clean_up_after_the_dead(&state_root, &spec.socket_dir.0);
 
     let before = match session_memory::look_before(&state_root, &spec) {
@@ -243,7 +256,8 @@ async fn supervise_guarded(
     if let Err(error) = session_record::write(&state_root, &spec, locks.generation(), None) {
         tracing::warn!(%error, "what is known of the session could not be written down");
     }
-    starting.record.keep_secret(prepared.login_tokens());
+    starting.record.keep_secret(prepared.secrets());
+    starting.record.watch_login(prepared.login_watch());
     if !has_reported {
         report(&ShimReport::Ready).ok();
     }
@@ -256,9 +270,14 @@ async fn supervise_guarded(
         .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
     let launched = starting.launch(&prepared, limits, guard.take()).await;
     let Starting { state, orders, record, .. } = starting;
-    let driven = match launched {
+    let mut network = None;
+    let mut driven = match launched {
         Ok(mut sandbox) => {
             let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
+            if let Some(doors) = sandbox.doors.take() {
+                let policy = prepared.network_policy(upstream_proxy_of_process());
+                network = Some(Network::open(doors, policy, own_sender.clone()));
+            }
             if let Some(stdin) = sandbox.stdin.take() {
                 let prompt = std::mem::take(&mut prepared.prompt);
                 tokio::spawn(crate::prompt::send(prompt, stdin, own_sender));
@@ -296,9 +315,15 @@ async fn supervise_guarded(
     if let Some(mcp) = mcp {
         mcp.abort();
     }
+    for event in network.map(Network::close).into_iter().flatten() {
+        driven.record.event(&event);
+    }
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();
     prepared.give_login_back(&state_root);
+    if spec.user_mcp.is_some() {
+        prepared.forget_user_servers();
+    }
     let closing = Closing { spec: &spec, state: &state_root, locks: &locks, before };
     closing.close(driven, &prepared.store_db).await;
     Ok(())
@@ -365,8 +390,8 @@ impl Closing<'_> {
             outcome => outcome_words::why(outcome, exit_code, &stderr_tail, &spec.limits),
         };
         if !self.locks.is_current() {
-            outcome = RunOutcome::SupervisorFailed;
-            why = "another run has taken the session's lease".to_owned();
+            outcome = RunOutcome::LeaseLost;
+            why = outcome_words::why(&outcome, exit_code, &stderr_tail, &spec.limits);
         } else if let Some(Looked { recollection, checkpoint }) = self.look(store_db).await {
             if let Recollection::Forgotten(put_back) = recollection {
                 outcome = RunOutcome::Amnesia;
@@ -421,7 +446,8 @@ fn end_unrun(record: RunRecord, spec: &RunSpec, outcome: RunOutcome, why: String
     record.finish(ended);
 }
 
-/// SIGTERM and SIGINT to the shim mean what `caretaker kill` means.
+/// SIGTERM and SIGINT to the shim come from a shutdown, or from somebody who knows no better way to end it: the session is
+/// to be taken up again.
 async fn stop_on_signals(orders: mpsc::Sender<Order>) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -433,7 +459,7 @@ async fn stop_on_signals(orders: mpsc::Sender<Order>) {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        if orders.send(Order::Stop(StopManner::Ladder)).await.is_err() {
+        if orders.send(Order::Interrupt).await.is_err() {
             return;
         }
     }

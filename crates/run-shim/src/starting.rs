@@ -15,17 +15,18 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use run_protocol::{RunEvent, RunLimits, SignalName};
+use run_protocol::{NetworkMode, RunEvent, RunLimits, SignalName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::control_socket::Order;
-use crate::drive::{moment_since, sleep_until};
+use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
 use crate::launch::{HeldSandbox, LaunchError, Sandbox};
 use crate::launch_guard::LaunchGuard;
 use crate::limits::{Confined, PreparedLimits};
+use crate::network::{self, Doors, PlaceError};
 use crate::preparation::Prepared;
-use crate::run_record::RunRecord;
+use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{Effect, Ending, Input, RunState};
 
 /// A guard on its way to its post.
@@ -100,6 +101,11 @@ impl Starting {
             biased;
             Some(order) = self.orders.recv() => self.hear(order),
             () = sleep_until(deadline) => self.step(Input::Tick),
+            () = tokio::time::sleep(LOOK_EVERY) => {
+                if let Err(error) = self.record.check() {
+                    self.cannot_append(&error);
+                }
+            }
         }
     }
 
@@ -117,6 +123,7 @@ impl Starting {
         match order {
             Order::Stop(manner) => self.step(Input::Stop(manner)),
             Order::Suspend => self.step(Input::Suspend),
+            Order::Interrupt => self.step(Input::Interrupt),
             // It was written a moment ago, or will be with everything else.
             Order::RegenerateMcp => {}
         }
@@ -138,10 +145,14 @@ impl Starting {
 
     fn flush(&mut self) {
         if let Err(error) = self.record.flush() {
-            tracing::error!(%error, "the journal cannot be written");
-            if self.record.break_off() {
-                self.step(Input::JournalFailed);
-            }
+            self.cannot_append(&error);
+        }
+    }
+
+    fn cannot_append(&mut self, error: &AppendError) {
+        tracing::error!(%error, "nothing more is appended to the journal");
+        if self.record.break_off(error) {
+            self.step(error.as_input());
         }
     }
 
@@ -192,7 +203,15 @@ impl Starting {
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
-        let (sandbox_pid, verified) = (held.pid(), self.attend(held.verify(&prepared.plan)).await);
+        let sandbox_pid = held.pid();
+        // Both look at what bwrap is making, and neither waits for the other.
+        let placing = place_doors(prepared, &held);
+        let (verified, placed) =
+            self.attend(async { tokio::join!(held.verify(&prepared.plan), placing) }).await;
+        let verified = verified.and_then(|mounts| {
+            held.keep_doors(placed?);
+            Ok(mounts)
+        });
         let confined = match verified {
             Ok(mounts) => {
                 self.attend(held.confine(limits)).await.map(|confined| (mounts, confined))
@@ -224,12 +243,12 @@ impl Starting {
         let profile = prepared.profile.clone();
         let of_plan = prepared.plan.warnings().iter().map(ToString::to_string);
         let warnings = of_plan.chain(confined.warnings.iter().cloned()).collect();
-        let limits = Some(confined.in_force.clone());
         self.record.event(&RunEvent::SandboxReady {
             profile,
             sandbox_pid,
             mounts,
-            limits,
+            limits: Some(confined.in_force.clone()),
+            network: Some(prepared.plan.network().mode),
             warnings,
         });
         self.record.event(&RunEvent::Released);
@@ -239,5 +258,20 @@ impl Starting {
 
     fn go_on(&self) -> Result<(), NotLaunched> {
         self.ending().map_or(Ok(()), |ending| Err(NotLaunched::Ended(ending)))
+    }
+}
+
+/// Has our listeners placed into the sandbox's network, if that is where its way out begins.
+fn place_doors(
+    prepared: &Prepared,
+    held: &HeldSandbox,
+) -> impl Future<Output = Result<Option<Doors>, PlaceError>> + use<> {
+    let is_wanted = prepared.plan.network().mode == NetworkMode::Allowlist;
+    let namespace = is_wanted.then(|| held.network_namespace());
+    async {
+        match namespace {
+            Some(namespace) => Ok(Some(network::place(namespace?).await?)),
+            None => Ok(None),
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::following::open_journal;
 use crate::host::{Host, overview};
+use crate::network_sum::{NetworkSum, NetworkSummary};
 use crate::view::agent_lines::AgentLines;
 use crate::view::show_view;
 
@@ -51,6 +52,8 @@ pub(crate) struct ShownRun {
     pub(crate) usage: Option<Usage>,
     /// Lines of the agent's that this build could not make sense of.
     pub(crate) unknown_kinds: BTreeMap<String, u64>,
+    /// What it tried of the network.
+    pub(crate) network: NetworkSum,
     pub(crate) stderr_tail: String,
     pub(crate) files: RunFiles,
 }
@@ -82,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
-    let Read { summary, ended_stderr, limits } = read_journal(run)?;
+    let JournalSum { summary, network, limits, stderr_tail: ended_stderr } = read_journal(run)?;
     let stderr_tail = match ended_stderr {
         Some(tail) => tail,
         // Not over, or lost: what was kept so far.
@@ -97,6 +100,7 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
         open_tools: summary.open_tools,
         usage: summary.usage,
         unknown_kinds: summary.unknown_kinds,
+        network,
         stderr_tail,
         files: RunFiles {
             directory: run.path().into(),
@@ -109,36 +113,39 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     })
 }
 
-/// What a journal tells.
-struct Read {
+/// What a journal says in sum.
+struct JournalSum {
     /// The agent's lines, summed up.
     summary: StreamSummary,
-    /// What the last event says of stderr.
-    ended_stderr: Option<String>,
+    network: NetworkSum,
     limits: Option<LimitsInForce>,
+    /// What the last event says of stderr.
+    stderr_tail: Option<String>,
 }
 
-fn read_journal(run: &RunDirectory) -> Result<Read, CommandError> {
+fn read_journal(run: &RunDirectory) -> Result<JournalSum, CommandError> {
     let mut reader = open_journal(run, Position::Start)?;
     let mut summary = StreamSummary::default();
     let mut lines = AgentLines::default();
-    let mut ended_stderr = None;
+    let mut stderr_tail = None;
     let mut in_force = None;
+    let mut network = NetworkSummary::default();
     let mut on_entry = |entry: JournalEntry<'_>| match entry {
         JournalEntry::Agent { line, ending, .. } => {
             summary.observe(&lines.read(&line, ending), &mut |_| {});
         }
         JournalEntry::Run { event: RunEvent::Ended { stderr_tail: tail, .. }, .. } => {
-            ended_stderr = Some(tail);
+            stderr_tail = Some(tail);
         }
         JournalEntry::Run { event: RunEvent::SandboxReady { limits, .. }, .. } => in_force = limits,
+        JournalEntry::Run { event, .. } => network.observe(event),
         _ => {}
     };
     let cannot =
         |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
     while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
     summary.finish(lines.open_calls(), &mut |_| {});
-    Ok(Read { summary, ended_stderr, limits: in_force })
+    Ok(JournalSum { summary, network: network.finish(), limits: in_force, stderr_tail })
 }
 
 fn tail_of(path: &Path) -> io::Result<String> {

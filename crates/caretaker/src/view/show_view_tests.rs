@@ -63,6 +63,7 @@ fn shown() -> ShownRun {
                 ..ResourceLimits::default()
             },
         }),
+        network: crate::network_sum::NetworkSum::default(),
         tools: BTreeMap::from([(
             "shell".to_owned(),
             BTreeMap::from([("failure".to_owned(), 1), ("success".to_owned(), 3)]),

@@ -40,7 +40,7 @@ impl ScopeMaker {
             return Err("systemd does not run this machine".to_owned());
         }
         let mount = match &hierarchies.unified {
-            Some(placement) if hierarchies.legacy.get("memory").is_none() => {
+            Some(placement) if !hierarchies.legacy.contains_key("memory") => {
                 placement.mount.clone()
             }
             _ => return Err("systemd has no cgroup v2 tree with memory in it".to_owned()),

@@ -3,8 +3,12 @@
 mod corpus;
 mod parsing;
 mod report;
+#[cfg(feature = "sessions")]
+mod resume;
 #[cfg(feature = "runs")]
 mod runs;
+#[cfg(feature = "sessions")]
+mod session_tails;
 #[cfg(feature = "sessions")]
 mod sessions;
 
@@ -51,6 +55,7 @@ enum Part {
     Parsing,
     Runs,
     Sessions,
+    Resume,
 }
 
 impl Part {
@@ -59,6 +64,7 @@ impl Part {
             Self::Parsing => "parsing",
             Self::Runs => "runs",
             Self::Sessions => "sessions",
+            Self::Resume => "resume",
         }
     }
 }
@@ -79,14 +85,14 @@ fn orchestrate(args: &Args) -> anyhow::Result<()> {
     commands::run(&cargo, &["build", "--locked", "--release", "-p", "caretaker", "--bins"])?;
     let scratch = Scratch::new()?;
     let mut figures = serde_json::Map::new();
-    for part in [Part::Parsing, Part::Runs, Part::Sessions] {
+    for part in [Part::Parsing, Part::Runs, Part::Sessions, Part::Resume] {
         if args.only.is_some_and(|only| only != part) {
             continue;
         }
         let features: &[&str] = match part {
             Part::Parsing => &[],
             Part::Runs => &["--features", "runs"],
-            Part::Sessions => &["--features", "sessions"],
+            Part::Sessions | Part::Resume => &["--features", "sessions"],
         };
         let build = [&["build", "--locked", "--release", "-p", "xtask"], features].concat();
         commands::run(&cargo, &build)?;
@@ -132,8 +138,10 @@ fn measure(args: &Args, part: Part, out: &Path) -> anyhow::Result<()> {
         Part::Sessions => {
             serde_json::to_vec(&sessions::measure(&scratch.0, &caretaker, args.rounds)?)?
         }
+        #[cfg(feature = "sessions")]
+        Part::Resume => serde_json::to_vec(&resume::measure(&scratch.0, &caretaker, args.rounds)?)?,
         #[cfg(not(feature = "sessions"))]
-        Part::Sessions => bail!("this build does not measure sessions"),
+        Part::Sessions | Part::Resume => bail!("this build does not measure sessions"),
     };
     Ok(std::fs::write(out, figures)?)
 }
@@ -142,12 +150,27 @@ fn release_binary(name: &str) -> PathBuf {
     commands::target_dir().join("release").join(name)
 }
 
+const SCRATCH: &str = "bench-";
+
 /// A directory that goes away with the bench.
 struct Scratch(PathBuf);
 
+/// Removes what benches left that were interrupted: it may be gigabytes.
+fn remove_leftovers() {
+    for entry in std::fs::read_dir(commands::target_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(SCRATCH)?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // What cannot be removed is in nobody's way.
+            std::fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}
+
 impl Scratch {
     fn new() -> anyhow::Result<Self> {
-        let directory = commands::target_dir().join(format!("bench-{}", std::process::id()));
+        remove_leftovers();
+        let directory = commands::target_dir().join(format!("{SCRATCH}{}", std::process::id()));
         std::fs::create_dir_all(&directory)
             .with_context(|| format!("`{}` could not be made", directory.display()))?;
         Ok(Self(directory))
