@@ -17,6 +17,7 @@ mod follow_all;
 mod full_disk;
 mod homes_of_others;
 mod key_sets;
+mod limits;
 mod login;
 mod namespace;
 mod network;
