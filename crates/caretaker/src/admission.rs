@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
 use run_protocol::{
-    AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, RunId, RunLimits, RunSpec,
-    SessionStart, ToolApproval, UserMcpFiles,
+    AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, NetworkMode, RunId, RunLimits,
+    RunSpec, SessionStart, ToolApproval, UserMcpFiles,
 };
-use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run};
+use run_shim::{PrepareError, ShimEnvironment, SocketPaths, UpstreamProxy, check_run};
 use sandbox_plan::Profile;
 use uuid::Uuid;
 
@@ -20,12 +20,13 @@ use crate::config::Config;
 use crate::disk;
 use crate::environment::Environment;
 use crate::host::{Host, now_ms};
+use crate::limit_options;
 use crate::login_file;
 use crate::name_claim;
 use crate::profiles;
 use crate::resumption::Resumption;
 use crate::run_marks;
-use crate::run_options::{Mode, RunOptions};
+use crate::run_options::{Mode, Network, RunOptions};
 use crate::user_mcp;
 use crate::view::units;
 use crate::workspace;
@@ -179,12 +180,19 @@ impl Admission<'_> {
             profile: profile_name.to_owned(),
             profile_text: profile.text,
             expose: self.expose()?,
+            network: options.network.map(Into::into),
+            allow_hosts: self.allow_hosts(),
             bwrap: chosen.bubblewrap.path.clone().into(),
             home: physical_home(host)?,
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots).map(BytesPath::from),
             user_mcp: self.user_mcp(&chosen.workspace, roots)?,
             limits: self.limits(),
+            resources: limit_options::resources(
+                &options.limits,
+                &config.resource_limits(),
+                &profile.profile,
+            ),
             wait_for_locks: options.wait,
             retry_of: self.retry_of,
             restart: options.restart,
@@ -301,7 +309,12 @@ impl Admission<'_> {
             }
         }
         let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
-        Ok(ShimEnvironment { secrets, log_filter: log_filter.map(ToOwned::to_owned) })
+        // Whoever has the host's network finds the way alone.
+        let proxy = match self.options.network {
+            Some(Network::Host | Network::None) => None,
+            Some(Network::Allowlist) | None => self.proxy()?,
+        };
+        Ok(ShimEnvironment { secrets, proxy, log_filter: log_filter.map(ToOwned::to_owned) })
     }
 
     /// The login to use: a key is preferred, and the simulated agent has its own.
@@ -337,14 +350,42 @@ impl Admission<'_> {
                 || profile.passes_variable(name.as_ref())
                 || (agent.kind == AgentKind::Simulated && SIMULATION.contains(&name))
         };
+        // A run that goes out by way of its supervisor has no use for the host's own way.
+        let goes_by_us = self.network_mode(profile) == NetworkMode::Allowlist;
         let of_host = self
             .host
             .environment
             .utf8_variables()
-            .filter(|(name, _)| is_let_in(name))
+            .filter(|(name, _)| is_let_in(name) && !(goes_by_us && is_proxy_variable(name)))
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let of_user = self.options.variables.iter();
         of_host.chain(of_user.map(|set| (set.name.clone(), set.value.clone()))).collect()
+    }
+
+    fn network_mode(&self, profile: &Profile) -> NetworkMode {
+        self.options.network.map_or(profile.network_mode(), Into::into)
+    }
+
+    fn allow_hosts(&self) -> Vec<String> {
+        let of_config = self.config.allow_hosts.iter().map(|entry| &entry.0);
+        self.options.allow_hosts.iter().chain(of_config).map(ToString::to_string).collect()
+    }
+
+    /// The proxy that this machine needs to get out, for the supervisor to use.
+    fn proxy(&self) -> Result<Option<String>, CommandError> {
+        let environment = &self.host.environment;
+        let set = ["https_proxy", "HTTPS_PROXY"].into_iter().find_map(|name| {
+            environment.variable(name).map(|proxy| (name, proxy.to_string_lossy().into_owned()))
+        });
+        let Some((name, proxy)) = set else { return Ok(None) };
+        match proxy.parse::<UpstreamProxy>() {
+            Ok(_) => Ok(Some(proxy)),
+            Err(error) => {
+                let what = format!("the proxy that `{name}` names cannot be used");
+                let hint = "unset it, or give the run the host's own network: --network host";
+                Err(CommandError::new(ExitCode::Usage, what).because(error).hint(hint))
+            }
+        }
     }
 
     fn expose(&self) -> Result<Vec<BytesPath>, CommandError> {
@@ -405,6 +446,12 @@ impl Admission<'_> {
         Err(CommandError::new(ExitCode::SupervisorFailed, what)
             .hint("make room, or lower `min_free` in the configuration"))
     }
+}
+
+/// Whether a variable names a way out of this machine's network.
+fn is_proxy_variable(name: &str) -> bool {
+    let known = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+    known.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 fn extra_flags(words: &[OsString]) -> Result<Vec<String>, CommandError> {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use egress::{AllowedHost, AllowedHostError};
 use run_protocol::{ExitCode, RunLimits, StopLadder};
 use serde::Deserialize;
 
@@ -13,6 +14,7 @@ use crate::byte_size::ByteSize;
 use crate::command_error::CommandError;
 use crate::environment::Environment;
 use crate::human_duration::HumanDuration;
+use crate::limit_options::{CpuLimit, LimitOptions, MemoryLimit, ProcessLimit, SizeLimit};
 use crate::places::Places;
 
 /// The file with every key, its default and its explanation.
@@ -26,6 +28,7 @@ pub(crate) struct Config {
     pub(crate) model: Option<String>,
     pub(crate) agent: Option<PathBuf>,
     pub(crate) expose: Vec<PathBuf>,
+    pub(crate) allow_hosts: Vec<HostEntry>,
     pub(crate) user_mcp: bool,
     pub(crate) min_free: ByteSize,
     pub(crate) resume_prompt: String,
@@ -46,6 +49,11 @@ struct Limits {
     wall: HumanDuration,
     linger: HumanDuration,
     drain: HumanDuration,
+    memory: Option<MemoryLimit>,
+    processes: Option<ProcessLimit>,
+    cpus: Option<CpuLimit>,
+    file_size: Option<SizeLimit>,
+    disk: Option<SizeLimit>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -53,6 +61,19 @@ struct Limits {
 struct Stop {
     term_after: HumanDuration,
     kill_after: HumanDuration,
+}
+
+/// A host of `allow_hosts`, checked where it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct HostEntry(pub(crate) AllowedHost);
+
+impl TryFrom<String> for HostEntry {
+    type Error = AllowedHostError;
+
+    fn try_from(text: String) -> Result<Self, AllowedHostError> {
+        text.parse().map(Self)
+    }
 }
 
 fn of_milliseconds(milliseconds: u64) -> HumanDuration {
@@ -66,6 +87,7 @@ impl Default for Config {
             model: None,
             agent: None,
             expose: Vec::new(),
+            allow_hosts: Vec::new(),
             user_mcp: false,
             min_free: ByteSize(2 << 30),
             resume_prompt: "Continue where you were interrupted.".to_owned(),
@@ -89,6 +111,11 @@ impl Default for Limits {
             wall: of_milliseconds(limits.wall_ms),
             linger: of_milliseconds(limits.linger_ms),
             drain: of_milliseconds(limits.drain_ms),
+            memory: None,
+            processes: None,
+            cpus: None,
+            file_size: None,
+            disk: None,
         }
     }
 }
@@ -155,7 +182,7 @@ impl Config {
     }
 
     pub(crate) fn run_limits(&self) -> RunLimits {
-        let Limits { startup, idle, tool, settle, wall, linger, drain } = self.limits;
+        let Limits { startup, idle, tool, settle, wall, linger, drain, .. } = self.limits;
         RunLimits {
             startup_ms: startup.milliseconds(),
             idle_ms: idle.milliseconds(),
@@ -169,6 +196,12 @@ impl Config {
                 kill_after_ms: self.stop.kill_after.milliseconds(),
             },
         }
+    }
+
+    /// What was decided about the machine; the rest is the profile's to say.
+    pub(crate) fn resource_limits(&self) -> LimitOptions {
+        let Limits { memory, processes, cpus, file_size, disk, .. } = self.limits;
+        LimitOptions { memory, processes, cpus, max_file_size: file_size, disk }
     }
 
     fn with_absolute_paths(self, home: &Path, directory: &Path) -> Self {

@@ -4,8 +4,9 @@ use std::path::Path;
 use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
-    Checkpoint, FailureClass, JournalHeader, LimitKind, McpCallOutcome, PendingTool,
-    ReportedStatus, Resumable, RunEvent, RunId, RunOutcome, SignalName, StopReason,
+    Checkpoint, FailureClass, JournalHeader, LimitBackend, LimitKind, LimitsInForce,
+    McpCallOutcome, NetRefusal, NetVia, NetworkMode, PendingTool, ReportedStatus, ResourceLimits,
+    Resumable, RunEvent, RunId, RunOutcome, SignalName, StopReason,
 };
 use serde_json::Value;
 
@@ -126,6 +127,16 @@ fn run_examples() -> Vec<RunEvent> {
             profile: text("default"),
             sandbox_pid: 4242,
             mounts: 42,
+            limits: Some(LimitsInForce {
+                backend: LimitBackend::CgroupV1,
+                held: ResourceLimits {
+                    memory_bytes: 4 << 30,
+                    processes: 512,
+                    cpu_weight: 100,
+                    ..ResourceLimits::default()
+                },
+            }),
+            network: Some(NetworkMode::Allowlist),
             warnings: vec![text("bubblewrap 0.8.0 has a known hole")],
         },
         RunEvent::Resuming {
@@ -152,6 +163,20 @@ fn run_examples() -> Vec<RunEvent> {
             status: ReportedStatus::Done,
             summary: text("all tests pass"),
             artifacts: vec![text("report.md")],
+        },
+        RunEvent::NetAllowed {
+            host: Some(text("api2.cursor.sh")),
+            port: Some(443),
+            via: NetVia::Tls,
+            count: 1,
+        },
+        RunEvent::NetDenied {
+            host: Some(text("registry.example.org")),
+            port: Some(443),
+            via: NetVia::Connect,
+            reason: NetRefusal::NotListed,
+            detail: None,
+            count: 3,
         },
         RunEvent::DiskFull,
         RunEvent::RootPutBack { from: Some("a0".repeat(32)), to: "5e".repeat(32) },
@@ -193,10 +218,12 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::McpCall { .. } => 14,
         RunEvent::Progress { .. } => 15,
         RunEvent::Reported { .. } => 16,
-        RunEvent::DiskFull => 17,
-        RunEvent::RootPutBack { .. } => 18,
-        RunEvent::Checkpoint(_) => 19,
-        RunEvent::Ended { .. } => 20,
+        RunEvent::NetAllowed { .. } => 17,
+        RunEvent::NetDenied { .. } => 18,
+        RunEvent::DiskFull => 19,
+        RunEvent::RootPutBack { .. } => 20,
+        RunEvent::Checkpoint(_) => 21,
+        RunEvent::Ended { .. } => 22,
     }
 }
 
@@ -271,7 +298,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 21 + 1);
+    assert_eq!(kinds.len(), 20 + 23 + 1);
 }
 
 #[test]

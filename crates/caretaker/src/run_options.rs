@@ -4,8 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use egress::AllowedHost;
+use run_protocol::NetworkMode;
 
 use crate::human_duration::HumanDuration;
+use crate::limit_options::LimitOptions;
 use crate::run_marks::{Label, RunName, Variable};
 
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -34,6 +37,13 @@ pub(crate) struct RunOptions {
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) expose: Vec<PathBuf>,
+    /// What of the network is inside: the hosts of the list, nothing, or all that this machine can reach. Default: as
+    /// the profile says.
+    #[arg(long, value_name = "MODE")]
+    pub(crate) network: Option<Network>,
+    /// Let the run reach this host too, `*.` in front for what is below it; may be given several times.
+    #[arg(long = "allow-host", value_name = "HOST[:PORT]")]
+    pub(crate) allow_hosts: Vec<AllowedHost>,
     /// Give the agent your own MCP servers too, from ~/.cursor/mcp.json, but for those that are switched off for this
     /// workspace. They run inside the sandbox: their programs must be visible there.
     #[arg(long)]
@@ -44,6 +54,8 @@ pub(crate) struct RunOptions {
     /// Stop the run after so much silence, while no tool is under way. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) idle_timeout: Option<HumanDuration>,
+    #[command(flatten)]
+    pub(crate) limits: LimitOptions,
     /// Run tools only as the agent's own permissions allow. Without it they run unasked: the sandbox is the guard.
     #[arg(long)]
     pub(crate) no_force: bool,
@@ -78,4 +90,21 @@ pub(crate) struct RunOptions {
 pub(crate) enum Mode {
     Plan,
     Ask,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Network {
+    Allowlist,
+    None,
+    Host,
+}
+
+impl From<Network> for NetworkMode {
+    fn from(network: Network) -> Self {
+        match network {
+            Network::Allowlist => Self::Allowlist,
+            Network::None => Self::None,
+            Network::Host => Self::Host,
+        }
+    }
 }

@@ -24,10 +24,14 @@ mod catalogue;
 pub mod chat;
 mod database_copy;
 mod database_holders;
+mod editor_text;
 mod error_chain;
 mod export;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod ide;
 mod ide_old;
+mod json_values;
 mod lenient_json;
 mod merge;
 pub mod model;
@@ -35,6 +39,7 @@ pub mod parallel;
 mod places;
 mod plain_file;
 mod prompt_time;
+mod raw_record;
 mod read_only_database;
 mod sdk;
 pub mod search;
@@ -49,10 +54,11 @@ mod transcript;
 mod user_text;
 mod workspace_json;
 
-pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, StoreDamage};
+pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, OtherPlace, StoreDamage};
 pub use export::{ExportFileError, write_json, write_jsonl};
 pub use places::StorePlaces;
 pub use plain_file::PlainFileError;
+pub use raw_record::{RawContent, RawRecord, VisitRaw};
 pub use read_only_database::{DatabaseFingerprint, OpenDatabaseError, ReadDatabaseError};
 pub use search_index::{Candidates, Refreshed, SearchIndex, SearchIndexError};
 pub use store::{

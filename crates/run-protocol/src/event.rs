@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BytesPath, LimitKind, RunId, RunOutcome};
+use crate::{
+    BytesPath, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode, RunId, RunOutcome,
+};
 
 /// The first line of a journal, and of each later epoch in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +76,12 @@ pub enum RunEvent {
         sandbox_pid: u32,
         /// How many mounts were verified.
         mounts: u32,
+        /// What it may take of the machine, and what holds it to that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<LimitsInForce>,
+        /// What of the network is inside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        network: Option<NetworkMode>,
         /// What the user should know: a guard that is off, a version with known holes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
@@ -154,6 +162,39 @@ pub enum RunEvent {
         /// Files or links it names.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<String>,
+    },
+    /// A host was let through to: its name answered, or a connection to it made.
+    #[serde(rename = "net.allowed")]
+    NetAllowed {
+        /// The host; missing where there were too many to name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+        /// The port; a name alone has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+        /// How it was asked for.
+        via: NetVia,
+        /// How often, since the last event that says the same.
+        count: u64,
+    },
+    /// Something of the network was refused.
+    #[serde(rename = "net.denied")]
+    NetDenied {
+        /// What was asked for; missing where nothing was, or where there were too many to name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+        /// The port; a name alone has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+        /// How it was asked for.
+        via: NetVia,
+        /// Why not.
+        reason: NetRefusal,
+        /// More of the reason, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+        /// How often, since the last event that says the same.
+        count: u64,
     },
     /// The disk is full.
     DiskFull,

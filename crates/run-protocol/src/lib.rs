@@ -12,7 +12,9 @@ mod control;
 mod event;
 mod exit_code;
 mod limits;
+mod network;
 mod outcome;
+mod resources;
 mod run_id;
 mod session_record;
 mod spec;
@@ -25,7 +27,9 @@ pub use event::{
 };
 pub use exit_code::ExitCode;
 pub use limits::{RunLimits, StopLadder};
+pub use network::{NetRefusal, NetVia, NetworkMode};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
+pub use resources::{LimitBackend, LimitsInForce, ResourceLimits};
 pub use run_id::{NotARunId, RunId};
 pub use session_record::SessionRecord;
 pub use spec::{

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{BytesPath, RunId, RunLimits};
+use crate::{BytesPath, NetworkMode, ResourceLimits, RunId, RunLimits};
 
 /// The spec of a run. Holds no secret: keys reach the shim by its environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,12 @@ pub struct RunSpec {
     /// More of the host to show inside, read-only: what the user's configuration and `--expose` name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expose: Vec<BytesPath>,
+    /// What of the network is inside, in place of what the profile says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkMode>,
+    /// Hosts that may be reached beside those of the profile, checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_hosts: Vec<String>,
     /// The bubblewrap to use, checked.
     pub bwrap: BytesPath,
     /// The user's home directory on the host.
@@ -67,6 +73,9 @@ pub struct RunSpec {
     pub env: BTreeMap<String, String>,
     /// Time limits.
     pub limits: RunLimits,
+    /// What it may take of the machine.
+    #[serde(default)]
+    pub resources: ResourceLimits,
     /// Whether to wait for a session or workspace that is held, instead of failing.
     #[serde(default)]
     pub wait_for_locks: bool,

@@ -11,11 +11,13 @@
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -26,6 +28,8 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
 use crate::gate;
+use crate::limits::{Confined, HeldProcesses, PreparedLimits};
+use crate::network::{Doors, PlaceError};
 
 /// How long setting up may take before it counts as failed.
 const SETUP_LIMIT: Duration = Duration::from_secs(10);
@@ -48,6 +52,10 @@ pub(crate) enum LaunchError {
     TooSlow,
     #[error("the sandbox is not as planned")]
     Mismatch(#[source] Mismatch),
+    #[error("the sandbox could not be put under its limits")]
+    Limits(#[source] io::Error),
+    #[error("the sandbox has no way to the hosts that it may reach")]
+    Network(#[from] PlaceError),
     #[error("the sandbox could not be let go")]
     Release(#[source] io::Error),
 }
@@ -63,6 +71,10 @@ pub(crate) struct Sandbox {
     pub(crate) stdin: Option<tokio::process::ChildStdin>,
     pub(crate) stdout: pipe::Receiver,
     pub(crate) stderr: pipe::Receiver,
+    /// What listens inside for us; `None` where the network is the host's, or none.
+    pub(crate) doors: Option<Doors>,
+    /// What it is held by. Last, because what is dropped before takes everything along that is held.
+    pub(crate) limits: Option<Confined>,
 }
 
 /// bwrap, and the namespace it keeps.
@@ -122,7 +134,8 @@ impl HeldSandbox {
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
         let stdin = child.stdin.take();
         let process = SandboxProcess { bwrap: child, status, init, init_fd };
-        let sandbox = Sandbox { process, stdin, stdout: pipes.stdout, stderr };
+        let sandbox =
+            Sandbox { process, stdin, stdout: pipes.stdout, stderr, doors: None, limits: None };
         Ok(Self { sandbox })
     }
 
@@ -141,6 +154,42 @@ impl HeldSandbox {
         look_at_mounts(plan, self.sandbox.process.init).map_err(LaunchError::Mismatch)
     }
 
+    /// Puts everything that is there under its limits. The agent must be at the gate.
+    pub(crate) async fn confine(
+        &mut self,
+        limits: PreparedLimits,
+    ) -> Result<&Confined, LaunchError> {
+        let processes = self.sandbox.process.all().map_err(LaunchError::Limits)?;
+        // Moving a process between groups waits for every processor of the machine.
+        let confined = tokio::task::spawn_blocking(move || limits.confine(&processes)).await;
+        let confined = confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
+        Ok(self.sandbox.limits.insert(confined))
+    }
+
+    /// The network namespace that bubblewrap made for it, and no other.
+    pub(crate) fn network_namespace(&self) -> Result<OwnedFd, PlaceError> {
+        let init = self.sandbox.process.init.as_raw_nonzero();
+        let namespace =
+            File::open(format!("/proc/{init}/ns/net")).map_err(PlaceError::Namespace)?;
+        // The number may be somebody else's by now, unless its owner still lives.
+        let mut alive = [PollFd::new(&self.sandbox.process.init_fd, PollFlags::IN)];
+        let n_ended = poll(&mut alive, Some(&Timespec::default()))
+            .map_err(|errno| PlaceError::Namespace(errno.into()))?;
+        if n_ended > 0 {
+            return Err(PlaceError::Namespace(io::ErrorKind::NotFound.into()));
+        }
+        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let theirs = namespace.metadata().map(identity).map_err(PlaceError::Namespace)?;
+        let ours =
+            std::fs::metadata("/proc/self/ns/net").map(identity).map_err(PlaceError::Namespace)?;
+        if ours == theirs { Err(PlaceError::NotOwn) } else { Ok(namespace.into()) }
+    }
+
+    /// Keeps what listens inside with the sandbox.
+    pub(crate) fn keep_doors(&mut self, doors: Option<Doors>) {
+        self.sandbox.doors = doors;
+    }
+
     /// The namespace's pid 1, as the host sees it.
     pub(crate) fn pid(&self) -> u32 {
         pid_number(self.sandbox.process.init)
@@ -156,12 +205,30 @@ impl HeldSandbox {
     pub(crate) async fn release(mut self) -> Result<Sandbox, LaunchError> {
         let gone = || LaunchError::Release(io::ErrorKind::BrokenPipe.into());
         let stdin = self.sandbox.stdin.as_mut().ok_or_else(gone)?;
-        stdin.write_all(&[gate::GO]).await.map_err(LaunchError::Release)?;
+        // What was never put under limits is not let go.
+        let limits = self.sandbox.limits.as_ref().ok_or_else(gone)?;
+        let word = gate::word(&limits.process_limits);
+        stdin.write_all(&word).await.map_err(LaunchError::Release)?;
         Ok(self.sandbox)
     }
 }
 
 impl SandboxProcess {
+    /// bwrap and everything below it, as it is now.
+    fn all(&self) -> io::Result<HeldProcesses> {
+        let bwrap = self.bwrap.id().ok_or(io::ErrorKind::NotFound)?;
+        let mut all = vec![bwrap];
+        let mut next = 0;
+        while let Some(pid) = all.get(next) {
+            for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+                let children = std::fs::read_to_string(thread?.path().join("children"))?;
+                all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            }
+            next += 1;
+        }
+        Ok(HeldProcesses { all, init: pid_number(self.init) })
+    }
+
     /// Signals the payload: neither bwrap, which would kill everything at once, nor pid 1, which would ignore it.
     pub(crate) fn signal_agent(&self, signal: Signal) -> io::Result<()> {
         let init = self.init.as_raw_nonzero();

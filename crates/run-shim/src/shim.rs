@@ -21,8 +21,10 @@ use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected};
 use crate::launch_guard::LaunchGuard;
 use crate::lease_watch::LeaseWatch;
+use crate::limits::PreparedLimits;
 use crate::locks::{LockRefusal, RunLocks};
 use crate::mcp_server::{self, WhoAmI};
+use crate::network::{Network, UpstreamProxy};
 use crate::outcome_words;
 use crate::preparation::{PrepareError, Prepared};
 use crate::redaction::Redactor;
@@ -31,7 +33,7 @@ use crate::run_state::Ending;
 use crate::session_memory::{self, Recollection, ResumeRefusal};
 use crate::session_record;
 use crate::sockets::Sockets;
-use crate::start::{SECRET_PREFIX, ShimReport, report};
+use crate::start::{PROXY_VARIABLE, SECRET_PREFIX, ShimReport, report};
 use crate::starting::{NotLaunched, PostedGuard, Starting};
 use crate::stderr_keeper::StderrKeeper;
 
@@ -133,6 +135,12 @@ fn secrets_of_process() -> Vec<(String, String)> {
         .collect()
 }
 
+/// The proxy that this machine needs, in the same way: there may be a password in it. It was checked when the run was
+/// accepted.
+fn upstream_proxy_of_process() -> Option<UpstreamProxy> {
+    std::env::vars().find(|(name, _)| name == PROXY_VARIABLE)?.1.parse().ok()
+}
+
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,rmcp=off"));
@@ -220,7 +228,20 @@ async fn supervise_guarded(
         starting.record.event(&session_memory::resuming(before));
     }
 
-    let mut prepared = match Prepared::new(&run, &state_root, &spec, secrets) {
+    // In the background: control groups are slow to make.
+    let (run_id, resources) = (spec.run.to_string(), spec.resources);
+    let limits = tokio::task::spawn_blocking(move || PreparedLimits::prepare(&run_id, resources));
+    let prepared = Prepared::new(&run, &state_root, &spec, secrets);
+    // Taken into hand even where the rest failed, so that nothing of it stays.
+    let limits = limits.await.map_err(|error| unusable(&error))?;
+    let prepared = prepared.and_then(|prepared| match limits {
+        Ok(limits) => Ok((prepared, limits)),
+        Err(error) => {
+            prepared.remove_mount_points();
+            Err(error.into())
+        }
+    });
+    let (mut prepared, limits) = match prepared {
         Ok(prepared) => prepared,
         Err(error) if has_reported => {
             let why = with_causes(&error);
@@ -247,16 +268,27 @@ async fn supervise_guarded(
         .mcp
         .take()
         .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
-    let launched = starting.launch(&prepared, guard.take()).await;
+    let launched = starting.launch(&prepared, limits, guard.take()).await;
     let Starting { state, orders, record, .. } = starting;
-    let driven = match launched {
+    let mut network = None;
+    let mut driven = match launched {
         Ok(mut sandbox) => {
             let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
+            if let Some(doors) = sandbox.doors.take() {
+                let policy = prepared.network_policy(upstream_proxy_of_process());
+                network = Some(Network::open(doors, policy, own_sender.clone()));
+            }
             if let Some(stdin) = sandbox.stdin.take() {
                 let prompt = std::mem::take(&mut prepared.prompt);
                 tokio::spawn(crate::prompt::send(prompt, stdin, own_sender));
             }
+            let writable = prepared.plan.writable_on_host().map(Path::to_owned).collect();
+            let exceeded = match &mut sandbox.limits {
+                Some(limits) => limits.watch(writable),
+                None => mpsc::channel(1).1,
+            };
             let drive = Drive {
+                exceeded,
                 state,
                 began,
                 sandbox,
@@ -282,6 +314,9 @@ async fn supervise_guarded(
     };
     if let Some(mcp) = mcp {
         mcp.abort();
+    }
+    for event in network.map(Network::close).into_iter().flatten() {
+        driven.record.event(&event);
     }
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();

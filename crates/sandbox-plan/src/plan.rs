@@ -3,13 +3,18 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use egress::AllowedHost;
+use run_protocol::NetworkMode;
 
 use crate::explain::Explained;
 use crate::host_path::{FileIdentity, FileKind};
 use crate::mount_points::{DotCursorMounts, MountPoints};
+use crate::origin::Origin;
+use crate::profile::{Access, NetworkLimits};
 use crate::seccomp::{FilterError, SeccompProgram};
-use crate::step::{Arguments, PlanFds, PlannedStep};
+use crate::step::{Arguments, PlanFds, PlannedStep, Step};
 use crate::workspace::WorkspaceError;
 
 /// A checked plan for one run.
@@ -23,6 +28,18 @@ pub struct SandboxPlan {
     pub(crate) mount_points: MountPoints,
     pub(crate) dot_cursor: DotCursorMounts,
     pub(crate) warnings: Vec<PlanWarning>,
+    pub(crate) network: PlannedNetwork,
+}
+
+/// What of the network is inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedNetwork {
+    pub mode: NetworkMode,
+    /// Who decided the mode.
+    pub origin: Origin,
+    /// Hosts that may be reached in the mode `allowlist`, and who says so.
+    pub allow: Vec<(AllowedHost, Origin)>,
+    pub limits: NetworkLimits,
 }
 
 /// Contents that the launcher puts into a descriptor.
@@ -37,9 +54,7 @@ pub struct DataFile {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanWarning {
-    #[error(
-        "you are root: what the agent creates belongs to root, and limits on processes do not hold; an ordinary user is safer"
-    )]
+    #[error("you are root: what the agent creates belongs to root; an ordinary user is safer")]
     Root,
     #[error("git does not work inside: {reason}")]
     GitHidden { reason: String },
@@ -142,13 +157,27 @@ impl SandboxPlan {
         self.workspace
     }
 
+    /// Returns the directories and files of the host that can be written from inside.
+    pub fn writable_on_host(&self) -> impl Iterator<Item = &Path> {
+        self.steps.iter().filter_map(|planned| match &planned.step {
+            Step::Bind { source, access: Access::ReadWrite, .. } => Some(source.as_path()),
+            _ => None,
+        })
+    }
+
     pub fn warnings(&self) -> &[PlanWarning] {
         &self.warnings
     }
 
+    /// Returns what of the network is inside, and what the launcher must provide for it.
+    pub fn network(&self) -> &PlannedNetwork {
+        &self.network
+    }
+
     /// Returns every part of the plan in words, with the line of the profile that it comes from.
     pub fn explain(&self) -> Vec<Explained> {
-        self.steps.iter().map(PlannedStep::explain).collect()
+        let steps = self.steps.iter().map(PlannedStep::explain);
+        steps.chain(self.network.explain()).collect()
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod kill;
 pub(crate) mod man;
+pub(crate) mod net_log;
 pub(crate) mod parse;
 pub(crate) mod ps;
 pub(crate) mod resume;

@@ -1,12 +1,12 @@
 //! `caretaker show`: everything there is to know of one run.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read as _, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use agent_stream::{StreamSummary, Usage};
 use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunOverview};
-use run_protocol::{BytesPath, ExitCode, RunEvent};
+use run_protocol::{BytesPath, ExitCode, LimitsInForce, RunEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::following::open_journal;
 use crate::host::{Host, overview};
+use crate::network_sum::{NetworkSum, NetworkSummary};
 use crate::view::agent_lines::AgentLines;
 use crate::view::show_view;
 
@@ -42,6 +43,8 @@ pub(crate) struct ShownRun {
     pub(crate) why: Option<String>,
     /// The exit code of a command that waited for it.
     pub(crate) exit_code: Option<u8>,
+    /// What it may take of the machine, and what holds it to that. `None`: not known, as before the sandbox is up.
+    pub(crate) limits: Option<LimitsInForce>,
     /// Tool → outcome → how often.
     pub(crate) tools: BTreeMap<String, BTreeMap<String, u64>>,
     /// Calls that were started and never completed.
@@ -49,6 +52,8 @@ pub(crate) struct ShownRun {
     pub(crate) usage: Option<Usage>,
     /// Lines of the agent's that this build could not make sense of.
     pub(crate) unknown_kinds: BTreeMap<String, u64>,
+    /// What it tried of the network.
+    pub(crate) network: NetworkSum,
     pub(crate) stderr_tail: String,
     pub(crate) files: RunFiles,
 }
@@ -80,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
-    let (summary, ended_stderr) = read_journal(run)?;
+    let JournalSum { summary, network, limits, stderr_tail: ended_stderr } = read_journal(run)?;
     let stderr_tail = match ended_stderr {
         Some(tail) => tail,
         // Not over, or lost: what was kept so far.
@@ -90,10 +95,12 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
         v: 1,
         why: crate::view::words::why(&overview.state).map(ToOwned::to_owned),
         exit_code: overview.state.outcome().map(|outcome| outcome.exit_code() as u8),
+        limits,
         tools: summary.tools,
         open_tools: summary.open_tools,
         usage: summary.usage,
         unknown_kinds: summary.unknown_kinds,
+        network,
         stderr_tail,
         files: RunFiles {
             directory: run.path().into(),
@@ -106,12 +113,23 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     })
 }
 
-/// Sums up the agent's lines, and gives what the last event says of stderr.
-fn read_journal(run: &RunDirectory) -> Result<(StreamSummary, Option<String>), CommandError> {
+/// What a journal says in sum.
+struct JournalSum {
+    /// The agent's lines, summed up.
+    summary: StreamSummary,
+    network: NetworkSum,
+    limits: Option<LimitsInForce>,
+    /// What the last event says of stderr.
+    stderr_tail: Option<String>,
+}
+
+fn read_journal(run: &RunDirectory) -> Result<JournalSum, CommandError> {
     let mut reader = open_journal(run, Position::Start)?;
     let mut summary = StreamSummary::default();
     let mut lines = AgentLines::default();
     let mut stderr_tail = None;
+    let mut in_force = None;
+    let mut network = NetworkSummary::default();
     let mut on_entry = |entry: JournalEntry<'_>| match entry {
         JournalEntry::Agent { line, ending, .. } => {
             summary.observe(&lines.read(&line, ending), &mut |_| {});
@@ -119,13 +137,15 @@ fn read_journal(run: &RunDirectory) -> Result<(StreamSummary, Option<String>), C
         JournalEntry::Run { event: RunEvent::Ended { stderr_tail: tail, .. }, .. } => {
             stderr_tail = Some(tail);
         }
+        JournalEntry::Run { event: RunEvent::SandboxReady { limits, .. }, .. } => in_force = limits,
+        JournalEntry::Run { event, .. } => network.observe(event),
         _ => {}
     };
     let cannot =
         |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
     while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
     summary.finish(lines.open_calls(), &mut |_| {});
-    Ok((summary, stderr_tail))
+    Ok(JournalSum { summary, network: network.finish(), limits: in_force, stderr_tail })
 }
 
 fn tail_of(path: &Path) -> io::Result<String> {

@@ -4,6 +4,7 @@ pub(crate) mod agent_lines;
 pub(crate) mod chart;
 pub(crate) mod commit_view;
 pub(crate) mod conversation;
+pub(crate) mod network_words;
 pub(crate) mod run_view;
 pub(crate) mod safe_text;
 pub(crate) mod show_view;

@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 3;
 
 /// Says why a store was not read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReadChatError {
+pub(crate) enum ReadChatError {
     #[error(transparent)]
     Open(#[from] OpenChatStoreError),
     #[error(transparent)]
@@ -257,6 +257,9 @@ fn complete_from(store: &ChatStore, head: &mut Head) -> Result<bool, ReadDatabas
         chat_head::add_state(head, &state);
         if head.workspace.is_none() {
             head.workspace = chat_head::find_workspace(blobs, &state)?;
+        }
+        if head.title.is_none() {
+            head.title = chat_head::find_title(blobs, &state)?;
         }
         let (n_messages, is_complete) = match chat_head::count_messages(blobs, &state)? {
             Count::Known(n_messages) => (Some(n_messages), true),

@@ -23,9 +23,9 @@ mod heads;
 mod inline;
 mod keys;
 mod lenient;
-mod lexical;
 mod list;
 mod pool;
+mod raw;
 mod salvage;
 mod search;
 mod search_owners;
@@ -44,16 +44,19 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
+pub(crate) use context::{attachments, name_of};
 use heads::Writer;
 use pool::{Pool, chain};
+pub(crate) use tool::tool_call;
 use workspaces::WorkspaceLinks;
 
 use crate::StorePlaces;
 use crate::model::{Conversation, Damage, Head, Origin, StoreKind};
 use crate::plain_file::{self, PlainFileError};
+use crate::raw_record::VisitRaw;
 use crate::search::Matcher;
 use crate::store::{
-    Account, ConversationStore, Discovered, Extent, Hit, IndexableStore, Listing,
+    Account, Branches, ConversationStore, Discovered, Extent, Hit, IndexableStore, Listing,
     ReadConversationError, SkippedPlace,
 };
 
@@ -197,6 +200,15 @@ impl ConversationStore for IdeStore {
         search::search(self, &search::all_tasks(), matcher, found)
     }
 
+    fn visit_raw(
+        &self,
+        key: &str,
+        branches: Branches,
+        visit: &mut VisitRaw<'_>,
+    ) -> Result<(), ReadConversationError> {
+        raw::visit_raw(self, key, branches, visit)
+    }
+
     fn indexable(&self) -> Option<&dyn IndexableStore> {
         Some(self)
     }
@@ -215,6 +227,13 @@ impl ConversationStore for IdeStore {
         (n_rows > 0).then(|| hasher.finish())
     }
 
+    fn stamps(&self, keys: &[&str]) -> Vec<Option<u64>> {
+        match self.open() {
+            Ok(opened) => gather::shapes(&opened.pool, keys),
+            Err(_) => vec![None; keys.len()],
+        }
+    }
+
     fn watched(&self, _key: Option<&str>) -> Vec<PathBuf> {
         self.path.parent().map(Path::to_owned).into_iter().collect()
     }
@@ -228,4 +247,20 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
+}
+
+/// A value of any family.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_row(bytes: &[u8]) {
+    drop(summary::summarise(bytes));
+    drop(agent_message::read_agent_message("", &agent_state::blob_content(bytes)));
+    agent_state::blob_id_of(bytes);
+    drop(agent_state::inline_root(&String::from_utf8_lossy(bytes)));
+    for json in [lenient::parse(bytes), lenient::parse_object(bytes)].into_iter().flatten() {
+        drop(bubble::read_bubble(&json, &json));
+        inline::inline_bubbles(&json)
+            .iter()
+            .for_each(|bubble| drop(bubble::read_bubble(bubble, &json)));
+        drop(inline::capability_tools(&json));
+    }
 }

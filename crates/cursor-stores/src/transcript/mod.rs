@@ -28,7 +28,6 @@ mod store_tests;
 #[cfg(test)]
 mod test_home;
 mod text_form;
-mod timestamp;
 mod workspace;
 
 use std::fs;
@@ -50,4 +49,19 @@ pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
         Err(_) => None,
     };
     places.projects.iter().filter_map(look).collect()
+}
+
+/// A transcript of either form, line by line.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_lines(bytes: &[u8]) {
+    let mut lines = lines::LineReader::new(bytes);
+    while let Ok(Some(line)) = lines.next() {
+        if let lines::Line::Whole { bytes, .. } = line {
+            drop(json_line::decode_line(bytes));
+        }
+    }
+    let mut speeches = speeches::Speeches::new(lines::LineReader::new(bytes));
+    while let Ok(Some(speech)) = speeches.next() {
+        drop(text_form::decode_speech(speech.speaker, &speech.body));
+    }
 }

@@ -1,11 +1,13 @@
 //! The text of a profile as it was written, with the place of every value.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
+use run_protocol::NetworkMode;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::values::{Access, Confinement, DevMount, Network, OnlyReadOnly, ProcMount};
+use super::values::{Access, Confinement, DevMount, OnlyReadOnly, ProcMount};
 
 pub(super) type Scalar<T> = Option<Spanned<T>>;
 pub(super) type List = Option<Vec<Spanned<String>>>;
@@ -27,6 +29,7 @@ pub(super) struct RawProfile {
     pub(super) workspace: RawWorkspace,
     pub(super) environment: RawEnvironment,
     pub(super) seccomp: RawSeccomp,
+    pub(super) limits: RawLimits,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -39,7 +42,12 @@ pub(super) struct RawNamespaces {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawNetwork {
-    pub(super) mode: Scalar<Network>,
+    pub(super) mode: Scalar<NetworkMode>,
+    pub(super) allow: List,
+    pub(super) connections: Scalar<NonZeroU32>,
+    pub(super) transfer: Scalar<String>,
+    pub(super) handshake: Scalar<String>,
+    pub(super) idle: Scalar<String>,
     pub(super) files: List,
 }
 
@@ -113,4 +121,17 @@ pub(super) struct RawEnvironment {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawSeccomp {
     pub(super) filters: List,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawLimits {
+    pub(super) memory: Scalar<String>,
+    pub(super) processes: Scalar<u64>,
+    pub(super) cpu_weight: Scalar<u64>,
+    pub(super) cpus: Scalar<String>,
+    pub(super) file_size: Scalar<String>,
+    pub(super) open_files: Scalar<u64>,
+    pub(super) disk: Scalar<String>,
+    pub(super) required: Scalar<bool>,
 }
