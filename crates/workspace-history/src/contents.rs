@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
@@ -19,7 +19,17 @@ pub struct ContentReader {
 
 impl ContentReader {
     pub(crate) fn start(git: &Git, store: &Path) -> Result<Self, GitError> {
+        Self::spawn(git.command_for_store(store))
+    }
+
+    /// From two repositories of ours.
+    pub(crate) fn start_with(git: &Git, store: &Path, other: &Path) -> Result<Self, GitError> {
         let mut command = git.command_for_store(store);
+        command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", other.join("objects"));
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Result<Self, GitError> {
         command.args(["cat-file", "--batch", "--buffer"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let program = PathBuf::from(command.get_program());

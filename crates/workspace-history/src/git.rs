@@ -95,6 +95,38 @@ impl Git {
         command
     }
 
+    /// A command that checks files out as the user's own git would: with the user's settings, but without any program that
+    /// the repository itself names.
+    pub fn command_as_user(&self, directory: &Path) -> Result<Command, GitError> {
+        let mut question = self.command_in(directory);
+        // Nothing but the repository's own is read here. Settings are listed as `name`, line feed, value, NUL.
+        question.args(["config", "-z", "--get-regexp", r"^filter\."]);
+        let answer = run_git(&mut question, None, QUESTION)?;
+        let mut command = self.command_in(directory);
+        command.env_remove("GIT_CONFIG_GLOBAL").env_remove("GIT_CONFIG_NOSYSTEM");
+        if let Some(home) = &self.home {
+            command.env("HOME", home);
+        }
+        let mut n_settings = 0;
+        // By variables, because a name may hold what a command line would split at.
+        let mut set = |name: &str, value: &str| {
+            command.env(format!("GIT_CONFIG_KEY_{n_settings}"), name);
+            command.env(format!("GIT_CONFIG_VALUE_{n_settings}"), value);
+            n_settings += 1;
+        };
+        for setting in answer.stdout.split(|byte| *byte == 0) {
+            let name = setting.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let name = String::from_utf8_lossy(name);
+            let Some((driver, _)) = name.rsplit_once('.') else { continue };
+            for program in ["clean", "smudge", "process"] {
+                set(&format!("{driver}.{program}"), "");
+            }
+            set(&format!("{driver}.required"), "false");
+        }
+        command.env("GIT_CONFIG_COUNT", n_settings.to_string());
+        Ok(command)
+    }
+
     /// A command in our own repository.
     pub(crate) fn command_for_store(&self, store: &Path) -> Command {
         let mut command = self.command();

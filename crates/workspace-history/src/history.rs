@@ -87,6 +87,11 @@ impl SnapshotName {
         Self("base".to_owned())
     }
 
+    /// What of a worktree the user's checkout got last.
+    pub fn applied() -> Self {
+        Self("applied".to_owned())
+    }
+
     /// What was read before the time was up; only for what is known by it.
     pub(crate) fn unfinished() -> Self {
         Self("unfinished".to_owned())
@@ -125,6 +130,10 @@ pub struct Operation {
 pub enum OperationKind {
     Undo,
     Redo,
+    /// Changes of a worktree came into a checkout.
+    Apply,
+    /// And went again.
+    Revert,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -187,6 +196,37 @@ impl History {
     /// Contents of this history.
     pub fn contents(&self) -> Result<ContentReader, HistoryError> {
         Ok(ContentReader::start(&self.git, &self.store())?)
+    }
+
+    /// Contents of this history and of another.
+    pub(crate) fn contents_and(&self, other: &Self) -> Result<ContentReader, HistoryError> {
+        Ok(ContentReader::start_with(&self.git, &self.store(), &other.store())?)
+    }
+
+    /// Gives a snapshot whose contents are kept already another name.
+    pub fn also_known_as(
+        &self,
+        name: &SnapshotName,
+        snapshot: &Snapshot,
+    ) -> Result<(), HistoryError> {
+        let _lock = self.open_for_writing()?;
+        let path = self.file_of(name);
+        self.keep(name, snapshot).map_err(|source| HistoryError::Io { path, source })
+    }
+
+    /// A comparison of what two snapshots hold, as git makes it; `None` where one of them holds no contents.
+    pub fn diff_command(
+        &self,
+        from: &Snapshot,
+        to: &Snapshot,
+        options: &[&str],
+    ) -> Option<std::process::Command> {
+        let mut command = self.git.command_for_store(&self.store());
+        command
+            .args(["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"])
+            .args(options)
+            .args([from.commit.as_deref()?, to.commit.as_deref()?, "--"]);
+        Some(command)
     }
 
     /// Makes the directory and our repository where they are missing, and keeps everybody else out while this is held.

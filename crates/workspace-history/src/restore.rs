@@ -43,6 +43,25 @@ pub fn restore(
     present: &Snapshot,
     target: &Snapshot,
 ) -> Result<Restored, RestoreError> {
+    restore_from(history, history.contents()?, present, target)
+}
+
+/// The same, where some contents are kept with another workspace.
+pub fn restore_with(
+    history: &History,
+    other: &History,
+    present: &Snapshot,
+    target: &Snapshot,
+) -> Result<Restored, RestoreError> {
+    restore_from(history, history.contents_and(other)?, present, target)
+}
+
+fn restore_from(
+    history: &History,
+    mut contents: ContentReader,
+    present: &Snapshot,
+    target: &Snapshot,
+) -> Result<Restored, RestoreError> {
     let path = history.workspace().to_owned();
     let tree = FileTree::open(&path).map_err(|source| RestoreError::Workspace { path, source })?;
     let changes = compare(present, target);
@@ -51,7 +70,6 @@ pub fn restore(
         work.remove(change);
     }
     let wanted: Vec<(&TreePath, &Entry)> = changes.iter().filter_map(needs_content).collect();
-    let mut contents = history.contents()?;
     contents.ask_for(wanted.iter().filter_map(|(_, entry)| match &entry.kind {
         EntryKind::File { id, .. } => Some(id.clone()),
         _ => None,
