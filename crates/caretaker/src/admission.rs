@@ -181,6 +181,8 @@ impl Admission<'_> {
             wait_for_locks: options.wait,
             retry_of: self.retry_of,
             restart: options.restart,
+            group: options.queue.group.as_ref().map(|group| group.as_str().to_owned()),
+            queue: None,
             socket_dir: host.places.sockets.clone().into(),
         })
     }
@@ -302,6 +304,10 @@ impl Admission<'_> {
     }
 
     fn check_disk(&self) -> Result<(), CommandError> {
+        // The queue waits until there is room.
+        if self.options.queue.queue {
+            return Ok(());
+        }
         let state = self.host.state.path();
         let needed = self.config.min_free.0;
         // Where nobody can say how much there is, the first write will.

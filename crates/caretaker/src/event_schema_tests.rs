@@ -170,6 +170,8 @@ fn run_examples() -> Vec<RunEvent> {
             duration_ms: 12_345,
             stderr_tail: text("RetriableError: [resource_exhausted] Error\n"),
         },
+        RunEvent::Queued { priority: 3 },
+        RunEvent::Attempt { number: 1 },
     ]
 }
 
@@ -197,6 +199,8 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::RootPutBack { .. } => 18,
         RunEvent::Checkpoint(_) => 19,
         RunEvent::Ended { .. } => 20,
+        RunEvent::Queued { .. } => 21,
+        RunEvent::Attempt { .. } => 22,
     }
 }
 

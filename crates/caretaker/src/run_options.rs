@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use crate::human_duration::HumanDuration;
+use crate::queue_options::QueueOptions;
 use crate::run_marks::{Label, RunName, Variable};
 
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -49,10 +50,11 @@ pub(crate) struct RunOptions {
     /// Queue behind the run that holds the session or the workspace, instead of failing.
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Let whoever finds the run interrupted continue it without being asked. Nobody looks by itself yet: it is written
-    /// down with the run.
+    /// Let whoever finds the run interrupted continue it without being asked. It is written down with the run.
     #[arg(long)]
     pub(crate) restart: bool,
+    #[command(flatten)]
+    pub(crate) queue: QueueOptions,
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
     #[arg(long, value_name = "PATH|simulated")]
     pub(crate) agent: Option<PathBuf>,

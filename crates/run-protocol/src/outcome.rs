@@ -32,6 +32,8 @@ pub enum RunOutcome {
     Cancelled,
     /// Stopped on request, to be taken up again.
     Suspended,
+    /// The run that it was to follow did not come out as asked. The agent did not run.
+    DependencyFailed,
     /// The session could not be resumed when its turn came. The agent did not run.
     NotResumable,
     /// The agent began an empty conversation in the place of the one it was to continue.
@@ -111,7 +113,7 @@ impl RunOutcome {
         match self {
             Self::Succeeded => ExitCode::Success,
             Self::Failed { class: FailureClass::Auth } => ExitCode::AuthenticationMissing,
-            Self::AgentError | Self::Failed { .. } => ExitCode::Failed,
+            Self::AgentError | Self::Failed { .. } | Self::DependencyFailed => ExitCode::Failed,
             Self::Unknown { .. } => ExitCode::Unknown,
             Self::TimedOut { .. } => ExitCode::TimedOut,
             Self::Cancelled | Self::Suspended => ExitCode::Cancelled,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{BytesPath, RunId, RunLimits};
+use crate::{BytesPath, QueueTerms, RunId, RunLimits};
 
 /// The spec of a run. Holds no secret: keys reach the shim by its environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,6 +73,12 @@ pub struct RunSpec {
     /// Whether whoever finds it interrupted may continue it without being asked.
     #[serde(default)]
     pub restart: bool,
+    /// The runs that it is counted and shown with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// How it waits for its turn. `None`: it was started at once, past the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueTerms>,
     /// Where sockets are.
     pub socket_dir: BytesPath,
 }

@@ -13,6 +13,7 @@
 //! **Invariant:** what is decided is decided in [`run_state`], a pure step; everything else are its eyes and hands.
 
 mod checkpoint;
+pub mod control_client;
 mod control_socket;
 mod drive;
 mod failure_class;
@@ -47,5 +48,5 @@ pub use preparation::{PrepareError, check_run, plan_run};
 pub use sandbox_plan::PlanFds;
 pub use session_record::{SessionHolder, read_session_record, session_holder};
 pub use shim::shim_main;
-pub use sockets::SocketPaths;
-pub use start::{ShimEnvironment, StartShimError, Started, start_shim};
+pub use sockets::{SocketPaths, private_dir};
+pub use start::{ShimEnvironment, StartShimError, Started, start_queued_shim, start_shim};

@@ -19,6 +19,7 @@ use crate::host::Host;
 use crate::interruption::SignalPost;
 use crate::launching::{Launch, take_signals};
 use crate::prompt::PromptSource;
+use crate::queue_options::Route;
 use crate::resumption::refusal::{Refusal, RefusalReport};
 use crate::resumption::{Question, Resumption, WhenHeld, target};
 use crate::run_options::RunOptions;
@@ -94,7 +95,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     };
     let admitted = resume.admission(&conversation, &args.options).admit()?;
     let prompt = resume.prompt(args.prompt.as_deref())?;
-    let launch = Launch { host: &host, options: &args.options, program: &program };
+    let route = Route::choose(&host, &args.options.queue)?;
+    let launch = Launch { host: &host, options: &args.options, program: &program, route: &route };
     Ok(launch.launch(admitted, &prompt, &take_signals()?)?.exit_code())
 }
 
@@ -213,7 +215,9 @@ impl Resume<'_> {
         }
         let prompt = self.prompt(self.args.session.as_ref().map(std::ffi::OsStr::new))?;
         let options = RunOptions { detach: true, ..self.args.options.clone() };
-        let launch = Launch { host: self.host, options: &options, program: self.program };
+        let route = Route::choose(self.host, &options.queue)?;
+        let (host, program) = (self.host, self.program);
+        let launch = Launch { host, options: &options, program, route: &route };
         let interrupted = interrupted_runs(self.host)?;
         if interrupted.is_empty() {
             say("nothing was interrupted");

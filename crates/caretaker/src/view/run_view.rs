@@ -93,6 +93,12 @@ impl RunView {
             RunEvent::SandboxReady { profile, mounts, warnings, .. } => {
                 self.show_sandbox(out, profile, *mounts, warnings)
             }
+            RunEvent::Queued { priority: 0 } => self.dim(out, "· queued"),
+            RunEvent::Queued { priority } => {
+                self.dim(out, &format!("· queued with priority {priority}"))
+            }
+            // What follows says as much.
+            RunEvent::Attempt { .. } => Ok(()),
             RunEvent::Waiting { reason } => {
                 self.odd(out, &format!("… waiting: {}", on_one_line(reason)))
             }

@@ -20,6 +20,7 @@ pub(crate) fn outcome(outcome: &RunOutcome) -> String {
         RunOutcome::TimedOut { limit } => format!("timed out ({})", limit_name(limit)),
         RunOutcome::Cancelled => "cancelled".to_owned(),
         RunOutcome::Suspended => "suspended".to_owned(),
+        RunOutcome::DependencyFailed => "dependency failed".to_owned(),
         RunOutcome::NotResumable => "not resumable".to_owned(),
         RunOutcome::Amnesia => "amnesia".to_owned(),
         RunOutcome::SandboxFailed => "sandbox failed".to_owned(),
@@ -45,6 +46,7 @@ pub(crate) fn mark(outcome: &RunOutcome) -> (Style, &'static str) {
 pub(crate) fn state(state: &RunState) -> String {
     match state {
         RunState::Created => "created".to_owned(),
+        RunState::Queued { .. } => "queued".to_owned(),
         RunState::Waiting { .. } => "waiting".to_owned(),
         RunState::Starting => "starting".to_owned(),
         RunState::Running { .. } => "running".to_owned(),
@@ -58,7 +60,10 @@ pub(crate) fn why(state: &RunState) -> Option<&str> {
     match state {
         RunState::Waiting { reason } => Some(reason),
         RunState::Ended { why, .. } | RunState::Lost { why } => Some(why),
-        RunState::Created | RunState::Starting | RunState::Running { .. } => None,
+        RunState::Created
+        | RunState::Queued { .. }
+        | RunState::Starting
+        | RunState::Running { .. } => None,
     }
 }
 
