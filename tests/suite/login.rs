@@ -109,6 +109,27 @@ fn a_run_logs_in_with_a_copy_and_refreshed_tokens_come_back_alone() {
 }
 
 #[test]
+fn a_token_that_the_agent_refreshed_is_kept_out_of_the_journal_too() {
+    let user = User::new();
+    let token = "access.refreshed-0123456789abcdef";
+    let write = format!(
+        r#"printf '{{"accessToken":"%s","refreshToken":"{REFRESH}"}}' $(cat token) > ~/.config/cursor/auth.json"#
+    );
+    std::fs::write(user.stage.workspace().join("token"), token).unwrap();
+    let script = format!("shell {write}\nshell cat ~/.config/cursor/auth.json\nsay done");
+    let output = user.play(&script);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let run = user.stage.run_ids().pop().unwrap();
+    let journal = std::fs::read_to_string(user.stage.journal_path(&run)).unwrap();
+    assert!(!journal.contains(token), "{journal}");
+    let redacted = user.stage.journal(&run).into_iter().filter(|entry| {
+        entry.line["redacted"] == true && entry.line.to_string().contains("cat ~/.config")
+    });
+    assert!(redacted.count() > 0, "{journal}");
+    assert_eq!(user.login()["accessToken"], token, "and the user has it");
+}
+
+#[test]
 fn a_key_is_preferred_and_the_login_stays_outside() {
     let user = User::new();
     let output = user

@@ -29,3 +29,5 @@ mod session_stores;
 mod shape;
 mod simulated;
 mod stage;
+mod stale_runs;
+mod user_mcp;

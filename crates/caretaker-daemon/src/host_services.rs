@@ -26,10 +26,9 @@ pub trait HostServices: Send + Sync + 'static {
     /// One conversation as one JSON object.
     fn session(&self, id: &str) -> Result<String, Refusal>;
 
-    /// Continues a run that was started with `--restart` and was cut off, in the background. `None`: nothing to do.
-    fn continue_interrupted(&self, _run: RunId) -> Result<Option<RunId>, Refusal> {
-        Ok(None)
-    }
+    /// Continues, in the background, the runs that were started with `--restart` and were cut off. Called once at the
+    /// daemon's start; says what came of each.
+    fn continue_interrupted(&self) -> Vec<(RunId, Result<RunId, Refusal>)>;
 }
 
 /// Writes entries of a journal in the public form, one JSON object a line.

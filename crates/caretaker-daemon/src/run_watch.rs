@@ -18,7 +18,7 @@ use run_journal::{
     IndexError, LockHolder, RunDirectory, RunFilter, RunIndex, RunOverview, RunState, StateRoot,
     Which, WriterPresence,
 };
-use run_protocol::{QueueTerms, RunId};
+use run_protocol::{QueueTerms, RunId, RunOutcome};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
@@ -126,23 +126,24 @@ impl RunWatch {
         Ok(Self(Arc::new(Inner { state: state.clone(), inotify, changes, table })))
     }
 
-    /// Finds every run that is not over; returns those that were lost.
-    pub(crate) async fn adopt(&self) -> Result<Vec<RunOverview>, WatchError> {
+    /// Finds every run that is not over; returns how many were cut off.
+    pub(crate) async fn adopt(&self) -> Result<usize, WatchError> {
         let state = self.0.state.clone();
         let listed = tokio::task::spawn_blocking(move || {
             let mut index = RunIndex::open(&state)?;
             index.refresh()?;
             index.list(&RunFilter { which: Which::All, ..RunFilter::default() })
         });
-        let mut lost = Vec::new();
+        let mut n_cut_off = 0;
         for overview in listed.await.map_err(std::io::Error::other)?? {
             match overview.state {
+                RunState::Lost { .. }
+                | RunState::Ended { outcome: RunOutcome::Interrupted, .. } => n_cut_off += 1,
                 RunState::Ended { .. } => {}
-                RunState::Lost { .. } => lost.push(overview),
                 _ => self.look(overview.run),
             }
         }
-        Ok(lost)
+        Ok(n_cut_off)
     }
 
     /// Watches until the end of the program.

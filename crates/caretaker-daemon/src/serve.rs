@@ -117,7 +117,7 @@ async fn serve_claimed(
 
     let (change_sender, changes) = mpsc::unbounded_channel();
     let watch = RunWatch::new(&config.state, change_sender)?;
-    let lost = watch.adopt().await?;
+    let n_lost = watch.adopt().await?;
     let daemon = Arc::new(Daemon {
         queue: Queue::new(config.state.path(), config.caps.clone()),
         host,
@@ -136,10 +136,12 @@ async fn serve_claimed(
     let cannot = |source| ServeError::State { path: daemon.state().path().to_owned(), source };
     claim.announce(&note).map_err(cannot)?;
     let n_adopted = daemon.watch.runs().len();
-    tracing::info!(pid = note.pid, socket = %socket.display(), n_adopted, "ready");
+    tracing::info!(pid = note.pid, socket = %socket.display(), n_adopted, n_lost, "ready");
     on_ready(&note);
     say(&daemon, "READY=1");
-    continue_interrupted(&daemon, lost.iter().map(|run| run.run).collect());
+    if n_lost > 0 {
+        continue_interrupted(&daemon);
+    }
 
     stop.asked_for().await;
     tracing::info!("stops; the runs go on");
@@ -151,20 +153,12 @@ async fn serve_claimed(
 }
 
 /// Runs that were cut off and were started with `--restart` are continued without being asked.
-fn continue_interrupted(daemon: &Arc<Daemon>, lost: Vec<run_protocol::RunId>) {
+fn continue_interrupted(daemon: &Arc<Daemon>) {
     let daemon = Arc::clone(daemon);
     tokio::task::spawn_blocking(move || {
-        for run in lost {
-            let wants_it = daemon
-                .directory(run)
-                .and_then(|directory| directory.spec().ok())
-                .is_some_and(|spec| spec.restart);
-            if !wants_it {
-                continue;
-            }
-            match daemon.host.continue_interrupted(run) {
-                Ok(Some(next)) => tracing::info!(%run, %next, "was cut off, and is continued"),
-                Ok(None) => {}
+        for (run, continued) in daemon.host.continue_interrupted() {
+            match continued {
+                Ok(next) => tracing::info!(%run, %next, "was cut off, and is continued"),
                 Err(refusal) => tracing::warn!(%run, error = refusal.error, "cannot be continued"),
             }
         }

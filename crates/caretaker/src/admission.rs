@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
 use run_protocol::{
     AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, RunId, RunLimits, RunSpec,
-    SessionStart, ToolApproval,
+    SessionStart, ToolApproval, UserMcpFiles,
 };
 use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run};
 use sandbox_plan::Profile;
@@ -26,6 +26,7 @@ use crate::profiles;
 use crate::resumption::Resumption;
 use crate::run_marks;
 use crate::run_options::{Mode, RunOptions};
+use crate::user_mcp;
 use crate::view::units;
 use crate::workspace;
 
@@ -52,6 +53,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) program: &'a Path,
     /// The run that is tried again.
     pub(crate) retry_of: Option<RunId>,
+    /// A run whose way of running is kept, but for what the options say otherwise.
+    pub(crate) like: Option<&'a RunSpec>,
 }
 
 /// What the run is about.
@@ -114,12 +117,14 @@ impl Admission<'_> {
         let spec = self.spec(&chosen, &roots)?;
         self.check_sockets(run)?;
         self.check_disk()?;
+        let user_mcp = user_mcp::check(&spec)?;
         check_run(&host.state, &spec).map_err(unprepared)?;
         if let Some(name) = &options.name {
             name_claim::check_free(&host.state, name)?;
         }
         // Last, because it is the only check that takes time.
         let trial = chosen.bubblewrap.try_out_once(host.state.path())?;
+        user_mcp::say_what_came_of_it(user_mcp.as_ref());
         Ok(Admitted { spec, shim_environment, trial })
     }
 
@@ -143,11 +148,12 @@ impl Admission<'_> {
 
     fn spec(&self, chosen: &Chosen, roots: &CursorRoots) -> Result<RunSpec, CommandError> {
         let Self { host, config, options, .. } = self;
-        let profile_name = options.profile.as_deref().unwrap_or(&config.profile);
+        let of_before = self.like.map(|before| before.profile.as_str());
+        let profile_name = options.profile.as_deref().or(of_before).unwrap_or(&config.profile);
         let profile = profiles::find(&host.places, profile_name)?;
         let labels = run_marks::labels(&config.labels, &options.labels)
             .map_err(|error| refused("a label of the configuration cannot be used", error))?;
-        Ok(RunSpec {
+        let spec = RunSpec {
             run: chosen.run,
             created_ms: now_ms(),
             name: options.name.as_ref().map(|name| name.as_str().to_owned()),
@@ -177,6 +183,7 @@ impl Admission<'_> {
             home: physical_home(host)?,
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots).map(BytesPath::from),
+            user_mcp: self.user_mcp(&chosen.workspace, roots)?,
             limits: self.limits(),
             wait_for_locks: options.wait,
             retry_of: self.retry_of,
@@ -184,7 +191,62 @@ impl Admission<'_> {
             group: options.queue.group.as_ref().map(|group| group.as_str().to_owned()),
             queue: None,
             socket_dir: host.places.sockets.clone().into(),
-        })
+        };
+        match self.like {
+            None => Ok(spec),
+            Some(before) => self.as_before(spec, before),
+        }
+    }
+
+    /// Keeps of `before` whatever the options say nothing about, and nothing that belongs to its moment or its host.
+    fn as_before(&self, fresh: RunSpec, before: &RunSpec) -> Result<RunSpec, CommandError> {
+        let options = self.options;
+        let mut spec = RunSpec {
+            run: fresh.run,
+            created_ms: fresh.created_ms,
+            name: fresh.name,
+            session: fresh.session,
+            session_start: fresh.session_start,
+            workspace: fresh.workspace,
+            agent: fresh.agent,
+            profile: fresh.profile,
+            profile_text: fresh.profile_text,
+            bwrap: fresh.bwrap,
+            home: fresh.home,
+            host_config_root: fresh.host_config_root,
+            login_file: fresh.login_file,
+            socket_dir: fresh.socket_dir,
+            wait_for_locks: fresh.wait_for_locks,
+            retry_of: fresh.retry_of,
+            ..before.clone()
+        };
+        spec.labels = run_marks::labels(&before.labels, &options.labels)
+            .map_err(|error| refused("a label of the run before cannot be used", error))?;
+        spec.env.extend(options.variables.iter().map(|set| (set.name.clone(), set.value.clone())));
+        spec.expose.retain(|path| path.0.exists());
+        spec.expose.extend(fresh.expose.into_iter().filter(|path| !before.expose.contains(path)));
+        spec.restart |= fresh.restart;
+        spec.partial_output |= fresh.partial_output;
+        spec.mode = fresh.mode.or(before.mode);
+        if options.model.is_some() {
+            spec.model = fresh.model;
+        }
+        if options.user_mcp {
+            spec.user_mcp = fresh.user_mcp;
+        }
+        if options.no_force {
+            spec.tool_approval = fresh.tool_approval;
+        }
+        if !options.agent_flags.is_empty() {
+            spec.extra_flags = fresh.extra_flags;
+        }
+        if options.timeout.is_some() {
+            spec.limits.wall_ms = fresh.limits.wall_ms;
+        }
+        if options.idle_timeout.is_some() {
+            spec.limits.idle_ms = fresh.limits.idle_ms;
+        }
+        Ok(spec)
     }
 
     fn model(&self) -> Result<Option<String>, CommandError> {
@@ -196,8 +258,15 @@ impl Admission<'_> {
 
     fn agent(&self, workspace: &WorkspacePath) -> Result<AgentProgram, CommandError> {
         let environment = &self.host.environment;
+        let of_before = self.like.and_then(|before| match before.agent.kind {
+            AgentKind::Simulated => Some(Path::new("simulated")),
+            // An update may have taken it away; then the one that is there now does it.
+            AgentKind::Cursor => {
+                Some(before.agent.program.0.as_path()).filter(|path| path.exists())
+            }
+        });
         let choice = AgentChoice::of(
-            self.options.agent.as_deref(),
+            self.options.agent.as_deref().or(of_before),
             self.config.agent.as_deref(),
             environment,
         );
@@ -243,6 +312,24 @@ impl Admission<'_> {
             return None;
         }
         login_file::find(roots)
+    }
+
+    /// Where the user's own MCP servers are defined, if the run is to have them.
+    fn user_mcp(
+        &self,
+        workspace: &WorkspacePath,
+        roots: &CursorRoots,
+    ) -> Result<Option<UserMcpFiles>, CommandError> {
+        match (self.options.user_mcp, user_mcp::find(workspace, roots)) {
+            // A configuration may be shared with machines that have none.
+            (false, files) => Ok(files.filter(|_| self.config.user_mcp)),
+            (true, Some(files)) => Ok(Some(files)),
+            (true, None) => {
+                let file = roots.user_mcp_json();
+                let what = format!("you have no MCP servers: there is no `{}`", file.display());
+                Err(CommandError::new(ExitCode::NotFound, what))
+            }
+        }
     }
 
     /// What the profile lets in from the host, and what the user sets for this run.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use caretaker_daemon::{EventForm, HostServices, Refusal, SubmitRequest, Submitted};
 use cursor_stores::Extent;
-use run_journal::{JournalEntry, RunDirectory};
-use run_protocol::{AgentKind, ExitCode, QueueTerms, RunSpec};
+use run_journal::{JournalEntry, RunDirectory, RunOverview};
+use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunSpec};
 use run_shim::ShimEnvironment;
 use serde::Serialize;
 use uuid::Uuid;
@@ -14,6 +14,7 @@ use crate::admission::{Admission, Conversation, SIMULATED_KEY};
 use crate::command_error::CommandError;
 use crate::commands::sessions::selection::{Selection, Where};
 use crate::config::Config;
+use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
 use crate::event_schema::EventWriter;
 use crate::host::Host;
 use crate::launching::keys_of;
@@ -54,6 +55,7 @@ impl DaemonHost {
             conversation: &conversation,
             program: &self.program,
             retry_of: None,
+            like: None,
         }
         .admit()?;
         let keys = keys_of(&admitted.spec, &admitted.shim_environment);
@@ -213,6 +215,31 @@ impl HostServices for DaemonHost {
             secrets = vec![("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned())];
         }
         Some(ShimEnvironment { secrets, log_filter: text("RUST_LOG").map(ToOwned::to_owned) })
+    }
+
+    fn continue_interrupted(&self) -> Vec<(RunId, Result<RunId, Refusal>)> {
+        let Self { host, program } = self;
+        let which = CutOff { interrupted: true, suspended: false, only_restart: true };
+        let found = Config::load(&host.environment, &host.places)
+            .and_then(|config| Ok((cut_off_runs(host, which)?, config)));
+        let (runs, config) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                error.report();
+                return Vec::new();
+            }
+        };
+        let options = RunOptions { restart: true, ..RunOptions::default() };
+        let continuation = Continuation { host, config: &config, program, options: &options };
+        let continue_one = |run: &RunOverview| {
+            let continued = continuation.continue_run(run, config.resume_prompt.as_bytes());
+            let next = continued.map(|continued| continued.run).map_err(|error| match error {
+                NotContinued::Refused(refusal) => as_refusal(refusal.into_error()),
+                NotContinued::Failed(error) => as_refusal(error),
+            });
+            (run.run, next)
+        };
+        runs.iter().map(continue_one).collect()
     }
 
     fn sessions(&self, limit: usize, skip: usize) -> Result<String, Refusal> {

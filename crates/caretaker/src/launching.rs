@@ -6,7 +6,7 @@ use std::path::Path;
 
 use caretaker_daemon::Waiting;
 use run_journal::{CreateRunError, RunDirectory};
-use run_protocol::{AgentKind, ExitCode, QueueTerms, RunOutcome, RunSpec};
+use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunOutcome, RunSpec};
 use run_shim::{ShimEnvironment, StartShimError, Started, start_shim};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,7 @@ use crate::interruption::{Seat, SignalPost};
 use crate::journal_printer::{Form, JournalPrinter};
 use crate::name_claim::NameClaim;
 use crate::queue_options::Route;
+use crate::retries::Retries;
 use crate::run_options::RunOptions;
 use crate::talk::note;
 
@@ -72,6 +73,28 @@ impl Launch<'_> {
                 Err(error)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// The same, and again as often as `retries` allows; `again` admits the run that is tried in the place of another.
+    pub(crate) fn launch_and_retry(
+        &self,
+        mut admitted: Admitted,
+        prompt: &[u8],
+        signals: &SignalPost,
+        mut retries: Retries,
+        again: impl Fn(RunId) -> Result<Admitted, CommandError>,
+    ) -> Result<ExitCode, CommandError> {
+        loop {
+            let launched = self.launch(admitted, prompt, signals)?;
+            let Some(pause) = retries.pause_after(&launched)? else {
+                return Ok(launched.exit_code());
+            };
+            note(&pause.to_string());
+            if signals.next_within(pause.length).is_some() {
+                return Ok(ExitCode::Cancelled);
+            }
+            admitted = again(launched.run.run_id())?;
         }
     }
 

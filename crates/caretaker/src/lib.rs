@@ -27,6 +27,7 @@ mod command_error;
 mod commands;
 mod commits;
 mod config;
+mod continuation;
 mod conversation_stats;
 mod daemon_client;
 mod daemon_host;
@@ -61,6 +62,7 @@ mod session_news;
 mod stopping;
 mod store_places;
 mod talk;
+mod user_mcp;
 mod view;
 mod workspace;
 

@@ -12,6 +12,7 @@
 //!
 //! **Invariant:** what is decided is decided in [`run_state`], a pure step; everything else are its eyes and hands.
 
+mod agent_servers;
 mod checkpoint;
 pub mod control_client;
 mod control_socket;
@@ -21,6 +22,7 @@ mod gate;
 mod held_lock;
 mod launch;
 mod launch_guard;
+mod lease_watch;
 mod locks;
 mod login_copy;
 pub mod mcp_relay;
@@ -40,13 +42,16 @@ mod start;
 mod starting;
 mod stderr_keeper;
 
+pub use agent_servers::{UserMcpError, UserMcpReport, user_mcp};
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;
 pub use launch_guard::launch_guard_main;
 pub use login_copy::LoginCopyError;
 pub use preparation::{PrepareError, check_run, plan_run};
 pub use sandbox_plan::PlanFds;
-pub use session_record::{SessionHolder, read_session_record, session_holder};
+pub use session_record::{
+    SessionHolder, read_session_record, renew_session_record, session_holder,
+};
 pub use shim::shim_main;
 pub use sockets::{SocketPaths, private_dir};
 pub use start::{ShimEnvironment, StartShimError, Started, start_queued_shim, start_shim};

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cursor_home::{
-    AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, ModelSlug,
+    AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, McpServers, ModelSlug,
     ModelSlugError, PartialOutput, ToolApproval, WorkspacePath, WorkspacePathError,
 };
 use run_journal::{RunDirectory, StateRoot};
@@ -15,8 +15,9 @@ use sandbox_plan::{
     Surroundings, VariableSource, Workspace,
 };
 
-use crate::login_copy::{LoginCopy, LoginCopyError};
-use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
+use crate::agent_servers::{self, UserMcpError};
+use crate::login_copy::{LoginCopy, LoginCopyError, LoginWatch};
+use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest, mcp_json_in};
 use crate::sockets::SocketPaths;
 
 /// Where programs are when the host does not say.
@@ -44,6 +45,8 @@ pub enum PrepareError {
     MountPoints(#[from] MountPointError),
     #[error(transparent)]
     Login(#[from] LoginCopyError),
+    #[error(transparent)]
+    UserMcp(#[from] UserMcpError),
     #[error("the prompt cannot be read from `{}`", path.display())]
     Prompt { path: PathBuf, source: std::io::Error },
     #[error("our own program cannot be found")]
@@ -68,7 +71,7 @@ impl PrepareError {
             Self::Model(_) | Self::Flags(_) | Self::Profile(_) | Self::Workspace(_) => {
                 ExitCode::Usage
             }
-            Self::Plan(_) => ExitCode::Usage,
+            Self::Plan(_) | Self::UserMcp(_) => ExitCode::Usage,
             Self::Login(_) => ExitCode::AuthenticationMissing,
             Self::Roots(_) | Self::MountPoints(_) | Self::Prompt { .. } | Self::OwnProgram(_) => {
                 ExitCode::SupervisorFailed
@@ -121,6 +124,7 @@ struct McpRewriting {
     home: PathBuf,
     host_config_root: PathBuf,
     relay: PathBuf,
+    servers: McpServers,
 }
 
 impl McpRewriting {
@@ -131,7 +135,7 @@ impl McpRewriting {
             workspace: &self.workspace,
             home: &self.home,
             host_config_root: &self.host_config_root,
-            relay: &self.relay,
+            servers: &self.servers,
             now_ms: crate::run_record::now_ms(),
         }
     }
@@ -201,9 +205,20 @@ impl Prepared {
         })
     }
 
-    /// What of the login must not be written down.
-    pub(crate) fn login_tokens(&self) -> impl Iterator<Item = &str> {
-        self.login.iter().flat_map(LoginCopy::tokens)
+    /// What of the login and of the user's MCP servers must not be written down.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let of_servers = self.mcp.servers.iter().flat_map(|(_, server)| server.secrets());
+        self.login.iter().flat_map(LoginCopy::tokens).chain(of_servers)
+    }
+
+    /// Takes what the user's own servers know out of the run's directory. The agent must be gone.
+    pub(crate) fn forget_user_servers(&self) {
+        forget_servers(&self.mcp.run_dir);
+    }
+
+    /// Sees what the agent puts into its copy of the login.
+    pub(crate) fn login_watch(&self) -> Option<LoginWatch> {
+        self.login.as_ref().map(LoginCopy::watch)
     }
 
     /// Gives the user what the agent refreshed of the login. The agent must be gone.
@@ -233,9 +248,20 @@ impl Prepared {
 /// held.
 pub(crate) fn clean_up_after(run_dir: &Path, state: &StateRoot) {
     LoginCopy::recover(run_dir, state);
+    forget_servers(run_dir);
     let record = run_dir.join(MOUNT_POINTS_FILE);
     if record.exists() {
         remove_recorded(&record);
+    }
+}
+
+/// The file may hold keys of the user's servers, and nobody reads it any more.
+fn forget_servers(run_dir: &Path) {
+    match std::fs::remove_file(mcp_json_in(run_dir)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "the run's mcp.json could not be removed");
+        }
+        _ => {}
     }
 }
 
@@ -267,6 +293,7 @@ impl Outline {
             workspace: workspace.clone(),
             home: spec.home.0.clone(),
             host_config_root: spec.host_config_root.0.clone(),
+            servers: agent_servers::servers(&relay, spec.user_mcp.as_ref())?,
             relay,
         };
         Ok(Self {
