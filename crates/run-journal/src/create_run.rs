@@ -127,7 +127,13 @@ fn first_lines(spec: &RunSpec, prompt: &[u8]) -> Vec<u8> {
     if let Some(terms) = &spec.queue {
         let number = EventNumber { seq: 2, ..number };
         let queued = RunEvent::Queued { priority: terms.priority };
-        line_encoding::push_event(&mut lines, number, spec.created_ms, &queued, Redaction::Untouched);
+        line_encoding::push_event(
+            &mut lines,
+            number,
+            spec.created_ms,
+            &queued,
+            Redaction::Untouched,
+        );
     }
     lines
 }

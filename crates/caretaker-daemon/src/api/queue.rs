@@ -133,3 +133,32 @@ async fn decided(daemon: &Daemon) -> Json<QueueReport> {
     tokio::task::yield_now().await;
     Json(report(daemon))
 }
+
+#[cfg(test)]
+impl QueueReport {
+    pub(super) fn example(run: RunId) -> Self {
+        let caps = Caps {
+            total: 1,
+            groups: Default::default(),
+            models: Default::default(),
+            accounts: Default::default(),
+        };
+        let waiting = WaitingReport {
+            run,
+            priority: 3,
+            group: None,
+            since_ms: 1,
+            reason: Waiting::Resumption,
+            why: "so".to_owned(),
+        };
+        let lowered = LoweredReport { account: "work".to_owned(), cap: 1, pause_until_ms: 2 };
+        Self {
+            v: 1,
+            gate: QueueGate::Paused,
+            caps,
+            running: 2,
+            waiting: vec![waiting],
+            lowered: vec![lowered],
+        }
+    }
+}

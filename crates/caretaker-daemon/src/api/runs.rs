@@ -261,3 +261,10 @@ async fn order(
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what).hint("try again in a moment")
     })
 }
+
+#[cfg(test)]
+impl OneRun {
+    pub(super) fn example(run: RunOverview) -> Self {
+        Self { v: 1, run, waiting: Some(Waiting::Start), why: "so".to_owned() }
+    }
+}
