@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Deref;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::Command;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 
 use crate::stage::{Stage, stderr};
@@ -60,9 +61,13 @@ impl DaemonStage {
         serde_json::from_slice(&lock).unwrap()
     }
 
+    /// Kills the daemon; nothing of it is left when this returns.
     pub(crate) fn kill_daemon(&self) {
-        let pid = self.daemon_note()["pid"].to_string();
-        assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        let pid = i32::try_from(self.daemon_note()["pid"].as_i64().unwrap()).unwrap();
+        let pid = Pid::from_raw(pid).unwrap();
+        let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        pidfd_send_signal(&process, Signal::KILL).unwrap();
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], None).unwrap();
     }
 
     /// A workspace of its own.

@@ -93,6 +93,11 @@ impl DaemonClient {
         self.ask("POST", path, &body)
     }
 
+    /// Whether it is there not only by name.
+    pub(crate) fn answers(&self) -> bool {
+        self.get::<serde_json::Value>("/v1/version").is_ok()
+    }
+
     pub(crate) fn queue_gate(&self) -> Result<QueueGate, CommandError> {
         #[derive(Deserialize)]
         struct Gate {

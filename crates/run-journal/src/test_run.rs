@@ -75,6 +75,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         login_file: None,
         user_mcp: None,
         env: BTreeMap::new(),
+        resources: run_protocol::ResourceLimits::default(),
         limits: RunLimits::default(),
         wait_for_locks: false,
         retry_of: None,

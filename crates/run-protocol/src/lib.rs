@@ -14,6 +14,7 @@ mod exit_code;
 mod limits;
 mod outcome;
 mod queue_terms;
+mod resources;
 mod run_id;
 mod session_record;
 mod spec;
@@ -28,6 +29,7 @@ pub use exit_code::ExitCode;
 pub use limits::{RunLimits, StopLadder};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use queue_terms::QueueTerms;
+pub use resources::{LimitBackend, LimitsInForce, ResourceLimits};
 pub use run_id::{NotARunId, RunId};
 pub use session_record::SessionRecord;
 pub use spec::{

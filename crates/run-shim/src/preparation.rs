@@ -16,6 +16,7 @@ use sandbox_plan::{
 };
 
 use crate::agent_servers::{self, UserMcpError};
+use crate::limits::LimitsNotHeld;
 use crate::login_copy::{LoginCopy, LoginCopyError, LoginWatch};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest, mcp_json_in};
 use crate::sockets::SocketPaths;
@@ -49,6 +50,8 @@ pub enum PrepareError {
     UserMcp(#[from] UserMcpError),
     #[error("the prompt cannot be read from `{}`", path.display())]
     Prompt { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Limits(#[from] LimitsNotHeld),
     #[error("our own program cannot be found")]
     OwnProgram(#[source] std::io::Error),
 }
@@ -73,9 +76,11 @@ impl PrepareError {
             }
             Self::Plan(_) | Self::UserMcp(_) => ExitCode::Usage,
             Self::Login(_) => ExitCode::AuthenticationMissing,
-            Self::Roots(_) | Self::MountPoints(_) | Self::Prompt { .. } | Self::OwnProgram(_) => {
-                ExitCode::SupervisorFailed
-            }
+            Self::Roots(_)
+            | Self::MountPoints(_)
+            | Self::Prompt { .. }
+            | Self::Limits(_)
+            | Self::OwnProgram(_) => ExitCode::SupervisorFailed,
         }
     }
 
@@ -95,6 +100,10 @@ impl PrepareError {
             Self::Login(_) => {
                 Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
             }
+            Self::Limits(_) => Some(
+                "see what to change with `caretaker doctor`, or use the profile `default`"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }

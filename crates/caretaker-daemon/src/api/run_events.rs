@@ -12,7 +12,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use run_journal::{EventNumber, JournalEntry, JournalReader, Position, Progress, RunDirectory};
+use run_journal::{
+    EventNumber, JournalEntry, JournalReader, Position, Progress, RunDirectory, RunOverview,
+    RunState,
+};
 use run_protocol::{RunEvent, RunId};
 use serde::Deserialize;
 
@@ -44,8 +47,11 @@ pub(crate) async fn events(
 ) -> Result<Response, ApiError> {
     let run = find_run(&daemon, &run).await?;
     let position = position(&from, last_event_id(&headers)?.as_deref())?;
-    let mut events = RunEvents::open(&daemon, &run, position)?;
     // A client that comes back after the end is told that there is nothing to come back for.
+    if has_everything(&run, position) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let mut events = RunEvents::open(&daemon, &run, position)?;
     let first = if events.is_over() { events.next().await } else { Some(Bytes::new()) };
     match first {
         None => Ok(StatusCode::NO_CONTENT.into_response()),
@@ -60,6 +66,15 @@ pub(crate) async fn events(
             },
         ))),
     }
+}
+
+/// Whether the last event of the run is one that the client has.
+fn has_everything(run: &RunDirectory, position: Position) -> bool {
+    let Position::After(number) = position else { return false };
+    RunOverview::read(run).is_ok_and(|overview| {
+        matches!(overview.state, RunState::Ended { .. })
+            && overview.last_event.is_some_and(|last| last <= number)
+    })
 }
 
 /// What a browser sends of itself when it reconnects.

@@ -222,9 +222,12 @@ fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
     let mut changed = false;
     refuse_older(host)?;
     if let Some(note) = running(host)? {
-        if note.protocol == PROTOCOL {
+        // One that is about to be gone is not one that runs.
+        if note.protocol == PROTOCOL && DaemonClient::find(host)?.is_some_and(|it| it.answers()) {
             return started(host, args, note, changed);
         }
+    }
+    if let Some(note) = running(host)?.filter(|note| note.protocol != PROTOCOL) {
         say(&format!("replacing the daemon of caretaker {}", note.version));
         stop_running(host)?;
     }

@@ -34,6 +34,10 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     row(out, "agent", &format!("{} {version}", run.agent.0.display()))?;
     row(out, "model", run.model.as_deref().unwrap_or_default())?;
     row(out, "profile", &run.profile)?;
+    let limits = shown.limits.as_ref().map(|limits| {
+        format!("{}, by {}", words::resources(&limits.held), words::backend(limits.backend))
+    });
+    row(out, "limits", &limits.unwrap_or_default())?;
     print_times(out, shown)?;
     print_work(out, shown)?;
     if let Some(checkpoint) = &run.checkpoint {
