@@ -10,7 +10,7 @@ use std::thread;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::daemon_stage::{DaemonStage, exchange};
+use crate::daemon_stage::{DaemonStage, Event, exchange};
 use crate::stage::{Stage, stderr};
 
 /// How large the large tests are: `CARETAKER_DAEMON_KILLS`, `CARETAKER_DAEMON_RUNS`.
@@ -265,13 +265,14 @@ fn the_stream_of_all_runs_goes_on_with_another_daemon_where_it_was() {
     let first = stage.queue("one", "say one", &[]);
     let mut seen: Vec<(String, u64)> = Vec::new();
     let mut last = None;
-    let mut note = |event: crate::daemon_stage::Event| {
+    let number = |event: &Event| {
         let run = event.data["run"].as_str().unwrap().to_owned();
-        seen.push((run, event.data["event"]["seq"].as_u64().unwrap()));
-        last.clone_from(&event.id);
-        event.data["event"]["kind"] == "run.ended"
+        (run, event.data["event"]["seq"].as_u64().unwrap())
     };
-    events.by_ref().take(5).for_each(|event| drop(note(event)));
+    for event in events.by_ref().take(5) {
+        seen.push(number(&event));
+        last = event.id;
+    }
     drop(events);
     stage.kill_daemon();
     assert_eq!(stage.wait_for_end(&first), Some(0));
@@ -280,13 +281,9 @@ fn the_stream_of_all_runs_goes_on_with_another_daemon_where_it_was() {
     assert_eq!(stage.wait_for_end(&second), Some(0));
     let mut n_ended = 0;
     let resumed = stage.follow("/v1/events", last.as_deref()).unwrap();
-    let mut note = |event: crate::daemon_stage::Event| {
-        let run = event.data["run"].as_str().unwrap().to_owned();
-        seen.push((run, event.data["event"]["seq"].as_u64().unwrap()));
-        event.data["event"]["kind"] == "run.ended"
-    };
     for event in resumed {
-        n_ended += usize::from(note(event));
+        seen.push(number(&event));
+        n_ended += usize::from(event.data["event"]["kind"] == "run.ended");
         if n_ended == 2 {
             break;
         }
