@@ -483,11 +483,11 @@ fn no_control_group_outlives_its_run_even_if_its_supervisor_is_killed() {
     let checks = report["checks"].as_array().unwrap();
     let limits = checks.iter().find(|check| check["id"] == "limits").expect("a line on limits");
     eprintln!("{limits}");
-    assert_eq!(groups_of(&run), [PathBuf::new(); 0]);
+    assert_eq!(groups_of(&run), Vec::<PathBuf>::new());
 
     let output = guarded.play("say Once more.", &[]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(groups_of(&guarded.last_run()), [PathBuf::new(); 0]);
+    assert_eq!(groups_of(&guarded.last_run()), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -33,10 +33,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     // Stands in for cursor-agent, so it writes what the others read.
     ("simulated-agent", &["cursor-home", "cursor-stores"]),
+    ("caretaker-daemon", &["run-journal", "run-protocol", "run-shim"]),
     (
         "caretaker",
         &[
             "agent-stream",
+            "caretaker-daemon",
             "cursor-home",
             "cursor-stores",
             "egress",

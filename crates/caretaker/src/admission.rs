@@ -202,6 +202,8 @@ impl Admission<'_> {
             wait_for_locks: options.wait,
             retry_of: self.retry_of,
             restart: options.restart,
+            group: options.queue.group.as_ref().map(|group| group.as_str().to_owned()),
+            queue: None,
             socket_dir: host.places.sockets.clone().into(),
         };
         match self.like {
@@ -453,6 +455,10 @@ impl Admission<'_> {
     }
 
     fn check_disk(&self) -> Result<(), CommandError> {
+        // The queue waits until there is room.
+        if self.options.queue.queue {
+            return Ok(());
+        }
         let state = self.host.state.path();
         let needed = self.config.min_free.0;
         // Where nobody can say how much there is, the first write will.
@@ -475,7 +481,7 @@ impl Admission<'_> {
 pub(crate) struct HostProxy {
     pub(crate) variable: &'static str,
     /// There may be a password in it.
-    address: String,
+    pub(crate) address: String,
 }
 
 pub(crate) fn host_proxy(environment: &Environment) -> Result<Option<HostProxy>, CommandError> {

@@ -41,6 +41,30 @@ pub(crate) struct Config {
     pub(crate) labels: BTreeMap<String, String>,
     limits: Limits,
     stop: Stop,
+    pub(crate) queue: QueueConfig,
+}
+
+/// How many runs the daemon lets be under way at once.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct QueueConfig {
+    pub(crate) cap: u32,
+    pub(crate) ageing: HumanDuration,
+    pub(crate) groups: BTreeMap<String, u32>,
+    pub(crate) models: BTreeMap<String, u32>,
+    pub(crate) accounts: BTreeMap<String, u32>,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self {
+            cap: 8,
+            ageing: HumanDuration::Limited(Duration::from_secs(60)),
+            groups: BTreeMap::new(),
+            models: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -104,6 +128,7 @@ impl Default for Config {
             labels: BTreeMap::new(),
             limits: Limits::default(),
             stop: Stop::default(),
+            queue: QueueConfig::default(),
         }
     }
 }

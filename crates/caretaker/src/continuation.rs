@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::launching::Launch;
 use crate::name_claim;
+use crate::queue_options::Route;
 use crate::resumption::refusal::Refusal;
 use crate::resumption::{Question, WhenHeld};
 use crate::run_options::RunOptions;
@@ -143,7 +144,8 @@ impl Continuation<'_> {
             retry_of: None,
             like: Some(&spec),
         };
-        let launch = Launch { host, options: &options, program };
+        let route = Route::choose(host, &options.queue)?;
+        let launch = Launch { host, options: &options, program, route: &route };
         let begun = launch.start(admission.admit()?, prompt)?;
         Ok(Continued { run: begun.run_id(), session, pending })
     }

@@ -213,6 +213,8 @@ fn run_examples() -> Vec<RunEvent> {
             duration_ms: 12_345,
             stderr_tail: text("RetriableError: [resource_exhausted] Error\n"),
         },
+        RunEvent::Queued { priority: 3 },
+        RunEvent::Attempt { number: 1 },
     ]
 }
 
@@ -245,6 +247,8 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::Audit(_) => 23,
         RunEvent::Checkpoint(_) => 24,
         RunEvent::Ended { .. } => 25,
+        RunEvent::Queued { .. } => 26,
+        RunEvent::Attempt { .. } => 27,
     }
 }
 
@@ -319,7 +323,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 26 + 1);
+    assert_eq!(kinds.len(), 20 + 28 + 1);
 }
 
 #[test]

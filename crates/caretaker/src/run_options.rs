@@ -9,6 +9,7 @@ use run_protocol::NetworkMode;
 
 use crate::human_duration::HumanDuration;
 use crate::limit_options::LimitOptions;
+use crate::queue_options::QueueOptions;
 use crate::run_marks::{Label, RunName, Variable};
 
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -73,10 +74,12 @@ pub(crate) struct RunOptions {
     /// Default: `retries` of the configuration.
     #[arg(long, value_name = "N", conflicts_with = "detach")]
     pub(crate) retries: Option<u32>,
-    /// Mark the run as one to be continued without being asked, if a crash or a reboot cuts it off. Nothing restarts it by
-    /// itself yet: have `caretaker resume --interrupted --only-restart` called when the machine starts.
+    /// Mark the run as one to be continued without being asked, if a crash or a reboot cuts it off. A
+    /// daemon does that when it starts; without one, have `caretaker resume --interrupted --only-restart` called then.
     #[arg(long)]
     pub(crate) restart: bool,
+    #[command(flatten)]
+    pub(crate) queue: QueueOptions,
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
     #[arg(long, value_name = "PATH|simulated")]
     pub(crate) agent: Option<PathBuf>,

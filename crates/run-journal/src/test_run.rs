@@ -86,6 +86,8 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         wait_for_locks: false,
         retry_of: None,
         restart: false,
+        group: None,
+        queue: None,
         socket_dir: BytesPath::from("/tmp/sockets"),
     }
 }

@@ -53,6 +53,16 @@ pub enum RunEvent {
         /// The prompt's first line, cut.
         prompt_start: String,
     },
+    /// The run waits in the daemon's queue. Written together with `created`; what it waits for is for the daemon to say.
+    Queued {
+        /// Higher ones go first.
+        priority: i32,
+    },
+    /// A supervisor took the run from the queue, under the run's lock: from here on nobody starts it again.
+    Attempt {
+        /// Counted from one.
+        number: u32,
+    },
     /// The run waits for a lock that another one holds.
     Waiting {
         /// What for, in a sentence.

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    BytesPath, NetworkMode, ResourceLimits, RunId, RunLimits, WorkspaceSaving, WorktreeOrigin,
+    BytesPath, NetworkMode, QueueTerms, ResourceLimits, RunId, RunLimits, WorkspaceSaving,
+    WorktreeOrigin,
 };
 
 /// The spec of a run. Holds no secret: keys reach the shim by its environment.
@@ -93,6 +94,12 @@ pub struct RunSpec {
     /// Whether whoever finds it interrupted may continue it without being asked.
     #[serde(default)]
     pub restart: bool,
+    /// The runs that it is counted and shown with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// How it waits for its turn. `None`: it was started at once, past the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueTerms>,
     /// Where sockets are.
     pub socket_dir: BytesPath,
 }

@@ -14,6 +14,7 @@
 
 mod agent_servers;
 mod checkpoint;
+pub mod control_client;
 mod control_socket;
 mod drive;
 mod failure_class;
@@ -58,5 +59,5 @@ pub use session_record::{
     SessionHolder, read_session_record, renew_session_record, session_holder,
 };
 pub use shim::shim_main;
-pub use sockets::SocketPaths;
-pub use start::{ShimEnvironment, StartShimError, Started, start_shim};
+pub use sockets::{SocketPaths, private_dir};
+pub use start::{ShimEnvironment, StartShimError, Started, start_queued_shim, start_shim};

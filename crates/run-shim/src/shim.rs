@@ -84,6 +84,8 @@ enum ShimError {
     Directory(String),
     #[error("the sockets of the run could not be made in `{}`", path.display())]
     Sockets { path: PathBuf, source: io::Error },
+    #[error("the run was taken from the queue before")]
+    Begun,
     #[error("{0}")]
     Locked(LockRefusal),
     #[error(transparent)]
@@ -103,7 +105,7 @@ impl ShimError {
         let (exit_code, hint) = match self {
             Self::Locked(LockRefusal::Io(_)) => (ExitCode::SupervisorFailed, None),
             Self::Locked(refusal) => (ExitCode::Conflict, Some(refusal.hint())),
-            Self::Resume(ResumeRefusal::Written(_)) => (ExitCode::Conflict, None),
+            Self::Begun | Self::Resume(ResumeRefusal::Written(_)) => (ExitCode::Conflict, None),
             Self::Resume(ResumeRefusal::Store(_)) => (ExitCode::NotResumable, None),
             Self::Prepare(error) => (error.exit_code(), error.hint()),
             Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
@@ -179,6 +181,10 @@ async fn supervise_guarded(
     let unusable = |error: &dyn std::error::Error| ShimError::Directory(with_causes(error));
     let spec = run.spec().map_err(|error| unusable(&error))?;
     let run_lock = run.lock().map_err(|error| unusable(&error))?;
+    // Under the lock: whoever came first has begun it, or ended it.
+    if spec.queue.is_some() && !run.is_queued().map_err(|error| unusable(&error))? {
+        return Err(ShimError::Begun);
+    }
     let writer = JournalWriter::open(&run, &run_lock).map_err(|error| unusable(&error))?;
 
     let mut sockets = Sockets::new(&spec.socket_dir.0, spec.run)
@@ -225,10 +231,6 @@ async fn supervise_guarded(
         }
         Err(refusal) => return Err(refusal.into()),
     };
-    if let Some(before) = &before {
-        starting.record.event(&session_memory::resuming(before));
-    }
-
     // In the background: control groups are slow to make.
     let (run_id, resources) = (spec.run.to_string(), spec.resources);
     let limits = tokio::task::spawn_blocking(move || PreparedLimits::prepare(&run_id, resources));
@@ -254,6 +256,17 @@ async fn supervise_guarded(
             return Err(error.into());
         }
     };
+    if spec.queue.is_some() {
+        // Durable before the agent can do anything: a queued run is not started again, not after a power failure either.
+        starting.record.event(&RunEvent::Attempt { number: 1 });
+        if let Err(error) = starting.record.sync() {
+            prepared.remove_mount_points();
+            return Err(unusable(&error));
+        }
+    }
+    if let Some(before) = &before {
+        starting.record.event(&session_memory::resuming(before));
+    }
     if let Err(error) = session_record::write(&state_root, &spec, locks.generation(), None) {
         tracing::warn!(%error, "what is known of the session could not be written down");
     }
@@ -474,12 +487,14 @@ async fn stop_on_signals(orders: mpsc::Sender<Order>) {
 }
 
 fn who_am_i(spec: &RunSpec) -> WhoAmI {
+    // Time in the queue does not count.
+    let began_ms = if spec.queue.is_some() { now_ms() } else { spec.created_ms };
     WhoAmI {
         run: spec.run,
         session: spec.session,
         name: spec.name.clone(),
         workspace: spec.workspace.clone(),
         model: spec.model.clone(),
-        deadline_ms: (spec.limits.wall_ms > 0).then(|| spec.created_ms + spec.limits.wall_ms),
+        deadline_ms: (spec.limits.wall_ms > 0).then(|| began_ms + spec.limits.wall_ms),
     }
 }

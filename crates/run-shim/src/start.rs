@@ -45,7 +45,7 @@ pub enum Started {
 pub enum StartShimError {
     #[error("the run's supervisor could not be started from `{}`", program.display())]
     Spawn { program: PathBuf, source: io::Error },
-    /// The run's directory is gone again.
+    /// Of a run that was not queued, the directory is gone again.
     #[error("{message}")]
     Refused { exit_code: u8, message: String, hint: Option<String> },
     #[error("the run's supervisor ended without a word")]
@@ -71,6 +71,15 @@ pub fn start_shim(
         std::fs::remove_dir_all(run.path()).ok();
     }
     started
+}
+
+/// The same for a run from the queue: one that is refused stays as it is, for whoever queued it to decide about.
+pub fn start_queued_shim(
+    run: &RunDirectory,
+    program: &Path,
+    environment: &ShimEnvironment,
+) -> Result<Started, StartShimError> {
+    start(run, program, environment)
 }
 
 fn start(

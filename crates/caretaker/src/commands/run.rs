@@ -15,6 +15,7 @@ use crate::environment::Audience;
 use crate::host::Host;
 use crate::launching::{Launch, take_signals};
 use crate::prompt::PromptSource;
+use crate::queue_options::Route;
 use crate::resumption::refusal::RefusalReport;
 use crate::resumption::{Question, WhenHeld};
 use crate::retries::Retries;
@@ -58,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         Audience::of_stdin(),
     )?;
     let program = own_program()?;
+    let route = Route::choose(&host, &args.options.queue)?;
     let admit = |retry_of: Option<RunId>| {
         let conversation = &conversation(&host, args)?;
         let (host, config, options) = (&host, &config, &args.options);
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     // Last of the checks: a pipe may be slow to end.
     let prompt = source.read()?;
     let signals = take_signals()?;
-    let launch = Launch { host: &host, options: &args.options, program: &program };
+    let launch = Launch { host: &host, options: &args.options, program: &program, route: &route };
     let retries = Retries::new(&config, args.options.retries);
     let again = |failed| admit(Some(failed));
     launch.launch_and_retry(admitted, &prompt, &signals, retries, again)

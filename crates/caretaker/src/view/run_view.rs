@@ -104,6 +104,12 @@ impl RunView {
                 let held_by = limits.as_ref();
                 self.show_sandbox(out, profile, *mounts, *network, held_by, warnings)
             }
+            RunEvent::Queued { priority: 0 } => self.dim(out, "· queued"),
+            RunEvent::Queued { priority } => {
+                self.dim(out, &format!("· queued with priority {priority}"))
+            }
+            // What follows says as much.
+            RunEvent::Attempt { .. } => Ok(()),
             RunEvent::Waiting { reason } => {
                 self.odd(out, &format!("… waiting: {}", on_one_line(reason)))
             }

@@ -19,6 +19,9 @@ pub(crate) fn print(figures: &Value, json: bool) -> anyhow::Result<()> {
     if let Some(resume) = figures.get("resume") {
         resume_table(&mut tables, resume)?;
     }
+    if let Some(daemon) = figures.get("daemon") {
+        daemon_table(&mut tables, daemon)?;
+    }
     if json {
         eprintln!("{tables}");
         println!("{}", serde_json::to_string_pretty(figures)?);
@@ -115,6 +118,38 @@ fn runs_table(table: &mut String, runs: &Value) -> Result<(), std::fmt::Error> {
         row(table, &name, number(load, "mean_pss_kib") / 1024.0, "MiB", "at most 4 MiB")?;
     }
     Ok(())
+}
+
+fn daemon_table(table: &mut String, daemon: &Value) -> Result<(), std::fmt::Error> {
+    let (idle, queue) = (&daemon["idle"], &daemon["queue"]);
+    let (clients, live) = (&daemon["clients"], &daemon["live"]);
+    writeln!(table, "the daemon, with nothing to do for {} s", idle["seconds"])?;
+    row(table, "wake-ups", number(idle, "wake_ups"), "", "none")?;
+    row(table, "memory", number(idle, "rss_kib") / 1024.0, "MiB", "below 20 MiB")?;
+    writeln!(table, "its queue, {} runs, 8 at once", queue["n_runs"])?;
+    row(
+        table,
+        "decisions, for each run",
+        number(queue, "decision_ms_per_run"),
+        "ms",
+        "below 5 ms",
+    )?;
+    row(
+        table,
+        "its processor time, for each run",
+        number(queue, "daemon_cpu_ms_per_run"),
+        "ms",
+        "",
+    )?;
+    writeln!(
+        table,
+        "{} clients that follow one run, {} events each",
+        clients["n_clients"], clients["events_each"]
+    )?;
+    row(table, "processor", number(clients, "cores"), "cores", "below 1")?;
+    row(table, "memory", number(clients, "rss_kib") / 1024.0, "MiB", "")?;
+    let name = format!("memory with {} live runs", live["n_runs"]);
+    row(table, &name, number(live, "rss_kib") / 1024.0, "MiB", "below 60 MiB")
 }
 
 fn sessions_table(table: &mut String, sessions: &Value) -> Result<(), std::fmt::Error> {
