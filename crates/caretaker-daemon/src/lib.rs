@@ -26,6 +26,7 @@ mod daemon;
 mod host_services;
 mod inotify;
 mod instance;
+mod lock_holder;
 mod mailbox;
 mod pollable;
 mod queue;

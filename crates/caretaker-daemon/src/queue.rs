@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::clock::{now_ms, until};
 use crate::daemon::Daemon;
 use crate::queue_file::{QueueFile, QueueGate, QueueMemory};
-use crate::run_watch::{Change, Standing, Tracked};
+use crate::run_watch::{Change, Over, Standing, Tracked};
 use crate::schedule::{
     CapKind, Caps, Conditions, Decision, Dependency, DiskRoom, Gate, Hold, Lowered, Waiting,
     WaitingRun, decide,
@@ -274,7 +274,8 @@ impl Daemon {
     }
 
     fn note_change(&self, change: Change) {
-        let Change::Over { run, overview, was } = change else { return };
+        let Change::Over(over) = change else { return };
+        let Over { run, overview, was } = *over;
         let mut inner = self.queue.inner();
         inner.keys.remove(&run);
         inner.holds.remove(&run);

@@ -10,7 +10,6 @@
 //! A run is live while its lock is held, whoever started it: so one that an earlier daemon started is adopted by looking.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,14 +18,12 @@ use run_journal::{
     Which, WriterPresence,
 };
 use run_protocol::{QueueTerms, RunId, RunOutcome};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
-use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
 use crate::clock::until;
 use crate::inotify::{Happened, Inotify, Watch, as_text};
+use crate::lock_holder::{open_process, wait_for_end};
 use crate::mailbox::{Interest, Mailbox};
-use crate::pollable::pollable;
 use crate::schedule::Share;
 
 /// How long a run that was not started through the queue may be without a supervisor before it is looked at again.
@@ -69,7 +66,15 @@ pub(crate) enum Change {
     /// Something about a run that is not over.
     Run,
     /// It is over, and was seen before.
-    Over { run: RunId, overview: Box<RunOverview>, was: Tracked },
+    Over(Box<Over>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Over {
+    pub(crate) run: RunId,
+    pub(crate) overview: RunOverview,
+    /// What was known of it.
+    pub(crate) was: Tracked,
 }
 
 #[derive(Debug, Clone)]
@@ -343,7 +348,7 @@ impl RunWatch {
             return;
         };
         self.tell(run);
-        self.0.changes.send(Change::Over { run, overview: Box::new(overview), was }).ok();
+        self.0.changes.send(Change::Over(Box::new(Over { run, overview, was }))).ok();
     }
 
     /// The run's directory is gone.
@@ -477,21 +482,4 @@ impl Drop for Following {
         self.mailbox = Arc::new(Mailbox::new(self.mailbox.interest()));
         watch.unfollow();
     }
-}
-
-/// The process that holds a lock, if it is one that can be watched, and is that one.
-fn open_process(holder: &LockHolder) -> Option<(AsyncFd<OwnedFd>, Pid)> {
-    let pid = Pid::from_raw(i32::try_from(holder.pid).ok()?)?;
-    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // Checked after it was opened: the number cannot be given to another now.
-    if !holder.is_process(holder.pid) {
-        return None;
-    }
-    Some((pollable(process).ok()?, pid))
-}
-
-/// Returns when the process is gone, its locks let go, and if it was a child of ours, remembered by nobody.
-async fn wait_for_end(process: AsyncFd<OwnedFd>, pid: Pid) {
-    process.readable().await.map(drop).ok();
-    waitpid(Some(pid), WaitOptions::NOHANG).ok();
 }
