@@ -1,6 +1,7 @@
 //! How a run waits for its turn.
 
 use caretaker_daemon::QueueGate;
+use run_journal::RunDirectory;
 use run_protocol::{ExitCode, QueueTerms, RunId};
 
 use crate::command_error::CommandError;
@@ -42,14 +43,14 @@ pub(crate) struct QueueOptions {
 impl QueueOptions {
     /// Whether something was asked for that only the queue can do.
     fn need_the_queue(&self) -> bool {
-        let QueueOptions { queue, priority, delay, after, after_ok, .. } = self;
+        let Self { queue, priority, delay, after, after_ok, .. } = self;
         *queue || priority.is_some() || delay.is_some() || !after.is_empty() || !after_ok.is_empty()
     }
 
     /// The terms, without keys.
     pub(crate) fn terms(&self, host: &Host) -> Result<QueueTerms, CommandError> {
         let runs = |texts: &[String]| -> Result<Vec<RunId>, CommandError> {
-            Ok(host.find_runs(texts)?.iter().map(|run| run.run_id()).collect())
+            Ok(host.find_runs(texts)?.iter().map(RunDirectory::run_id).collect())
         };
         let delay = self.delay.and_then(HumanDuration::limit);
         let delay = delay.map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));

@@ -20,6 +20,7 @@ pub(crate) fn overview(state: RunState) -> RunOverview {
         prompt_start: "fix the \u{1b}[2J tests".to_owned(),
         prompt_length: 13,
         retry_of: None,
+        group: None,
         state,
         last_event: None,
         last_event_ms: 1_000_000,

@@ -27,6 +27,7 @@ fn shown() -> ShownRun {
         prompt_start: "fix the \u{1b}[2Jtests".to_owned(),
         prompt_length: 13,
         retry_of: None,
+        group: None,
         state: RunState::Ended {
             outcome: RunOutcome::TimedOut { limit: LimitKind::Idle },
             why: "the agent was silent for 1200 s".to_owned(),

@@ -1,27 +1,26 @@
 //! `caretaker daemon`: starts, stops and asks about the process that has the queue and the API.
 
+mod logs;
+mod serving;
+
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use caretaker_daemon::{
-    Caps, DaemonConfig, DaemonNote, PROTOCOL, Presence, ServeError, Stopped, presence, serve, stop,
-    token_path,
-};
+use caretaker_daemon::{DaemonNote, PROTOCOL, Presence, Stopped, presence, stop, token_path};
 use clap::Subcommand;
 use run_protocol::ExitCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use self::logs::{LogsArgs, logs};
+use self::serving::{ServeArgs, StartReport, serve_here};
 use crate::agent_discovery::own_program;
 use crate::command_error::CommandError;
-use crate::config::Config;
 use crate::daemon_client::{DaemonClient, other_protocol};
-use crate::daemon_host::DaemonHost;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, now_ms};
 use crate::talk::{note, say};
@@ -81,43 +80,6 @@ struct AsJson {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-struct LogsArgs {
-    /// Go on as it writes.
-    #[arg(long, short)]
-    follow: bool,
-    /// Begin with the last N lines.
-    #[arg(long = "last", short = 'n', value_name = "N", default_value_t = 50)]
-    last: usize,
-}
-
-#[derive(Debug, Default, clap::Args)]
-struct ServeArgs {
-    /// Listen on this address of loopback too.
-    #[arg(long)]
-    listen: Option<SocketAddr>,
-    /// Speak as this version would; for tests of upgrades.
-    #[arg(long)]
-    protocol_version: Option<u32>,
-    /// Say on stdout how the start came out.
-    #[arg(long)]
-    report: bool,
-}
-
-/// What a daemon that was started says of itself, once.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "report", rename_all = "snake_case")]
-enum StartReport {
-    Ready {
-        note: DaemonNote,
-    },
-    /// Somebody was faster.
-    AlreadyThere,
-    Failed {
-        error: String,
-    },
 }
 
 /// What `status`, `start` and `stop` print for programs.
@@ -318,97 +280,6 @@ fn open_log(host: &Host) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// Is the daemon until it is told to end.
-fn serve_here(host: &Host, args: &ServeArgs) -> Result<ExitCode, CommandError> {
-    // A terminal that closes takes its session along, and we are not to be in it.
-    if args.report {
-        nix::unistd::setsid().ok();
-    }
-    start_log(host);
-    let config = Config::load(&host.environment, &host.places)?;
-    let variable = |name| host.environment.variable(name);
-    let as_text = |name| variable(name).and_then(|value| value.to_str());
-    // Meant for us only if it says so.
-    let is_for_us = as_text("LISTEN_PID") == Some(std::process::id().to_string().as_str());
-    let n_inherited = as_text("LISTEN_FDS").and_then(|number| number.parse().ok()).unwrap_or(0);
-    let daemon_config = DaemonConfig {
-        state: host.state.clone(),
-        socket: host.places.daemon_socket(),
-        run_sockets: host.places.sockets.clone(),
-        listen: args.listen,
-        program: own_program()?,
-        caps: Caps {
-            total: config.queue.cap,
-            groups: config.queue.groups.clone(),
-            models: config.queue.models.clone(),
-            accounts: config.queue.accounts.clone(),
-        },
-        ageing_ms: config.queue.ageing.milliseconds(),
-        min_free_bytes: config.min_free.0,
-        protocol: args.protocol_version.unwrap_or(PROTOCOL),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        n_inherited: if is_for_us { n_inherited } else { 0 },
-        notify_socket: variable("NOTIFY_SOCKET").map(ToOwned::to_owned),
-    };
-    let services = Arc::new(DaemonHost::new(Host::of_process()?, own_program()?));
-    let served = serve(daemon_config, services, |note| {
-        if args.report {
-            report(&StartReport::Ready { note: note.clone() });
-        } else {
-            say(&format!("the daemon runs (pid {}), socket {}", note.pid, note.socket.0.display()));
-        }
-    });
-    match served {
-        Ok(()) => Ok(ExitCode::Success),
-        Err(error) => {
-            if args.report {
-                report(&match &error {
-                    ServeError::AlreadyThere(_) => StartReport::AlreadyThere,
-                    error => StartReport::Failed { error: with_causes(error) },
-                });
-            }
-            let code = match &error {
-                ServeError::NotLoopback(_) => ExitCode::Usage,
-                ServeError::AlreadyThere(_) => ExitCode::Conflict,
-                _ => ExitCode::DaemonUnavailable,
-            };
-            Err(CommandError::new(code, "the daemon cannot run").because(error))
-        }
-    }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}
-
-/// Says it to whoever started us, once, and lets go of stdout: nobody listens from then on.
-fn report(report: &StartReport) {
-    let Ok(mut line) = serde_json::to_vec(report) else { return };
-    line.push(b'\n');
-    io::stdout().write_all(&line).and_then(|()| io::stdout().flush()).ok();
-    if let Ok(nowhere) = OpenOptions::new().write(true).open("/dev/null") {
-        nix::unistd::dup2_stdout(&nowhere).ok();
-    }
-}
-
-fn start_log(host: &Host) {
-    let filter = host.environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::new(filter.unwrap_or("info")))
-        .with_ansi(false)
-        .log_internal_errors(false)
-        .with_writer(io::stderr)
-        .try_init()
-        .ok();
-}
-
 fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
     let note = running(host)?;
     let code = if note.is_some() { ExitCode::Success } else { ExitCode::DaemonUnavailable };
@@ -446,43 +317,4 @@ fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
     }
     print_text(&text)?;
     Ok(code)
-}
-
-fn logs(host: &Host, args: &LogsArgs) -> Result<ExitCode, CommandError> {
-    let path = log_path(host);
-    let cannot = |error: io::Error| {
-        let what = format!("the log `{}` cannot be read", path.display());
-        CommandError::new(ExitCode::NotFound, what).because(error)
-    };
-    let mut file = File::open(&path).map_err(cannot)?;
-    let mut text = String::new();
-    let start = file.metadata().map_err(cannot)?.len().saturating_sub(LONGEST_LOG);
-    file.seek(SeekFrom::Start(start)).map_err(cannot)?;
-    file.read_to_string(&mut text).map_err(cannot)?;
-    let lines: Vec<&str> = text.lines().collect();
-    let shown = &lines[lines.len().saturating_sub(args.last)..];
-    for line in shown {
-        print_text(&format!("{line}\n"))?;
-    }
-    while args.follow {
-        let mut more = String::new();
-        file.read_to_string(&mut more).map_err(cannot)?;
-        if more.is_empty() {
-            std::thread::sleep(LOOK_AGAIN);
-            reopen_if_replaced(&mut file, &path).map_err(cannot)?;
-            continue;
-        }
-        print_text(&more)?;
-    }
-    Ok(ExitCode::Success)
-}
-
-/// A log that was put aside is followed no more.
-fn reopen_if_replaced(file: &mut File, path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    let Ok(now) = fs::metadata(path) else { return Ok(()) };
-    if now.ino() != file.metadata()?.ino() {
-        *file = File::open(path)?;
-    }
-    Ok(())
 }
