@@ -35,3 +35,4 @@ mod stage;
 mod stale_runs;
 mod undo;
 mod user_mcp;
+mod worktrees;

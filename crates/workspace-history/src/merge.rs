@@ -132,7 +132,8 @@ impl Work<'_> {
                     Some((id, size)) => {
                         let kind = EntryKind::File { size, id };
                         let is_turned = (from.mode ^ to.mode) & EXECUTABLE != 0;
-                        let mode = if is_turned { with_bits_of(ours.mode, to.mode) } else { ours.mode };
+                        let mode =
+                            if is_turned { with_bits_of(ours.mode, to.mode) } else { ours.mode };
                         let entry = Entry { kind, mode, stamp: Stamp::default() };
                         self.target.insert(path.clone(), entry);
                         self.merged.push(path.clone());
@@ -148,7 +149,9 @@ impl Work<'_> {
     /// Takes what the worktree has, and the directories that it is in.
     fn take(&mut self, path: &TreePath, to: &Entry, ours: Option<&Entry>) {
         let mode = match ours {
-            Some(ours) if ours.is_directory() == to.is_directory() => with_bits_of(ours.mode, to.mode),
+            Some(ours) if ours.is_directory() == to.is_directory() => {
+                with_bits_of(ours.mode, to.mode)
+            }
             _ => to.mode,
         };
         self.target.insert(path.clone(), Entry { mode, ..to.clone() });

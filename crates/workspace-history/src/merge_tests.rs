@@ -84,25 +84,50 @@ fn lines_of_both_sides_come_together_where_they_do_not_meet() {
 fn a_directory_in_which_the_user_has_something_stays() {
     let two = Two::new();
     two.apply("rm -r doomed", "echo mine > doomed/mine");
-    assert!(two.checkout.path("doomed/mine").exists() && !two.checkout.path("doomed/file").exists());
+    assert!(
+        two.checkout.path("doomed/mine").exists() && !two.checkout.path("doomed/file").exists()
+    );
 }
 
 #[test]
 fn what_is_there_already_is_no_conflict() {
     let two = Two::new();
-    two.apply("echo new > plain; rm link; echo x > both", "echo new > plain; rm link; echo x > both");
+    two.apply(
+        "echo new > plain; rm link; echo x > both",
+        "echo new > plain; rm link; echo x > both",
+    );
 }
 
 #[test]
 fn what_stands_against_each_other_is_named_and_nothing_is_decided() {
     for (in_worktree, in_checkout, path, why) in [
-        ("sed -i 's/^5$/a/' lines", "sed -i 's/^5$/b/' lines", "lines", "changed in both, in the same lines"),
-        ("printf '\\0a' > binary", "printf '\\0b' > binary", "binary", "changed in both, in the same lines"),
-        ("rm plain", "echo mine > plain", "plain", "removed in the worktree, changed in the checkout"),
+        (
+            "sed -i 's/^5$/a/' lines",
+            "sed -i 's/^5$/b/' lines",
+            "lines",
+            "changed in both, in the same lines",
+        ),
+        (
+            "printf '\\0a' > binary",
+            "printf '\\0b' > binary",
+            "binary",
+            "changed in both, in the same lines",
+        ),
+        (
+            "rm plain",
+            "echo mine > plain",
+            "plain",
+            "removed in the worktree, changed in the checkout",
+        ),
         ("echo a > plain", "rm plain", "plain", "changed in the worktree, removed in the checkout"),
         ("echo a > new", "echo b > new", "new", "added in both, and not the same"),
         ("rm link; ln -s a link", "rm link; ln -s b link", "link", "changed in both"),
-        ("echo x > doomed/new", "rm -r doomed; echo x > doomed", "doomed/new", "its directory is a file now"),
+        (
+            "echo x > doomed/new",
+            "rm -r doomed; echo x > doomed",
+            "doomed/new",
+            "its directory is a file now",
+        ),
     ] {
         let two = Two::new();
         let (_, merged) = two.merged(in_worktree, in_checkout);
