@@ -40,3 +40,4 @@ mod stage;
 mod stale_runs;
 mod undo;
 mod user_mcp;
+mod worktrees;

@@ -32,6 +32,7 @@ use crate::run_options::{Mode, RunOptions};
 use crate::user_mcp;
 use crate::view::units;
 use crate::workspace;
+use crate::worktrees;
 
 /// What the simulated agent takes for a login. Long and odd, so that it is no part of any text and redacting it harms none.
 pub(crate) const SIMULATED_KEY: &str = "simulated-key-that-opens-nothing";
@@ -166,7 +167,7 @@ impl Admission<'_> {
             session: chosen.session,
             session_start: chosen.session_start,
             workspace: utf8_workspace(&chosen.workspace)?,
-            worktree: None,
+            worktree: worktrees::origin_of(host, chosen.workspace.as_path()),
             saving: self.saving(chosen.workspace.as_path()),
             agent: chosen.agent.clone(),
             model: self.model()?,

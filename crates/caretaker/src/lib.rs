@@ -69,6 +69,7 @@ mod talk;
 mod user_mcp;
 mod view;
 mod workspace;
+mod worktrees;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use std::io;
 
 use run_protocol::{
     BytesPath, Checkpoint, NoResult, ReportedStatus, RunEvent, RunId, RunOutcome, RunSpec,
+    WorktreeOrigin,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,9 @@ pub struct RunOverview {
     pub labels: BTreeMap<String, String>,
     pub session: String,
     pub workspace: BytesPath,
+    /// The repository that the workspace is a worktree of, if we made it for this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeOrigin>,
     pub profile: String,
     pub agent: BytesPath,
     pub agent_version: Option<String>,
@@ -142,6 +146,7 @@ impl RunOverview {
             labels: BTreeMap::new(),
             session: String::new(),
             workspace: BytesPath::from(""),
+            worktree: None,
             profile: String::new(),
             agent: BytesPath::from(""),
             agent_version: None,
@@ -168,6 +173,7 @@ impl RunOverview {
             self.labels.clone_from(&spec.labels);
             self.session = spec.session.to_string();
             self.workspace = BytesPath::from(&spec.workspace);
+            self.worktree.clone_from(&spec.worktree);
             self.profile.clone_from(&spec.profile);
             self.agent = spec.agent.program.clone();
             self.agent_version.clone_from(&spec.agent.version);

@@ -1,8 +1,11 @@
 //! One module per command.
 
+pub(crate) mod apply;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod daemon;
+pub(crate) mod diff;
+pub(crate) mod discard;
 pub(crate) mod doctor;
 pub(crate) mod kill;
 pub(crate) mod man;

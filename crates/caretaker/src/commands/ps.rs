@@ -130,11 +130,19 @@ fn table(
             run.name.clone().unwrap_or_default(),
             words::state(&run.state),
             units::age(now_ms.saturating_sub(run.created_ms)),
-            run.workspace.0.display().to_string(),
+            place(run),
             reasons.get(&run.run).map_or_else(|| about(run), String::as_str).to_owned(),
         ]
     });
     view::table::table(&["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"], rows, width)
+}
+
+/// Where it works: of a worktree, the checkout that it is of.
+fn place(run: &RunOverview) -> String {
+    match &run.worktree {
+        Some(origin) => format!("worktree of {}", origin.repository.0.display()),
+        None => run.workspace.0.display().to_string(),
+    }
 }
 
 /// What it does, why it stands as it stands, or what it was asked: the first that there is.

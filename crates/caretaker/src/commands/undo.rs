@@ -2,13 +2,12 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use run_shim::hold_workspace;
 use serde::Serialize;
 use workspace_history::{
-    Change, ChangeKind, Head, History, Limits, Operation, OperationKind, Restored, Scope, Snapshot,
+    Change, ChangeKind, Head, History, Operation, OperationKind, Restored, Scope, Snapshot,
     SnapshotName, compare, count, restore,
 };
 
@@ -18,13 +17,8 @@ use crate::host::{Host, now_ms, overview, short_id};
 use crate::host_git;
 use crate::talk::{note, say};
 use crate::view::change_view;
+use crate::worktrees::GENEROUS;
 
-/// The state that is replaced is saved however large it is: what an agent made must not be lost for being much.
-const GENEROUS: Limits = Limits {
-    most_files: 2_000_000,
-    most_new_bytes: u64::MAX,
-    within: Duration::from_secs(24 * 3600),
-};
 /// Paths in the form for programs.
 const MOST_PATHS: usize = 10_000;
 

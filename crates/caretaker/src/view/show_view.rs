@@ -34,6 +34,10 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     row(out, "retry of", &retry_of)?;
     row(out, "session", &run.session)?;
     row(out, "workspace", &run.workspace.0.display().to_string())?;
+    if let Some(origin) = &run.worktree {
+        let repository = origin.repository.0.display();
+        row(out, "worktree", &format!("of {repository}, on the branch {}", origin.branch))?;
+    }
     let version = run.agent_version.as_deref().unwrap_or("of unknown version");
     row(out, "agent", &format!("{} {version}", run.agent.0.display()))?;
     row(out, "model", run.model.as_deref().unwrap_or_default())?;
