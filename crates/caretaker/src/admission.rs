@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
 use run_protocol::{
     AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, NetworkMode, RunId, RunLimits,
-    RunSpec, SessionStart, ToolApproval, UserMcpFiles,
+    RunSpec, SessionStart, ToolApproval, UserMcpFiles, WorkspaceSaving,
 };
 use run_shim::{PrepareError, ShimEnvironment, SocketPaths, UpstreamProxy, check_run};
 use sandbox_plan::Profile;
@@ -20,6 +21,7 @@ use crate::config::Config;
 use crate::disk;
 use crate::environment::Environment;
 use crate::host::{Host, now_ms};
+use crate::host_git;
 use crate::limit_options;
 use crate::login_file;
 use crate::name_claim;
@@ -38,6 +40,9 @@ pub(crate) const SIMULATED_KEY: &str = "simulated-key-that-opens-nothing";
 const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
 /// Keys of the agent's. They reach it through the shim's environment and are never written down.
 const SECRETS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
+
+/// What saving a workspace may take where the configuration sets no limit: nobody waits longer for an agent to begin.
+const LONGEST_SAVING: Duration = Duration::from_secs(3600);
 
 /// Whether the user logs in with a key.
 pub(crate) fn has_key(environment: &Environment) -> bool {
@@ -161,6 +166,8 @@ impl Admission<'_> {
             session: chosen.session,
             session_start: chosen.session_start,
             workspace: utf8_workspace(&chosen.workspace)?,
+            worktree: None,
+            saving: self.saving(chosen.workspace.as_path()),
             agent: chosen.agent.clone(),
             model: self.model()?,
             mode: options.mode.map(|mode| match mode {
@@ -213,6 +220,9 @@ impl Admission<'_> {
             session: fresh.session,
             session_start: fresh.session_start,
             workspace: fresh.workspace,
+            worktree: fresh.worktree,
+            // The host's git may be another by now; what was not wanted then is not wanted now.
+            saving: fresh.saving.filter(|_| before.saving.is_some()),
             agent: fresh.agent,
             profile: fresh.profile,
             profile_text: fresh.profile_text,
@@ -260,6 +270,21 @@ impl Admission<'_> {
             spec.limits.idle_ms = fresh.limits.idle_ms;
         }
         Ok(spec)
+    }
+
+    /// How the workspace is saved before the run.
+    fn saving(&self, workspace: &Path) -> Option<WorkspaceSaving> {
+        let Self { host, config, options, .. } = self;
+        if options.no_checkpoint || !config.checkpoint {
+            return None;
+        }
+        let within = config.checkpoint_within.limit().unwrap_or(LONGEST_SAVING);
+        Some(WorkspaceSaving {
+            git: host_git::program(&host.environment, Some(workspace)).map(BytesPath::from),
+            within_ms: u64::try_from(within.min(LONGEST_SAVING).as_millis()).unwrap_or(u64::MAX),
+            most_new_bytes: config.checkpoint_size.0,
+            keep_runs: config.checkpoints_kept,
+        })
     }
 
     fn profile_name(&self) -> &str {

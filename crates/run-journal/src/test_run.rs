@@ -54,6 +54,8 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         session: Uuid::from_u128(0x6f1d_9c3e_5a52_4f0b_9a1e_2b7c_8d9e_0f11),
         session_start: SessionStart::New,
         workspace: "/home/user/project".to_owned(),
+        worktree: None,
+        saving: None,
         agent: AgentProgram {
             kind: AgentKind::Simulated,
             program: BytesPath::from("/usr/bin/caretaker"),
@@ -77,6 +79,8 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         login_file: None,
         user_mcp: None,
         env: BTreeMap::new(),
+        network: None,
+        allow_hosts: Vec::new(),
         resources: run_protocol::ResourceLimits::default(),
         limits: RunLimits::default(),
         wait_for_locks: false,

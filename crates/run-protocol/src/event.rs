@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BytesPath, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode, RunId, RunOutcome,
+    Audit, BytesPath, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode, RunId, RunOutcome,
 };
 
 /// The first line of a journal, and of each later epoch in it.
@@ -67,6 +67,23 @@ pub enum RunEvent {
         /// Tool calls that were under way when the agent stopped; it will be told that they were interrupted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pending: Vec<PendingTool>,
+    },
+    /// The workspace was saved, so that the run can be undone.
+    WorkspaceSaved {
+        /// Files and links that are covered.
+        files: u64,
+        /// Bytes that had to be read; the others were known.
+        new_bytes: u64,
+        /// How long it took.
+        ms: u64,
+        /// Paths that are not covered, not more than a few: what cannot be read, and repositories within the workspace.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left_out: Vec<BytesPath>,
+    },
+    /// The workspace was not saved: the run cannot be undone.
+    WorkspaceNotSaved {
+        /// Why, in a sentence.
+        reason: String,
     },
     /// The sandbox is set up and verified; the agent is about to run.
     SandboxReady {
@@ -206,6 +223,8 @@ pub enum RunEvent {
         /// The root from before the run.
         to: String,
     },
+    /// What the run did to the workspace, as far as a careful person wants to know.
+    Audit(Audit),
     /// What Cursor's store holds of the session now.
     Checkpoint(Checkpoint),
     /// The run is over. Always the last event.

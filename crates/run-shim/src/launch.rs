@@ -52,10 +52,10 @@ pub(crate) enum LaunchError {
     TooSlow,
     #[error("the sandbox is not as planned")]
     Mismatch(#[source] Mismatch),
-    #[error("the sandbox has no way to the hosts that it may reach")]
-    Network(#[from] PlaceError),
     #[error("the sandbox could not be put under its limits")]
     Limits(#[source] io::Error),
+    #[error("the sandbox has no way to the hosts that it may reach")]
+    Network(#[from] PlaceError),
     #[error("the sandbox could not be let go")]
     Release(#[source] io::Error),
 }
@@ -134,8 +134,8 @@ impl HeldSandbox {
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
         let stdin = child.stdin.take();
         let process = SandboxProcess { bwrap: child, status, init, init_fd };
-        let (stdout, doors, limits) = (pipes.stdout, None, None);
-        let sandbox = Sandbox { process, stdin, stdout, stderr, doors, limits };
+        let sandbox =
+            Sandbox { process, stdin, stdout: pipes.stdout, stderr, doors: None, limits: None };
         Ok(Self { sandbox })
     }
 
@@ -152,6 +152,18 @@ impl HeldSandbox {
             }
         }
         look_at_mounts(plan, self.sandbox.process.init).map_err(LaunchError::Mismatch)
+    }
+
+    /// Puts everything that is there under its limits. The agent must be at the gate.
+    pub(crate) async fn confine(
+        &mut self,
+        limits: PreparedLimits,
+    ) -> Result<&Confined, LaunchError> {
+        let processes = self.sandbox.process.all().map_err(LaunchError::Limits)?;
+        // Moving a process between groups waits for every processor of the machine.
+        let confined = tokio::task::spawn_blocking(move || limits.confine(&processes)).await;
+        let confined = confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
+        Ok(self.sandbox.limits.insert(confined))
     }
 
     /// The network namespace that bubblewrap made for it, and no other.
@@ -176,18 +188,6 @@ impl HeldSandbox {
     /// Keeps what listens inside with the sandbox.
     pub(crate) fn keep_doors(&mut self, doors: Option<Doors>) {
         self.sandbox.doors = doors;
-    }
-
-    /// Puts everything that is there under its limits. The agent must be at the gate.
-    pub(crate) async fn confine(
-        &mut self,
-        limits: PreparedLimits,
-    ) -> Result<&Confined, LaunchError> {
-        let processes = self.sandbox.process.all().map_err(LaunchError::Limits)?;
-        // Moving a process between groups waits for every processor of the machine.
-        let confined = tokio::task::spawn_blocking(move || limits.confine(&processes)).await;
-        let confined = confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
-        Ok(self.sandbox.limits.insert(confined))
     }
 
     /// The namespace's pid 1, as the host sees it.

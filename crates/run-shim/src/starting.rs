@@ -28,6 +28,7 @@ use crate::network::{self, Doors, PlaceError};
 use crate::preparation::Prepared;
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{Effect, Ending, Input, RunState};
+use crate::workspace_watch::WorkspaceWatch;
 
 /// A guard on its way to its post.
 pub(crate) type PostedGuard = tokio::task::JoinHandle<io::Result<LaunchGuard>>;
@@ -176,6 +177,7 @@ impl Starting {
         prepared: &Prepared,
         limits: PreparedLimits,
         guard: Option<PostedGuard>,
+        workspace: &mut WorkspaceWatch,
     ) -> Result<Sandbox, NotLaunched> {
         let guard = match guard {
             Some(posted) => posted.await.map_err(io::Error::other).flatten(),
@@ -183,7 +185,7 @@ impl Starting {
         };
         let guard = guard.map_err(LaunchError::Guard)?;
         tracing::debug!("the guard is posted");
-        let held = self.hold(prepared, limits).await;
+        let held = self.hold(prepared, limits, workspace).await;
         // Whatever came of it: what was started is bound to our life, or gone.
         guard.dismiss().await;
         let sandbox = held?.release().await?;
@@ -196,6 +198,7 @@ impl Starting {
         &mut self,
         prepared: &Prepared,
         limits: PreparedLimits,
+        workspace: &mut WorkspaceWatch,
     ) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
         self.go_on()?;
@@ -217,6 +220,10 @@ impl Starting {
             }
             Err(error) => Err(error),
         };
+        // The agent touches nothing that was not saved; a run that is to end need not wait for that.
+        if let Ok(Some(saved)) = self.attend_or_end(workspace.saved()).await {
+            self.record.event(&saved);
+        }
         match self.decide_on_release(prepared, sandbox_pid, confined) {
             Ok(()) => Ok(held),
             Err(why) => {
@@ -242,13 +249,12 @@ impl Starting {
         let profile = prepared.profile.clone();
         let of_plan = prepared.plan.warnings().iter().map(ToString::to_string);
         let warnings = of_plan.chain(confined.warnings.iter().cloned()).collect();
-        let limits = Some(confined.in_force.clone());
         self.record.event(&RunEvent::SandboxReady {
             profile,
             sandbox_pid,
             mounts,
+            limits: Some(confined.in_force.clone()),
             network: Some(prepared.plan.network().mode),
-            limits,
             warnings,
         });
         self.record.event(&RunEvent::Released);

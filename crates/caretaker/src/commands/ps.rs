@@ -99,7 +99,7 @@ fn table(runs: &[RunOverview], now_ms: u64, width: Width) -> String {
             about(run).to_owned(),
         ]
     });
-    view::table::table(["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"], rows, width)
+    view::table::table(&["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"], rows, width)
 }
 
 /// What it does, why it stands as it stands, or what it was asked: the first that there is.

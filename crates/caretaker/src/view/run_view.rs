@@ -16,7 +16,7 @@ use super::safe_text::on_one_line;
 use super::stream_view::StreamView;
 use super::styled_line::{BAD, BOLD, DIM, ODD, PLAIN, write_line};
 use super::width::Width;
-use super::{network_words, units, words};
+use super::{audit_view, network_words, units, words};
 
 /// Lines of stderr that explain a failure.
 const STDERR_LINES: usize = 5;
@@ -112,6 +112,15 @@ impl RunView {
                 self.dim(out, &format!("· resuming a conversation of {messages}"))?;
                 pending.iter().try_for_each(|call| self.odd(out, &words::interrupted(call)))
             }
+            // As it should be, and `show` has it.
+            RunEvent::WorkspaceSaved { .. } => Ok(()),
+            RunEvent::WorkspaceNotSaved { reason } => {
+                let reason = on_one_line(reason);
+                self.odd(out, &format!("! the workspace was not saved, so no undo: {reason}"))
+            }
+            RunEvent::Audit(audit) => audit_view::lines(audit)
+                .iter()
+                .try_for_each(|line| self.odd(out, &format!("! {line}"))),
             // The agent's own lines say as much.
             RunEvent::Released | RunEvent::PromptSent { .. } => Ok(()),
             RunEvent::Slow { silent_ms, tool } => {

@@ -4,8 +4,8 @@ use agent_stream::Usage;
 use pretty_assertions::assert_eq;
 use run_journal::{Reported, RunOverview};
 use run_protocol::{
-    LimitBackend, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode, PendingTool,
-    ReportedStatus, ResourceLimits, Resumable, RunOutcome,
+    Audit, ChangeCounts, Finding, FindingKind, LimitBackend, LimitKind, LimitsInForce, NetRefusal,
+    NetVia, NetworkMode, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome,
 };
 
 use super::*;
@@ -96,6 +96,17 @@ fn shown() -> ShownRun {
                 })
                 .collect(),
         },
+        saved: Some(WorkspaceSaved::Yes { files: 12, left_out: vec!["lib/.git".into()] }),
+        audit: Some(Audit {
+            changes: Some(ChangeCounts { added: 1, changed: 2, removed: 0 }),
+            findings: vec![Finding {
+                what: FindingKind::Executable,
+                path: "run.sh".into(),
+                target: None,
+            }],
+            more: 0,
+            incomplete: None,
+        }),
         stderr_tail: "one\ntwo\n".to_owned(),
         files: RunFiles {
             directory: "/state/runs/r".into(),
@@ -135,6 +146,9 @@ fn a_run_is_shown_with_its_outcome_and_why_in_one_sentence() {
              usage      14,921 tokens in, 806 out\n\
              network    allowlist\n           reached api2.cursor.sh ×12\n           \
              refused registry.example.org ×3: it is not on the list; --allow-host registry.example.org\n\
+             saved      12 files; not covered: lib/.git\n\
+             changed    3 files: 1 added, 2 changed\n\
+             look at    new executable: run.sh\n\
              checkpoint 4 messages, 1 turn, resumable\n\
              pending    shell sleep 600\n\
              stderr     one\n           two\n\
