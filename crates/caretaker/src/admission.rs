@@ -391,13 +391,13 @@ impl Admission<'_> {
                 || profile.passes_variable(name.as_ref())
                 || (agent.kind == AgentKind::Simulated && SIMULATION.contains(&name))
         };
-        // A run that goes out by way of its supervisor has no use for the host's own way.
-        let goes_by_us = self.network_mode(profile) == NetworkMode::Allowlist;
+        // Whoever goes out by way of us, or not at all, has no use for the host's own way.
+        let has_host_network = self.network_mode(profile) == NetworkMode::Host;
         let of_host = self
             .host
             .environment
             .utf8_variables()
-            .filter(|(name, _)| is_let_in(name) && !(goes_by_us && is_proxy_variable(name)))
+            .filter(|(name, _)| is_let_in(name) && (has_host_network || !is_proxy_variable(name)))
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let of_user = self.options.variables.iter();
         of_host.chain(of_user.map(|set| (set.name.clone(), set.value.clone()))).collect()
