@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: figures as ratios against named peers, measured in one run.
 
 mod corpus;
+#[cfg(feature = "runs")]
+mod limits;
 mod parsing;
 mod report;
 #[cfg(feature = "sessions")]
