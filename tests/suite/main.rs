@@ -35,4 +35,5 @@ mod shape;
 mod simulated;
 mod stage;
 mod stale_runs;
+mod undo;
 mod user_mcp;

@@ -64,10 +64,7 @@ impl Stage {
     fn launch_with(&self, profile: &str) -> anyhow::Result<f64> {
         let workspace = self.workspace("limits")?;
         let start = nanoseconds();
-        let args = ["run", "--detach", "--profile", profile, "--agent", self.agent(), "go"];
-        let output = self.command(&workspace, &args).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let run = String::from_utf8(output.stdout)?.trim().to_owned();
+        let run = self.start_with(&workspace, self.agent(), "go", &["--profile", profile])?;
         self.wait(&workspace, &run)?;
         Ok(elapsed_ms(start, began_ns(&std::fs::read_to_string(self.journal(&run))?)?))
     }
