@@ -2,6 +2,8 @@
 
 mod corpus;
 mod daemon;
+#[cfg(feature = "runs")]
+mod limits;
 mod parsing;
 mod report;
 #[cfg(feature = "sessions")]

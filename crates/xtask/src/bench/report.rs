@@ -117,6 +117,31 @@ fn runs_table(table: &mut String, runs: &Value) -> Result<(), std::fmt::Error> {
         let name = format!("{} runs at once, mean", load["n_runs"]);
         row(table, &name, number(load, "mean_pss_kib") / 1024.0, "MiB", "at most 4 MiB")?;
     }
+    let limits = &runs["limits"];
+    writeln!(table, "limits, held by {}", limits["backend"].as_str().unwrap_or("nothing"))?;
+    writeln!(table, "  launch with them                  {:>8.2} ms", number(limits, "with_ms"))?;
+    writeln!(
+        table,
+        "  launch with none at all           {:>8.2} ms",
+        number(limits, "without_ms")
+    )?;
+    row(
+        table,
+        "what they add",
+        number(limits, "added_ms"),
+        "ms",
+        "part of 25 ms for all of the plan",
+    )?;
+    match &limits["beside_bombs"] {
+        Value::Null => {
+            writeln!(table, "  no bomb was let go: nothing holds the number of processes here")?
+        }
+        tail => {
+            writeln!(table, "  tail -f of a run beside a fork bomb and a memory bomb")?;
+            row(table, "p50", number(tail, "p50_ms"), "ms", "as without")?;
+            row(table, "p99", number(tail, "p99_ms"), "ms", "as without")?;
+        }
+    }
     Ok(())
 }
 

@@ -14,6 +14,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::limits::Limits;
+
 /// How much of everything.
 pub(crate) struct Sizes {
     pub(crate) launches: usize,
@@ -27,6 +29,7 @@ pub(crate) struct Runs {
     flood: Flood,
     tail: Tail,
     memory: Vec<Memory>,
+    limits: Limits,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,7 +57,7 @@ struct Flood {
 }
 
 #[derive(Debug, Serialize)]
-struct Tail {
+pub(super) struct Tail {
     n_events: usize,
     p50_ms: f64,
     p99_ms: f64,
@@ -78,12 +81,13 @@ pub(crate) fn measure(scratch: &Path, caretaker: &Path, sizes: &Sizes) -> anyhow
             .filter(|n_runs| *n_runs <= sizes.concurrent)
             .map(|n_runs| stage.memory(n_runs))
             .collect::<anyhow::Result<_>>()?,
+        limits: stage.limits(sizes.launches)?,
     })
 }
 
 /// A home and a state of its own.
-struct Stage {
-    root: PathBuf,
+pub(super) struct Stage {
+    pub(super) root: PathBuf,
     caretaker: PathBuf,
     /// We ourselves, as an agent.
     agent: PathBuf,
@@ -103,13 +107,13 @@ impl Stage {
         Ok(Self { root, caretaker: caretaker.to_owned(), agent })
     }
 
-    fn workspace(&self, name: &str) -> anyhow::Result<PathBuf> {
+    pub(super) fn workspace(&self, name: &str) -> anyhow::Result<PathBuf> {
         let workspace = self.root.join("home").join(name);
         std::fs::create_dir_all(&workspace)?;
         Ok(workspace)
     }
 
-    fn command(&self, workspace: &Path, args: &[&str]) -> Command {
+    pub(super) fn command(&self, workspace: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(&self.caretaker);
         command
             .args(args)
@@ -129,7 +133,7 @@ impl Stage {
         self.start_with(workspace, agent, prompt, &[])
     }
 
-    fn start_with(
+    pub(super) fn start_with(
         &self,
         workspace: &Path,
         agent: &str,
@@ -142,12 +146,12 @@ impl Stage {
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
-    fn wait(&self, workspace: &Path, run: &str) -> anyhow::Result<bool> {
+    pub(super) fn wait(&self, workspace: &Path, run: &str) -> anyhow::Result<bool> {
         let mut wait = self.command(workspace, &["wait", run]);
         Ok(wait.stdout(Stdio::null()).stderr(Stdio::null()).status()?.success())
     }
 
-    fn agent(&self) -> &str {
+    pub(super) fn agent(&self) -> &str {
         self.agent.to_str().unwrap_or_default()
     }
 
@@ -196,7 +200,7 @@ impl Stage {
         Ok(elapsed_ms(start, began_ns(&String::from_utf8(output.stdout)?)?))
     }
 
-    fn journal(&self, run: &str) -> PathBuf {
+    pub(super) fn journal(&self, run: &str) -> PathBuf {
         self.root.join("state/runs").join(run).join("events.jsonl")
     }
 
@@ -282,7 +286,7 @@ impl Stage {
         Ok(Flood { bytes, caretaker_s, cat_s, ratio: caretaker_s / cat_s })
     }
 
-    fn tail(&self, n_events: usize) -> anyhow::Result<Tail> {
+    pub(super) fn tail(&self, n_events: usize) -> anyhow::Result<Tail> {
         let workspace = self.workspace("tail")?;
         let run = self.start(&workspace, self.agent(), &format!("events {n_events}"))?;
         let mut tail = self
@@ -350,22 +354,22 @@ fn memory_file(content: &[u8]) -> anyhow::Result<OwnedFd> {
     Ok(file.into())
 }
 
-fn nanoseconds() -> u128 {
+pub(super) fn nanoseconds() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
-fn elapsed_ms(start: u128, end: u128) -> f64 {
+pub(super) fn elapsed_ms(start: u128, end: u128) -> f64 {
     end.saturating_sub(start) as f64 / 1e6
 }
 
 /// When the payload says that it began.
-fn began_ns(output: &str) -> anyhow::Result<u128> {
+pub(super) fn began_ns(output: &str) -> anyhow::Result<u128> {
     let (_, rest) = output.split_once("\"began_ns\":").context("the payload did not begin")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     Ok(digits.parse()?)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
