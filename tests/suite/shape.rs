@@ -17,6 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("sandbox-plan", &["egress", "run-protocol"]),
     ("cursor-stores", &["run-protocol"]),
     ("run-journal", &["run-protocol"]),
+    ("workspace-history", &["run-protocol"]),
     (
         "run-shim",
         &[
@@ -27,6 +28,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "run-journal",
             "run-protocol",
             "sandbox-plan",
+            "workspace-history",
         ],
     ),
     // Stands in for cursor-agent, so it writes what the others read.
@@ -43,6 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "run-shim",
             "sandbox-plan",
             "simulated-agent",
+            "workspace-history",
         ],
     ),
     // Tests and the bench only: writes what the readers read.

@@ -4,9 +4,10 @@ use std::path::Path;
 use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
-    Checkpoint, FailureClass, JournalHeader, LimitBackend, LimitKind, LimitsInForce,
-    McpCallOutcome, NetRefusal, NetVia, NetworkMode, PendingTool, ReportedStatus, ResourceLimits,
-    Resumable, RunEvent, RunId, RunOutcome, SignalName, StopReason,
+    Audit, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, JournalHeader,
+    LimitBackend, LimitKind, LimitsInForce, McpCallOutcome, NetRefusal, NetVia, NetworkMode,
+    PendingTool, ReportedStatus, ResourceLimits, Resumable, RunEvent, RunId, RunOutcome,
+    SignalName, StopReason,
 };
 use serde_json::Value;
 
@@ -127,6 +128,7 @@ fn run_examples() -> Vec<RunEvent> {
             profile: text("default"),
             sandbox_pid: 4242,
             mounts: 42,
+            network: Some(NetworkMode::Allowlist),
             limits: Some(LimitsInForce {
                 backend: LimitBackend::CgroupV1,
                 held: ResourceLimits {
@@ -136,7 +138,6 @@ fn run_examples() -> Vec<RunEvent> {
                     ..ResourceLimits::default()
                 },
             }),
-            network: Some(NetworkMode::Allowlist),
             warnings: vec![text("bubblewrap 0.8.0 has a known hole")],
         },
         RunEvent::Resuming {
@@ -180,6 +181,23 @@ fn run_examples() -> Vec<RunEvent> {
         },
         RunEvent::DiskFull,
         RunEvent::RootPutBack { from: Some("a0".repeat(32)), to: "5e".repeat(32) },
+        RunEvent::WorkspaceSaved {
+            files: 1204,
+            new_bytes: 5120,
+            ms: 18,
+            left_out: vec!["vendor/lib/.git".into()],
+        },
+        RunEvent::WorkspaceNotSaved { reason: text("git is not installed") },
+        RunEvent::Audit(Audit {
+            changes: Some(ChangeCounts { added: 2, changed: 3, removed: 1 }),
+            findings: vec![Finding {
+                what: FindingKind::LinkOut,
+                path: "data".into(),
+                target: Some("/etc".into()),
+            }],
+            more: 1,
+            incomplete: Some(text("`target`: there was no time to look at all of it")),
+        }),
         RunEvent::Checkpoint(Checkpoint {
             session: text("6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11"),
             root: Some("5e".repeat(32)),
@@ -222,8 +240,11 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::NetDenied { .. } => 18,
         RunEvent::DiskFull => 19,
         RunEvent::RootPutBack { .. } => 20,
-        RunEvent::Checkpoint(_) => 21,
-        RunEvent::Ended { .. } => 22,
+        RunEvent::WorkspaceSaved { .. } => 21,
+        RunEvent::WorkspaceNotSaved { .. } => 22,
+        RunEvent::Audit(_) => 23,
+        RunEvent::Checkpoint(_) => 24,
+        RunEvent::Ended { .. } => 25,
     }
 }
 
@@ -298,7 +319,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 23 + 1);
+    assert_eq!(kinds.len(), 20 + 26 + 1);
 }
 
 #[test]

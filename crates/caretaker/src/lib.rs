@@ -40,6 +40,7 @@ mod export;
 mod following;
 mod health;
 mod host;
+mod host_git;
 mod human_duration;
 mod interruption;
 mod journal_printer;

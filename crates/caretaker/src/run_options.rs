@@ -62,6 +62,9 @@ pub(crate) struct RunOptions {
     /// Print the answer as it is typed.
     #[arg(long)]
     pub(crate) stream: bool,
+    /// Do not save the workspace before the run: it cannot be undone then.
+    #[arg(long)]
+    pub(crate) no_checkpoint: bool,
     /// Queue behind the run that holds the session or the workspace, instead of failing.
     #[arg(long)]
     pub(crate) wait: bool,

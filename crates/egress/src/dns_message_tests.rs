@@ -111,7 +111,7 @@ proptest! {
 
     #[test]
     fn an_answer_is_never_read_as_a_question(labels in proptest::collection::vec("[a-z]{1,20}", 1..5)) {
-        let labels: Vec<&[u8]> = labels.iter().map(|label| label.as_bytes()).collect();
+        let labels: Vec<&[u8]> = labels.iter().map(String::as_bytes).collect();
         let query = DnsQuery::read(&query(&labels, 1)).unwrap();
         prop_assert_eq!(DnsQuery::read(&query.answer(DnsReply::Known)), None);
         prop_assert_eq!(DnsQuery::read(&query.answer(DnsReply::Unknown)), None);

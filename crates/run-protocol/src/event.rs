@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BytesPath, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode, RunId, RunOutcome,
+    Audit, BytesPath, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode, RunId, RunOutcome,
 };
 
 /// The first line of a journal, and of each later epoch in it.
@@ -68,6 +68,23 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pending: Vec<PendingTool>,
     },
+    /// The workspace was saved, so that the run can be undone.
+    WorkspaceSaved {
+        /// Files and links that are covered.
+        files: u64,
+        /// Bytes that had to be read; the others were known.
+        new_bytes: u64,
+        /// How long it took.
+        ms: u64,
+        /// Paths that are not covered, not more than a few: what cannot be read, and repositories within the workspace.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left_out: Vec<BytesPath>,
+    },
+    /// The workspace was not saved: the run cannot be undone.
+    WorkspaceNotSaved {
+        /// Why, in a sentence.
+        reason: String,
+    },
     /// The sandbox is set up and verified; the agent is about to run.
     SandboxReady {
         /// The profile.
@@ -76,12 +93,12 @@ pub enum RunEvent {
         sandbox_pid: u32,
         /// How many mounts were verified.
         mounts: u32,
-        /// What it may take of the machine, and what holds it to that.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        limits: Option<LimitsInForce>,
         /// What of the network is inside.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         network: Option<NetworkMode>,
+        /// What it may take of the machine, and what holds it to that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<LimitsInForce>,
         /// What the user should know: a guard that is off, a version with known holes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
@@ -206,6 +223,8 @@ pub enum RunEvent {
         /// The root from before the run.
         to: String,
     },
+    /// What the run did to the workspace, as far as a careful person wants to know.
+    Audit(Audit),
     /// What Cursor's store holds of the session now.
     Checkpoint(Checkpoint),
     /// The run is over. Always the last event.

@@ -18,6 +18,7 @@ mod resources;
 mod run_id;
 mod session_record;
 mod spec;
+mod workspace_history;
 
 pub use bytes_path::BytesPath;
 pub use control::{ControlReply, ControlRequest, StopManner};
@@ -34,6 +35,9 @@ pub use run_id::{NotARunId, RunId};
 pub use session_record::SessionRecord;
 pub use spec::{
     AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval, UserMcpFiles,
+};
+pub use workspace_history::{
+    Audit, ChangeCounts, Finding, FindingKind, WorkspaceSaving, WorktreeOrigin,
 };
 
 /// The version of the journal's format and of the events in it.

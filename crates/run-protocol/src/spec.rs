@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{BytesPath, NetworkMode, ResourceLimits, RunId, RunLimits};
+use crate::{
+    BytesPath, NetworkMode, ResourceLimits, RunId, RunLimits, WorkspaceSaving, WorktreeOrigin,
+};
 
 /// The spec of a run. Holds no secret: keys reach the shim by its environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,12 @@ pub struct RunSpec {
     pub session_start: SessionStart,
     /// The workspace's physical path; always UTF-8, because node cannot work elsewhere.
     pub workspace: String,
+    /// The repository that the workspace is a worktree of, if we made it for this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeOrigin>,
+    /// How the workspace is saved before the run. `None`: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saving: Option<WorkspaceSaving>,
     /// The agent to run.
     pub agent: AgentProgram,
     /// `--model`.

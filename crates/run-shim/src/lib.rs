@@ -42,12 +42,14 @@ mod sockets;
 mod start;
 mod starting;
 mod stderr_keeper;
+mod workspace_watch;
 
 pub use agent_servers::{UserMcpError, UserMcpReport, user_mcp};
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;
 pub use launch_guard::launch_guard_main;
 pub use limits::{LimitSurvey, LimitsNotHeld, survey_limits};
+pub use locks::{WorkspaceBusy, WorkspaceHold, hold_workspace};
 pub use login_copy::LoginCopyError;
 pub use network::{UpstreamProxy, UpstreamProxyError, network_doors_main};
 pub use preparation::{PrepareError, check_run, plan_run};

@@ -36,6 +36,7 @@ use crate::sockets::Sockets;
 use crate::start::{PROXY_VARIABLE, SECRET_PREFIX, ShimReport, report};
 use crate::starting::{NotLaunched, PostedGuard, Starting};
 use crate::stderr_keeper::StderrKeeper;
+use crate::workspace_watch::WorkspaceWatch;
 
 /// Events that wait for the journal; more than that come only from a flood, which then waits.
 const EVENT_QUEUE: usize = 64;
@@ -268,11 +269,15 @@ async fn supervise_guarded(
         .mcp
         .take()
         .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
-    let launched = starting.launch(&prepared, limits, guard.take()).await;
+    let ours = prepared.plan.mount_points_to_create();
+    let mut workspace = WorkspaceWatch::begin(&state_root, &spec, ours.paths());
+    let launched = starting.launch(&prepared, limits, guard.take(), &mut workspace).await;
     let Starting { state, orders, record, .. } = starting;
     let mut network = None;
+    let has_run = launched.is_ok();
     let mut driven = match launched {
         Ok(mut sandbox) => {
+            workspace.tidy();
             let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
             if let Some(doors) = sandbox.doors.take() {
                 let policy = prepared.network_policy(upstream_proxy_of_process());
@@ -323,6 +328,9 @@ async fn supervise_guarded(
     prepared.give_login_back(&state_root);
     if spec.user_mcp.is_some() {
         prepared.forget_user_servers();
+    }
+    if has_run && let Some(audit) = workspace.audit().await {
+        driven.record.event(&audit);
     }
     let closing = Closing { spec: &spec, state: &state_root, locks: &locks, before };
     closing.close(driven, &prepared.store_db).await;

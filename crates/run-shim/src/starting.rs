@@ -28,6 +28,7 @@ use crate::network::{self, Doors, PlaceError};
 use crate::preparation::Prepared;
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{Effect, Ending, Input, RunState};
+use crate::workspace_watch::WorkspaceWatch;
 
 /// A guard on its way to its post.
 pub(crate) type PostedGuard = tokio::task::JoinHandle<io::Result<LaunchGuard>>;
@@ -176,6 +177,7 @@ impl Starting {
         prepared: &Prepared,
         limits: PreparedLimits,
         guard: Option<PostedGuard>,
+        workspace: &mut WorkspaceWatch,
     ) -> Result<Sandbox, NotLaunched> {
         let guard = match guard {
             Some(posted) => posted.await.map_err(io::Error::other).flatten(),
@@ -183,7 +185,7 @@ impl Starting {
         };
         let guard = guard.map_err(LaunchError::Guard)?;
         tracing::debug!("the guard is posted");
-        let held = self.hold(prepared, limits).await;
+        let held = self.hold(prepared, limits, workspace).await;
         // Whatever came of it: what was started is bound to our life, or gone.
         guard.dismiss().await;
         let sandbox = held?.release().await?;
@@ -196,6 +198,7 @@ impl Starting {
         &mut self,
         prepared: &Prepared,
         limits: PreparedLimits,
+        workspace: &mut WorkspaceWatch,
     ) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
         self.go_on()?;
@@ -203,9 +206,8 @@ impl Starting {
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
-        let sandbox_pid = held.pid();
         // Both look at what bwrap is making, and neither waits for the other.
-        let placing = place_doors(prepared, &held);
+        let (sandbox_pid, placing) = (held.pid(), place_doors(prepared, &held));
         let (verified, placed) =
             self.attend(async { tokio::join!(held.verify(&prepared.plan), placing) }).await;
         let verified = verified.and_then(|mounts| {
@@ -218,6 +220,10 @@ impl Starting {
             }
             Err(error) => Err(error),
         };
+        // The agent touches nothing that was not saved; a run that is to end need not wait for that.
+        if let Ok(Some(saved)) = self.attend_or_end(workspace.saved()).await {
+            self.record.event(&saved);
+        }
         match self.decide_on_release(prepared, sandbox_pid, confined) {
             Ok(()) => Ok(held),
             Err(why) => {

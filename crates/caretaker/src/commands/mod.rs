@@ -15,4 +15,5 @@ pub(crate) mod sessions;
 pub(crate) mod show;
 pub(crate) mod suspend;
 pub(crate) mod tail;
+pub(crate) mod undo;
 pub(crate) mod wait;

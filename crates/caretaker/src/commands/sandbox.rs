@@ -51,11 +51,11 @@ struct ExplainArgs {
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
     #[arg(long, value_name = "PATH|simulated")]
     agent: Option<PathBuf>,
-    #[command(flatten)]
-    limits: LimitOptions,
     /// What of the network is inside. Default: as the profile says.
     #[arg(long, value_name = "MODE")]
     network: Option<Network>,
+    #[command(flatten)]
+    limits: LimitOptions,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,

@@ -1,6 +1,8 @@
 //! Typed values as something to read.
 
 pub(crate) mod agent_lines;
+mod audit_view;
+pub(crate) mod change_view;
 pub(crate) mod chart;
 pub(crate) mod commit_view;
 pub(crate) mod conversation;

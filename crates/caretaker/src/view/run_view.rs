@@ -16,7 +16,7 @@ use super::safe_text::on_one_line;
 use super::stream_view::StreamView;
 use super::styled_line::{BAD, BOLD, DIM, ODD, PLAIN, write_line};
 use super::width::Width;
-use super::{network_words, units, words};
+use super::{audit_view, network_words, units, words};
 
 /// Lines of stderr that explain a failure.
 const STDERR_LINES: usize = 5;
@@ -100,8 +100,9 @@ impl RunView {
                 agent_version.as_deref(),
                 &workspace.0,
             ),
-            RunEvent::SandboxReady { profile, mounts, limits, network, warnings, .. } => {
-                self.show_sandbox(out, profile, *mounts, limits.as_ref(), *network, warnings)
+            RunEvent::SandboxReady { profile, mounts, network, limits, warnings, .. } => {
+                let held_by = limits.as_ref();
+                self.show_sandbox(out, profile, *mounts, *network, held_by, warnings)
             }
             RunEvent::Waiting { reason } => {
                 self.odd(out, &format!("… waiting: {}", on_one_line(reason)))
@@ -111,6 +112,15 @@ impl RunView {
                 self.dim(out, &format!("· resuming a conversation of {messages}"))?;
                 pending.iter().try_for_each(|call| self.odd(out, &words::interrupted(call)))
             }
+            // As it should be, and `show` has it.
+            RunEvent::WorkspaceSaved { .. } => Ok(()),
+            RunEvent::WorkspaceNotSaved { reason } => {
+                let reason = on_one_line(reason);
+                self.odd(out, &format!("! the workspace was not saved, so no undo: {reason}"))
+            }
+            RunEvent::Audit(audit) => audit_view::lines(audit)
+                .iter()
+                .try_for_each(|line| self.odd(out, &format!("! {line}"))),
             // The agent's own lines say as much.
             RunEvent::Released | RunEvent::PromptSent { .. } => Ok(()),
             RunEvent::Slow { silent_ms, tool } => {
@@ -233,18 +243,18 @@ impl RunView {
         out: &mut dyn Write,
         profile: &str,
         mounts: u32,
-        limits: Option<&LimitsInForce>,
         network: Option<NetworkMode>,
+        limits: Option<&LimitsInForce>,
         warnings: &[String],
     ) -> io::Result<()> {
         let mounts = units::counted(u64::from(mounts), "mount", "mounts");
         let profile = on_one_line(profile);
+        let network =
+            network.map_or(String::new(), |network| format!(", network: {}", network.word()));
         let limits = limits.map_or(String::new(), |limits| {
             format!(", limits held by {}", words::backend(limits.backend))
         });
-        let network =
-            network.map_or(String::new(), |network| format!(", network: {}", network.word()));
-        self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified{limits}{network}"))?;
+        self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified{network}{limits}"))?;
         warnings
             .iter()
             .try_for_each(|warning| self.odd(out, &format!("! {}", on_one_line(warning))))

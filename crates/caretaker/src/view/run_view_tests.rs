@@ -72,8 +72,8 @@ fn a_run_reads_from_its_name_to_its_outcome() {
         profile: "default".to_owned(),
         sandbox_pid: 1,
         mounts: 42,
-        limits: None,
         network: Some(NetworkMode::Allowlist),
+        limits: None,
         warnings: vec!["bubblewrap 0.8.0 has a known hole".to_owned()],
     };
     let checkpoint = RunEvent::Checkpoint(Checkpoint {
@@ -193,8 +193,8 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
             profile: evil(),
             sandbox_pid: 1,
             mounts: 1,
-            limits: None,
             network: None,
+            limits: None,
             warnings: vec![evil()],
         }),
         run(RunEvent::NetAllowed { host: Some(evil()), port: None, via: NetVia::Tls, count: 1 }),
@@ -229,7 +229,7 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
         ended(RunOutcome::TimedOut { limit: LimitKind::Tool { name: evil() } }, EVIL, EVIL),
     ];
     let text = shown(&entries);
-    assert_eq!(text.matches('␛').count(), 23, "{text}");
+    assert_eq!(text.matches('␛').count(), 26, "{text}");
     for character in text.chars() {
         assert!(character == '\n' || !character.is_control(), "{character:?} in {text:?}");
         assert_ne!(character, '\u{202e}');

@@ -10,8 +10,8 @@ use run_protocol::Checkpoint;
 
 use super::safe_text::on_one_line;
 use super::styled_line::{BOLD, DIM};
-use super::{network_words, summary_view, units, words};
-use crate::commands::show::ShownRun;
+use super::{audit_view, change_view, network_words, summary_view, units, words};
+use crate::commands::show::{ShownRun, WorkspaceSaved};
 use crate::network_sum::NetworkSum;
 
 /// The width of the names on the left.
@@ -45,6 +45,7 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     print_times(out, shown)?;
     print_work(out, shown)?;
     print_network(out, &shown.network)?;
+    print_workspace(out, shown)?;
     if let Some(checkpoint) = &run.checkpoint {
         print_checkpoint(out, checkpoint)?;
     }
@@ -142,6 +143,31 @@ fn print_network(out: &mut dyn Write, network: &NetworkSum) -> io::Result<()> {
     }
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     rows(out, "network", &lines)
+}
+
+/// What became of the workspace.
+fn print_workspace(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
+    let saved = match &shown.saved {
+        None => String::new(),
+        Some(WorkspaceSaved::Yes { files, left_out }) => {
+            let files = units::counted(*files, "file", "files");
+            let left_out: Vec<String> =
+                left_out.iter().map(|path| path.0.display().to_string()).collect();
+            match left_out.as_slice() {
+                [] => files,
+                paths => format!("{files}; not covered: {}", paths.join(", ")),
+            }
+        }
+        Some(WorkspaceSaved::No { reason }) => format!("not saved: {reason}"),
+    };
+    row(out, "saved", &saved)?;
+    let Some(audit) = &shown.audit else { return Ok(()) };
+    if let Some(changes) = audit.changes {
+        row(out, "changed", &change_view::counts(changes))?;
+    }
+    let lines = audit_view::lines(audit);
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    rows(out, "look at", &lines)
 }
 
 fn print_checkpoint(out: &mut dyn Write, checkpoint: &Checkpoint) -> io::Result<()> {
