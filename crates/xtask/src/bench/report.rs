@@ -53,7 +53,7 @@ fn parsing_table(table: &mut String, parsing: &Value) -> Result<(), std::fmt::Er
         number(parsing, "corpus_bytes") / 1e6,
         parsing["corpus_lines"]
     )?;
-    writeln!(table, "  {:<36} {:>9} {:>10} {:>12}", "", "seconds", "MB/s", "events/s")?;
+    writeln!(table, "  {:<36} {:>9} {:>10} {:>12}", "", "CPU s", "MB/s", "events/s")?;
     for way in parsing["ways"].as_array().into_iter().flatten() {
         writeln!(
             table,
