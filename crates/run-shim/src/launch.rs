@@ -154,15 +154,33 @@ impl HeldSandbox {
         look_at_mounts(plan, self.sandbox.process.init).map_err(LaunchError::Mismatch)
     }
 
+    /// Puts what is there of a sandbox under its limits while the rest of it is made.
+    pub(crate) fn begin_to_confine(
+        &self,
+        limits: PreparedLimits,
+    ) -> impl Future<Output = Result<PreparedLimits, LaunchError>> + use<> {
+        let processes = self.sandbox.process.all();
+        // Moving a process between groups waits for every processor of the machine.
+        let moving = tokio::task::spawn_blocking(move || {
+            // What is missed here, or fails, comes once more when all is there.
+            if let Ok(processes) = processes {
+                limits.begin(&processes);
+            }
+            limits
+        });
+        async move { moving.await.map_err(|error| LaunchError::Limits(io::Error::other(error))) }
+    }
+
     /// Puts everything that is there under its limits. The agent must be at the gate.
     pub(crate) async fn confine(
         &mut self,
         limits: PreparedLimits,
     ) -> Result<&Confined, LaunchError> {
+        tracing::debug!("the mounts are verified");
         let processes = self.sandbox.process.all().map_err(LaunchError::Limits)?;
-        // Moving a process between groups waits for every processor of the machine.
         let confined = tokio::task::spawn_blocking(move || limits.confine(&processes)).await;
         let confined = confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
+        tracing::debug!("the limits hold");
         Ok(self.sandbox.limits.insert(confined))
     }
 

@@ -206,18 +206,20 @@ impl Starting {
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
-        // Both look at what bwrap is making, and neither waits for the other.
+        // All look at what bwrap is making, and none waits for another.
         let (sandbox_pid, placing) = (held.pid(), place_doors(prepared, &held));
-        let (verified, placed) =
-            self.attend(async { tokio::join!(held.verify(&prepared.plan), placing) }).await;
+        let moving = held.begin_to_confine(limits);
+        let (verified, placed, limits) =
+            self.attend(async { tokio::join!(held.verify(&prepared.plan), placing, moving) }).await;
         let verified = verified.and_then(|mounts| {
             held.keep_doors(placed?);
             Ok(mounts)
         });
         let confined = match verified {
-            Ok(mounts) => {
-                self.attend(held.confine(limits)).await.map(|confined| (mounts, confined))
-            }
+            Ok(mounts) => match limits {
+                Ok(limits) => self.attend(held.confine(limits)).await.map(|held| (mounts, held)),
+                Err(error) => Err(error),
+            },
             Err(error) => Err(error),
         };
         // The agent touches nothing that was not saved; a run that is to end need not wait for that.

@@ -3,6 +3,7 @@
 //! Whoever made it holds a lock on the directory for as long as it lives, so that nobody needs to ask whose it was:
 //! a directory of ours that can be locked belongs to a supervisor that is dead, and is swept away by the next one.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -55,12 +56,17 @@ impl CgroupDirectory {
         std::fs::read_to_string(self.path.join(file))
     }
 
-    /// Moves a process in. One that is gone already needs no limits.
-    pub(super) fn add(&self, pid: u32) -> io::Result<()> {
-        match self.set("cgroup.procs", &pid.to_string()) {
-            Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => Ok(()),
-            other => other,
+    /// Moves processes in. Those that are in already cost nothing, and those that are gone need no limits.
+    pub(super) fn add(&self, pids: &[u32]) -> io::Result<()> {
+        let within = self.read("cgroup.procs")?;
+        let within: HashSet<&str> = within.lines().collect();
+        for pid in pids.iter().map(u32::to_string).filter(|pid| !within.contains(pid.as_str())) {
+            match self.set("cgroup.procs", &pid) {
+                Err(error) if error.raw_os_error() != Some(nix::libc::ESRCH) => return Err(error),
+                _ => {}
+            }
         }
+        Ok(())
     }
 }
 

@@ -31,7 +31,7 @@ fn a_group_takes_a_process_in_and_goes_when_it_is_empty() {
         CgroupDirectory::create(&parent, &format!("test-a-{}", std::process::id())).unwrap();
     let path = group.path().to_owned();
     let mut child = sleeper();
-    group.add(child.id()).unwrap();
+    group.add(&[child.id()]).unwrap();
     assert_eq!(group.read("cgroup.procs").unwrap().trim(), child.id().to_string());
     // Nobody sweeps what is alive.
     sweep(&parent);
@@ -39,7 +39,7 @@ fn a_group_takes_a_process_in_and_goes_when_it_is_empty() {
     child.kill().unwrap();
     child.wait().unwrap();
     // Who is gone needs no limits.
-    group.add(child.id()).unwrap();
+    group.add(&[child.id()]).unwrap();
     drop(group);
     assert!(!path.exists());
 }
@@ -55,7 +55,7 @@ fn what_is_still_in_a_group_of_version_2_is_ended_with_it() {
         return;
     }
     let mut child = sleeper();
-    group.add(child.id()).unwrap();
+    group.add(&[child.id()]).unwrap();
     let waiting = std::thread::spawn(move || child.wait().unwrap());
     drop(group);
     assert!(!waiting.join().unwrap().success());

@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 use cgroup_directory::CgroupDirectory;
 use counters::Counters;
 use disk_growth::DiskWatch;
-use hierarchy::Hierarchies;
+use hierarchy::{Hierarchies, Placement};
 pub(crate) use process_limits::ProcessLimits;
 use process_look::ProcessLook;
 use scope::ScopeMaker;
@@ -116,24 +116,35 @@ impl PreparedLimits {
         if asked.required && (!is_held || (needs_cpu && !has_cpu)) {
             return Err(LimitsNotHeld { reasons: refused });
         }
+        match &means {
+            Means::Unified { .. } => warm_up(|found| found.unified.as_ref()),
+            Means::Legacy { .. } => warm_up(|found| found.legacy.get("memory")),
+            Means::Scope(_) | Means::Processes => {}
+        }
         Ok(Self { asked, means, refused })
+    }
+
+    /// Moves what there is already of a sandbox, so that little is left to do when all of it is there.
+    pub(crate) fn begin(&self, processes: &HeldProcesses) {
+        match &self.means {
+            Means::Unified { group, .. } => group.add(&processes.all).ok(),
+            Means::Legacy { groups, .. } => groups.add(&processes.all).ok(),
+            Means::Scope(_) | Means::Processes => None,
+        };
     }
 
     /// Puts everything that is there of a sandbox under its limits. What it starts later is under them too.
     pub(crate) fn confine(self, processes: &HeldProcesses) -> io::Result<Confined> {
         let Self { asked, means, mut refused } = self;
-        let add_all = |add: &dyn Fn(u32) -> io::Result<()>| {
-            processes.all.iter().try_for_each(|pid| add(*pid))
-        };
         let (backend, held, counters, means) = match means {
             Means::Unified { group, held } => {
-                add_all(&|pid| group.add(pid))?;
+                group.add(&processes.all)?;
                 let counters = Counters::Unified { group: group.path().to_owned() };
                 let means = Means::Unified { group, held };
                 (LimitBackend::CgroupV2, held, Some(counters), Some(means))
             }
             Means::Legacy { groups, held } => {
-                add_all(&|pid| groups.add(pid))?;
+                groups.add(&processes.all)?;
                 let (memory, pids) = (groups.memory.clone(), groups.pids.clone());
                 let means = Means::Legacy { groups, held };
                 (LimitBackend::CgroupV1, held, Some(Counters::Legacy { memory, pids }), Some(means))
@@ -271,6 +282,20 @@ impl Confined {
                 .then_some(LimitKind::FileSize { bytes: self.asked.file_bytes })
         })
     }
+}
+
+/// Makes the kernel ready to move processes between groups. The first move after a while waits for every processor to
+/// have passed a quiet point, which is most of what limits cost at the start of a run; the next ones do not. So we move
+/// ourselves to where we are, beside everything else that is prepared, and nobody waits for it.
+fn warm_up(place: impl Fn(&Hierarchies) -> Option<&Placement> + Send + 'static) {
+    std::thread::spawn(move || {
+        if let Ok(found) = Hierarchies::of_this_process()
+            && let Some(placement) = place(&found)
+        {
+            // Zero stands for whoever writes it. Where it is refused, the run starts a little later.
+            cgroup_directory::set(&placement.own.join("cgroup.procs"), "0").ok();
+        }
+    });
 }
 
 /// The first means that works, and why not those before it.

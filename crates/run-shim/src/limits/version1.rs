@@ -53,9 +53,9 @@ impl LegacyGroups {
         Ok((groups, held))
     }
 
-    /// Moves a process into all of them.
-    pub(super) fn add(&self, pid: u32) -> io::Result<()> {
-        self.directories.iter().try_for_each(|directory| directory.add(pid))
+    /// Moves processes into all of them.
+    pub(super) fn add(&self, pids: &[u32]) -> io::Result<()> {
+        self.directories.iter().try_for_each(|directory| directory.add(pids))
     }
 
     /// Sets the limits, and returns those that hold now.
