@@ -119,7 +119,8 @@ fn every_state_has_its_reason_and_the_right_one() {
     drop(first_fifo);
 
     // Without a daemon a queued run waits, and says for what.
-    assert!(stage.output(&["queue", "pause"]).status.success());
+    let paused = stage.output(&["queue", "pause"]);
+    assert!(paused.status.success(), "{}", stderr(&paused));
     let waits = stage.queue("six", "say hello", &["--priority", "7"]);
     assert!(stage.output(&["daemon", "stop"]).status.success());
     assert!(stage.why(&waits).contains("no daemon to start it"), "{}", stage.why(&waits));
