@@ -16,9 +16,13 @@ pub trait HostServices: Send + Sync + 'static {
     /// Checks a run as the command line does, and makes its directory, queued.
     fn submit(&self, request: SubmitRequest) -> Result<Submitted, Refusal>;
 
-    /// With what a run logs in that nobody brought keys for: from the daemon's own environment. `None` if they are not
-    /// there.
-    fn secrets_for(&self, spec: &RunSpec) -> Option<ShimEnvironment>;
+    /// What the supervisor of a queued run is given: what was brought for it, and else what is in the daemon's own
+    /// environment. `None` if a key that the run logs in with is in neither.
+    fn shim_environment(
+        &self,
+        spec: &RunSpec,
+        brought: Option<&Brought>,
+    ) -> Option<ShimEnvironment>;
 
     /// Conversations of all stores as one JSON object, the one that changed last first.
     fn sessions(&self, limit: usize, skip: usize) -> Result<String, Refusal>;
@@ -93,8 +97,19 @@ pub struct SubmitRequest {
 #[derive(Debug)]
 pub struct Submitted {
     pub run: RunId,
-    /// With what it logs in; kept in memory until it starts.
-    pub secrets: Vec<(String, String)>,
+    pub brought: Brought,
+}
+
+/// What is known of a run that waits, beside its spec, because it is on no disk: kept in memory until it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Brought {
+    /// With what the agent logs in.
+    #[serde(default)]
+    pub keys: BTreeMap<String, String>,
+    /// The proxy through which the machine gets out; it may have a password in it.
+    #[serde(default)]
+    pub proxy: Option<String>,
 }
 
 /// Why something was not done.

@@ -5,7 +5,7 @@
 
 use run_journal::RunDirectory;
 use run_protocol::{ExitCode, FailureClass, RunId, RunOutcome};
-use run_shim::{ShimEnvironment, StartShimError, start_queued_shim};
+use run_shim::{StartShimError, start_queued_shim};
 
 use crate::daemon::Daemon;
 
@@ -26,16 +26,10 @@ pub(crate) fn start(daemon: &Daemon, run: RunId) -> StartOutcome {
         Ok(spec) => spec,
         Err(error) => return end(&directory, RunOutcome::SupervisorFailed, error.to_string()),
     };
-    let environment = match daemon.queue.keys(run) {
-        Some(secrets) => ShimEnvironment { secrets, log_filter: None },
-        None => match daemon.host.secrets_for(&spec) {
-            Some(environment) => environment,
-            None => {
-                return StartOutcome::KeysMissing(
-                    spec.queue.map(|terms| terms.keys).unwrap_or_default(),
-                );
-            }
-        },
+    let brought = daemon.queue.brought(run);
+    let Some(environment) = daemon.host.shim_environment(&spec, brought.as_ref()) else {
+        let names = spec.queue.map(|terms| terms.keys).unwrap_or_default();
+        return StartOutcome::KeysMissing(names);
     };
     match start_queued_shim(&directory, &daemon.config.program, &environment) {
         Ok(_) => StartOutcome::Started,

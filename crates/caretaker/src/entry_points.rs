@@ -20,6 +20,7 @@ pub(crate) fn enter(arguments: &[OsString]) -> Option<ExitCode> {
         ("shim", [run_dir]) => Some(run_shim::shim_main(Path::new(run_dir))),
         ("gate", [_, ..]) => Some(run_shim::gate_main(rest)),
         ("launch-guard", [_]) => Some(run_shim::launch_guard_main(rest)),
+        ("network-doors", []) => Some(run_shim::network_doors_main()),
         ("mcp", []) => Some(relay()),
         (SIMULATED_ENTRY, _) => Some(simulated(rest.to_vec())),
         _ => None,

@@ -35,7 +35,10 @@ fn every_part_is_reported_on_a_fresh_host() {
     // Where bubblewrap is missing or broken, its one finding stands for both.
     let ids: Vec<&str> =
         ids.into_iter().filter(|id| !matches!(*id, "bubblewrap" | "sandbox")).collect();
-    assert_eq!(ids, ["config", "profile", "agent", "state", "sockets", "disk", "clock"]);
+    assert_eq!(
+        ids,
+        ["config", "profile", "network", "limits", "agent", "state", "sockets", "disk", "clock"]
+    );
 }
 
 #[test]

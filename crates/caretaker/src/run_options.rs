@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use egress::AllowedHost;
+use run_protocol::NetworkMode;
 
 use crate::human_duration::HumanDuration;
 use crate::limit_options::LimitOptions;
@@ -36,6 +38,13 @@ pub(crate) struct RunOptions {
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) expose: Vec<PathBuf>,
+    /// What of the network is inside: the hosts of the list, nothing, or all that this machine can reach. Default: as
+    /// the profile says.
+    #[arg(long, value_name = "MODE")]
+    pub(crate) network: Option<Network>,
+    /// Let the run reach this host too, `*.` in front for what is below it; may be given several times.
+    #[arg(long = "allow-host", value_name = "HOST[:PORT]")]
+    pub(crate) allow_hosts: Vec<AllowedHost>,
     /// Give the agent your own MCP servers too, from ~/.cursor/mcp.json, but for those that are switched off for this
     /// workspace. They run inside the sandbox: their programs must be visible there.
     #[arg(long)]
@@ -54,6 +63,9 @@ pub(crate) struct RunOptions {
     /// Print the answer as it is typed.
     #[arg(long)]
     pub(crate) stream: bool,
+    /// Do not save the workspace before the run: it cannot be undone then.
+    #[arg(long)]
+    pub(crate) no_checkpoint: bool,
     /// Queue behind the run that holds the session or the workspace, instead of failing.
     #[arg(long)]
     pub(crate) wait: bool,
@@ -84,4 +96,21 @@ pub(crate) struct RunOptions {
 pub(crate) enum Mode {
     Plan,
     Ask,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Network {
+    Allowlist,
+    None,
+    Host,
+}
+
+impl From<Network> for NetworkMode {
+    fn from(network: Network) -> Self {
+        match network {
+            Network::Allowlist => Self::Allowlist,
+            Network::None => Self::None,
+            Network::Host => Self::Host,
+        }
+    }
 }

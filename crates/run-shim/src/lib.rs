@@ -28,6 +28,7 @@ mod locks;
 mod login_copy;
 pub mod mcp_relay;
 mod mcp_server;
+mod network;
 mod outcome_words;
 mod preparation;
 mod private_roots;
@@ -42,13 +43,16 @@ mod sockets;
 mod start;
 mod starting;
 mod stderr_keeper;
+mod workspace_watch;
 
 pub use agent_servers::{UserMcpError, UserMcpReport, user_mcp};
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;
 pub use launch_guard::launch_guard_main;
 pub use limits::{LimitSurvey, LimitsNotHeld, survey_limits};
+pub use locks::{WorkspaceBusy, WorkspaceHold, hold_workspace};
 pub use login_copy::LoginCopyError;
+pub use network::{UpstreamProxy, UpstreamProxyError, network_doors_main};
 pub use preparation::{PrepareError, check_run, plan_run};
 pub use sandbox_plan::PlanFds;
 pub use session_record::{

@@ -7,8 +7,9 @@ use cursor_home::{
     AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, McpServers, ModelSlug,
     ModelSlugError, PartialOutput, ToolApproval, WorkspacePath, WorkspacePathError,
 };
+use egress::{AllowedHost, AllowedHostError};
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::{ExitCode, FailureClass, RunOutcome, RunSpec};
+use run_protocol::{ExitCode, FailureClass, NetworkMode, RunOutcome, RunSpec};
 use sandbox_plan::{
     ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile,
     Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
@@ -18,6 +19,7 @@ use sandbox_plan::{
 use crate::agent_servers::{self, UserMcpError};
 use crate::limits::LimitsNotHeld;
 use crate::login_copy::{LoginCopy, LoginCopyError, LoginWatch};
+use crate::network::{NetworkPolicy, UpstreamProxy};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest, mcp_json_in};
 use crate::sockets::SocketPaths;
 
@@ -47,6 +49,8 @@ pub enum PrepareError {
     #[error(transparent)]
     Login(#[from] LoginCopyError),
     #[error(transparent)]
+    AllowedHost(#[from] AllowedHostError),
+    #[error(transparent)]
     UserMcp(#[from] UserMcpError),
     #[error("the prompt cannot be read from `{}`", path.display())]
     Prompt { path: PathBuf, source: std::io::Error },
@@ -74,7 +78,7 @@ impl PrepareError {
             Self::Model(_) | Self::Flags(_) | Self::Profile(_) | Self::Workspace(_) => {
                 ExitCode::Usage
             }
-            Self::Plan(_) | Self::UserMcp(_) => ExitCode::Usage,
+            Self::Plan(_) | Self::AllowedHost(_) | Self::UserMcp(_) => ExitCode::Usage,
             Self::Login(_) => ExitCode::AuthenticationMissing,
             Self::Roots(_)
             | Self::MountPoints(_)
@@ -214,6 +218,13 @@ impl Prepared {
         })
     }
 
+    /// What the run may reach by way of us, and how much of it.
+    pub(crate) fn network_policy(&self, upstream: Option<UpstreamProxy>) -> NetworkPolicy {
+        let network = self.plan.network();
+        let allow = network.allow.iter().map(|(host, _)| host.clone()).collect();
+        NetworkPolicy { allow, limits: network.limits, upstream }
+    }
+
     /// What of the login and of the user's MCP servers must not be written down.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         let of_servers = self.mcp.servers.iter().flat_map(|(_, server)| server.secrets());
@@ -286,6 +297,7 @@ struct Outline {
     profile: Profile,
     workspace: WorkspacePath,
     arguments: Vec<OsString>,
+    allow_hosts: Vec<AllowedHost>,
     ours: Vec<PathBuf>,
     sockets: SocketPaths,
     mcp: McpRewriting,
@@ -308,6 +320,11 @@ impl Outline {
         Ok(Self {
             profile,
             arguments: arguments(spec, &workspace)?,
+            allow_hosts: spec
+                .allow_hosts
+                .iter()
+                .map(|host| host.parse())
+                .collect::<Result<_, AllowedHostError>>()?,
             ours: vec![state.path().to_owned(), spec.socket_dir.0.clone()],
             sockets: SocketPaths::new(&spec.socket_dir.0, spec.run),
             workspace,
@@ -318,6 +335,10 @@ impl Outline {
     /// The private roots as they will be, for a plan that creates nothing.
     fn expected_roots(&self) -> PrivateRoots {
         self.mcp.request().expected()
+    }
+
+    fn network_mode(&self, spec: &RunSpec) -> NetworkMode {
+        spec.network.unwrap_or(self.profile.network_mode())
     }
 
     fn plan(
@@ -337,7 +358,8 @@ impl Outline {
             gate.into_iter().chain([agent]).chain(self.arguments.iter().cloned()).collect();
         let request = SandboxRequest {
             profile: self.profile.clone(),
-            network: None,
+            network: spec.network,
+            allow_hosts: self.allow_hosts.clone(),
             workspace: self.workspace.as_path().to_owned(),
             home: home.clone(),
             user: sandbox_user(),
@@ -359,7 +381,7 @@ impl Outline {
                 .collect(),
             expose,
             program,
-            env: environment(spec, home, secrets),
+            env: environment(spec, home, self.network_mode(spec), secrets),
         };
         Ok(sandbox_plan::plan(&request)?)
     }
@@ -389,7 +411,12 @@ fn arguments(spec: &RunSpec, workspace: &WorkspacePath) -> Result<Vec<OsString>,
     Ok(words)
 }
 
-fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec<EnvVariable> {
+fn environment(
+    spec: &RunSpec,
+    home: &Path,
+    network: NetworkMode,
+    secrets: &[(String, String)],
+) -> Vec<EnvVariable> {
     let path = spec.env.get("PATH").map_or(USUAL_PATH, String::as_str);
     let agent = AgentEnvironment { home, path: OsStr::new(path), shell: Path::new("/bin/sh") };
     let ours = agent.variables().into_iter().map(|(name, value)| EnvVariable {
@@ -397,6 +424,14 @@ fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec
         value,
         source: VariableSource::Run,
         secrecy: Secrecy::Public,
+    });
+    let to_our_proxy = match network {
+        NetworkMode::Allowlist => crate::network::proxy_variables().to_vec(),
+        NetworkMode::None | NetworkMode::Host => Vec::new(),
+    };
+    let to_our_proxy = to_our_proxy.into_iter().map(|(name, value)| {
+        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
+        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
     });
     // What of the host may enter was decided by the profile when the run was accepted.
     let asked_for = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
@@ -409,7 +444,7 @@ fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec
         source: VariableSource::Run,
         secrecy: Secrecy::Secret,
     });
-    ours.chain(asked_for).chain(secret).collect()
+    ours.chain(to_our_proxy).chain(asked_for).chain(secret).collect()
 }
 
 fn sandbox_user() -> SandboxUser {

@@ -24,6 +24,7 @@ use crate::lease_watch::LeaseWatch;
 use crate::limits::PreparedLimits;
 use crate::locks::{LockRefusal, RunLocks};
 use crate::mcp_server::{self, WhoAmI};
+use crate::network::{Network, UpstreamProxy};
 use crate::outcome_words;
 use crate::preparation::{PrepareError, Prepared};
 use crate::redaction::Redactor;
@@ -32,9 +33,10 @@ use crate::run_state::Ending;
 use crate::session_memory::{self, Recollection, ResumeRefusal};
 use crate::session_record;
 use crate::sockets::Sockets;
-use crate::start::{SECRET_PREFIX, ShimReport, report};
+use crate::start::{PROXY_VARIABLE, SECRET_PREFIX, ShimReport, report};
 use crate::starting::{NotLaunched, PostedGuard, Starting};
 use crate::stderr_keeper::StderrKeeper;
+use crate::workspace_watch::WorkspaceWatch;
 
 /// Events that wait for the journal; more than that come only from a flood, which then waits.
 const EVENT_QUEUE: usize = 64;
@@ -134,6 +136,12 @@ fn secrets_of_process() -> Vec<(String, String)> {
     std::env::vars()
         .filter_map(|(name, value)| Some((name.strip_prefix(SECRET_PREFIX)?.to_owned(), value)))
         .collect()
+}
+
+/// The proxy that this machine needs, in the same way: there may be a password in it. It was checked when the run was
+/// accepted.
+fn upstream_proxy_of_process() -> Option<UpstreamProxy> {
+    std::env::vars().find(|(name, _)| name == PROXY_VARIABLE)?.1.parse().ok()
 }
 
 fn start_log() {
@@ -274,11 +282,20 @@ async fn supervise_guarded(
         .mcp
         .take()
         .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
-    let launched = starting.launch(&prepared, limits, guard.take()).await;
+    let ours = prepared.plan.mount_points_to_create();
+    let mut workspace = WorkspaceWatch::begin(&state_root, &spec, ours.paths());
+    let launched = starting.launch(&prepared, limits, guard.take(), &mut workspace).await;
     let Starting { state, orders, record, .. } = starting;
-    let driven = match launched {
+    let mut network = None;
+    let has_run = launched.is_ok();
+    let mut driven = match launched {
         Ok(mut sandbox) => {
+            workspace.tidy();
             let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
+            if let Some(doors) = sandbox.doors.take() {
+                let policy = prepared.network_policy(upstream_proxy_of_process());
+                network = Some(Network::open(doors, policy, own_sender.clone()));
+            }
             if let Some(stdin) = sandbox.stdin.take() {
                 let prompt = std::mem::take(&mut prepared.prompt);
                 tokio::spawn(crate::prompt::send(prompt, stdin, own_sender));
@@ -316,11 +333,17 @@ async fn supervise_guarded(
     if let Some(mcp) = mcp {
         mcp.abort();
     }
+    for event in network.map(Network::close).into_iter().flatten() {
+        driven.record.event(&event);
+    }
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();
     prepared.give_login_back(&state_root);
     if spec.user_mcp.is_some() {
         prepared.forget_user_servers();
+    }
+    if has_run && let Some(audit) = workspace.audit().await {
+        driven.record.event(&audit);
     }
     let closing = Closing { spec: &spec, state: &state_root, locks: &locks, before };
     closing.close(driven, &prepared.store_db).await;

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct ShimEnvironment {
     /// `CURSOR_API_KEY` and the like. They reach the agent alone.
     pub secrets: Vec<(String, String)>,
+    /// The proxy through which this machine gets out, checked. The shim alone uses it.
+    pub proxy: Option<String>,
     /// The filter for the shim's own log, as `RUST_LOG` has it.
     pub log_filter: Option<String>,
 }
@@ -52,6 +54,9 @@ pub enum StartShimError {
 
 /// The variables by which secrets reach the shim.
 pub(crate) const SECRET_PREFIX: &str = "CARETAKER_SECRET_";
+
+/// The variable by which the shim is told of the host's proxy.
+pub(crate) const PROXY_VARIABLE: &str = "CARETAKER_UPSTREAM_PROXY";
 
 /// Starts `<program> shim <run directory>`, in a session of its own, and returns when it has taken its locks. A run that
 /// is refused leaves nothing behind.
@@ -96,6 +101,7 @@ fn start(
         .arg(run.path())
         .env_clear()
         .envs(secrets.map(|(name, value)| (format!("{SECRET_PREFIX}{name}"), value)))
+        .envs(environment.proxy.iter().map(|proxy| (PROXY_VARIABLE, proxy)))
         .envs(environment.log_filter.iter().map(|filter| ("RUST_LOG", filter)))
         .current_dir("/")
         .stdin(Stdio::null())

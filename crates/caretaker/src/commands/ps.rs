@@ -134,7 +134,7 @@ fn table(
             reasons.get(&run.run).map_or_else(|| about(run), String::as_str).to_owned(),
         ]
     });
-    view::table::table(["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"], rows, width)
+    view::table::table(&["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"], rows, width)
 }
 
 /// What it does, why it stands as it stands, or what it was asked: the first that there is.

@@ -182,5 +182,5 @@ fn show(queue: &Queue) -> Result<(), CommandError> {
         ]
     });
     let header = ["RUN", "PRIORITY", "GROUP", "WAITS", "FOR"];
-    print_text(&format!("{}\n", table(header, rows, Width::of_stdout())))
+    print_text(&format!("{}\n", table(&header, rows, Width::of_stdout())))
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use run_protocol::{ExitCode, RunSpec};
+use run_protocol::{ExitCode, NetworkMode, RunSpec};
 use run_shim::{plan_run, survey_limits};
 use sandbox_plan::{Profile, ProfileLimit, SandboxPlan};
 use serde::Serialize;
@@ -12,11 +12,12 @@ use serde::Serialize;
 use crate::admission::{Admission, Conversation, unprepared};
 use crate::agent_discovery::{SIMULATED, own_program};
 use crate::command_error::CommandError;
+use crate::commands::net_log;
 use crate::config::Config;
 use crate::data_out::print_json;
 use crate::host::Host;
 use crate::limit_options::LimitOptions;
-use crate::run_options::RunOptions;
+use crate::run_options::{Network, RunOptions};
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{DIM, ODD, PLAIN, write_line};
@@ -33,6 +34,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum SandboxCommand {
     Explain(ExplainArgs),
+    NetLog(net_log::Args),
 }
 
 /// Print every mount, variable, filter and limit of a run's sandbox, with the line of the profile that it comes from.
@@ -49,6 +51,9 @@ struct ExplainArgs {
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
     #[arg(long, value_name = "PATH|simulated")]
     agent: Option<PathBuf>,
+    /// What of the network is inside. Default: as the profile says.
+    #[arg(long, value_name = "MODE")]
+    network: Option<Network>,
     #[command(flatten)]
     limits: LimitOptions,
     /// Print one JSON object.
@@ -62,6 +67,7 @@ struct ExplainedSandbox {
     v: u32,
     profile: String,
     workspace: String,
+    network: NetworkMode,
     warnings: Vec<String>,
     parts: Vec<Part>,
 }
@@ -76,7 +82,13 @@ struct Part {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let SandboxCommand::Explain(args) = &args.command;
+    match &args.command {
+        SandboxCommand::Explain(args) => explain(args),
+        SandboxCommand::NetLog(args) => net_log::run(args),
+    }
+}
+
+fn explain(args: &ExplainArgs) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     let spec = spec(&host, args)?;
     let plan = plan_run(&host.state, &spec).map_err(unprepared)?;
@@ -100,6 +112,7 @@ fn spec(host: &Host, args: &ExplainArgs) -> Result<RunSpec, CommandError> {
     let hypothetical = |agent: Option<PathBuf>| {
         let options = RunOptions {
             profile: args.profile.clone(),
+            network: args.network,
             agent,
             limits: args.limits.clone(),
             ..RunOptions::default()
@@ -130,6 +143,7 @@ fn explained(spec: &RunSpec, plan: &SandboxPlan) -> ExplainedSandbox {
         v: 1,
         profile: spec.profile.clone(),
         workspace: spec.workspace.clone(),
+        network: plan.network().mode,
         warnings: plan.warnings().iter().map(ToString::to_string).collect(),
         parts: plan
             .explain()
@@ -215,6 +229,7 @@ mod tests {
             v: 1,
             profile: "default".to_owned(),
             workspace: "/w".to_owned(),
+            network: NetworkMode::Allowlist,
             warnings: vec!["you are root".to_owned()],
             parts: vec![
                 part("mount", "/usr read-only", "default.toml:42"),

@@ -69,8 +69,10 @@ fn the_doctor_reports_on_every_part_and_changes_nothing() {
         [
             "config",
             "profile",
+            "network",
             "bubblewrap",
             "sandbox",
+            "limits",
             "agent",
             "state",
             "sockets",

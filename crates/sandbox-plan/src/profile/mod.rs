@@ -2,17 +2,22 @@
 
 mod layers;
 mod limits;
+mod network;
 mod raw;
 mod values;
 
 use std::ffi::OsStr;
 
+use egress::AllowedHost;
 use layers::{Layer, Layers};
+use run_protocol::NetworkMode;
 
 use crate::origin::{Origin, Sourced};
 use crate::seccomp::FilterName;
 pub use limits::{ProfileLimit, ProfileLimits};
-pub use values::{Access, Confinement, Network};
+pub use network::NetworkLimits;
+pub(crate) use network::NetworkRules;
+pub use values::{Access, Confinement};
 pub(crate) use values::{
     HostName, HostPattern, Namespace, RelativeName, ShownName, Size, VariablePattern,
 };
@@ -58,8 +63,7 @@ pub struct Profile {
 pub(crate) struct Rules {
     pub(crate) namespaces: Vec<Sourced<Namespace>>,
     pub(crate) hostname: Sourced<HostName>,
-    pub(crate) network: Sourced<Network>,
-    pub(crate) network_files: Vec<Sourced<HostPattern>>,
+    pub(crate) network: NetworkRules,
     pub(crate) system_read_only: Vec<Sourced<HostPattern>>,
     pub(crate) system_links: Vec<Sourced<HostPattern>>,
     pub(crate) etc: Vec<Sourced<HostPattern>>,
@@ -97,6 +101,7 @@ pub(crate) enum GeneratedFile {
     Group,
     NameService,
     Hosts,
+    Resolver,
 }
 
 /// The name of a variable that the run sets.
@@ -139,6 +144,16 @@ impl Profile {
         &self.description
     }
 
+    /// Returns the network mode; without a sandbox it is the host's.
+    pub fn network_mode(&self) -> NetworkMode {
+        self.rules.as_ref().map_or(NetworkMode::Host, |rules| rules.network.mode.value)
+    }
+
+    /// Returns the hosts that may be reached in the mode `allowlist`.
+    pub fn allowed_hosts(&self) -> impl Iterator<Item = &AllowedHost> {
+        self.rules.iter().flat_map(|rules| &rules.network.allow).map(|entry| &entry.value)
+    }
+
     pub fn confinement(&self) -> Confinement {
         match self.rules {
             Some(_) => Confinement::Bubblewrap,
@@ -168,8 +183,7 @@ impl Rules {
         let rules = Self {
             namespaces: layers.list(|raw| &raw.namespaces.own)?,
             hostname: layers.parsed("namespaces.hostname", |raw| &raw.namespaces.hostname)?,
-            network: layers.scalar("network.mode", |raw| &raw.network.mode)?,
-            network_files: layers.list(|raw| &raw.network.files)?,
+            network: NetworkRules::read(layers)?,
             system_read_only: layers.list(|raw| &raw.system.read_only)?,
             system_links: layers.list(|raw| &raw.system.links)?,
             etc: layers.list(|raw| &raw.system.etc)?,
@@ -226,6 +240,7 @@ impl std::str::FromStr for GeneratedFile {
             "/etc/group" => Self::Group,
             "/etc/nsswitch.conf" => Self::NameService,
             "/etc/hosts" => Self::Hosts,
+            "/etc/resolv.conf" => Self::Resolver,
             other => return Err(format!("`{other}` is not a file that can be generated")),
         })
     }

@@ -99,6 +99,10 @@ fn runs_table(table: &mut String, runs: &Value) -> Result<(), std::fmt::Error> {
     )?;
     writeln!(table, "  the same bwrap line by itself     {:>8.2} ms", number(launch, "plain_ms"))?;
     row(table, "ratio", number(launch, "ratio"), "×", "at most 1.5×")?;
+    let plan_adds = number(launch, "plan_adds_ms");
+    row(table, "the whole plan adds to a bare start", plan_adds, "ms", "at most 25 ms")?;
+    let allowlist_adds = number(launch, "allowlist_adds_ms");
+    row(table, "allowlist adds to the start", allowlist_adds, "ms", "at most 25 ms")?;
     let flood = &runs["flood"];
     writeln!(table, "flood: {:.0} MB through a whole run", number(flood, "bytes") / 1e6)?;
     writeln!(table, "  caretaker run                     {:>8.2} s", number(flood, "caretaker_s"))?;

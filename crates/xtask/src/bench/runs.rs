@@ -35,6 +35,14 @@ struct Launch {
     caretaker_ms: f64,
     plain_ms: f64,
     ratio: f64,
+    /// The payload by itself, without any sandbox.
+    bare_ms: f64,
+    /// What bubblewrap with the whole plan costs beside that.
+    plan_adds_ms: f64,
+    /// The same run with the host's own network.
+    host_network_ms: f64,
+    /// What listeners inside the sandbox cost beside that.
+    allowlist_adds_ms: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -118,8 +126,18 @@ impl Stage {
 
     /// Starts a run of the payload in the background and returns its id.
     fn start(&self, workspace: &Path, agent: &str, prompt: &str) -> anyhow::Result<String> {
-        let output =
-            self.command(workspace, &["run", "--detach", "--agent", agent, prompt]).output()?;
+        self.start_with(workspace, agent, prompt, &[])
+    }
+
+    fn start_with(
+        &self,
+        workspace: &Path,
+        agent: &str,
+        prompt: &str,
+        flags: &[&str],
+    ) -> anyhow::Result<String> {
+        let args = ["run", "--detach", "--agent", agent, prompt];
+        let output = self.command(workspace, &[&args, flags].concat()).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
@@ -136,16 +154,46 @@ impl Stage {
     fn launch(&self, n_launches: usize) -> anyhow::Result<Launch> {
         let workspace = self.workspace("launch")?;
         let (mut supervised, mut plain) = (Vec::new(), Vec::new());
+        let (mut host_network, mut bare) = (Vec::new(), Vec::new());
+        // In turn, so that whatever else the machine does falls on all of them.
         for _ in 0..n_launches {
-            let start = nanoseconds();
-            let run = self.start(&workspace, self.agent(), "go")?;
-            self.wait(&workspace, &run)?;
-            let journal = std::fs::read_to_string(self.journal(&run))?;
-            supervised.push(elapsed_ms(start, began_ns(&journal)?));
+            let (run, took) = self.supervised_launch(&workspace, "allowlist")?;
+            supervised.push(took);
             plain.push(self.plain_launch(&workspace, &run)?);
+            host_network.push(self.supervised_launch(&workspace, "host")?.1);
+            bare.push(self.bare_launch(&workspace)?);
         }
         let (caretaker_ms, plain_ms) = (median(supervised), median(plain));
-        Ok(Launch { n_launches, caretaker_ms, plain_ms, ratio: caretaker_ms / plain_ms })
+        let (host_network_ms, bare_ms) = (median(host_network), median(bare));
+        Ok(Launch {
+            n_launches,
+            caretaker_ms,
+            plain_ms,
+            ratio: caretaker_ms / plain_ms,
+            bare_ms,
+            plan_adds_ms: plain_ms - bare_ms,
+            host_network_ms,
+            allowlist_adds_ms: caretaker_ms - host_network_ms,
+        })
+    }
+
+    /// A whole run, and the time to its payload's first instruction.
+    fn supervised_launch(&self, workspace: &Path, network: &str) -> anyhow::Result<(String, f64)> {
+        let start = nanoseconds();
+        let run = self.start_with(workspace, self.agent(), "go", &["--network", network])?;
+        self.wait(workspace, &run)?;
+        let journal = std::fs::read_to_string(self.journal(&run))?;
+        Ok((run, elapsed_ms(start, began_ns(&journal)?)))
+    }
+
+    /// The payload and nothing around it.
+    fn bare_launch(&self, workspace: &Path) -> anyhow::Result<f64> {
+        let mut command = Command::new(&self.agent);
+        command.args(["--print", "--resume", "bare"]).env_clear().current_dir(workspace);
+        let start = nanoseconds();
+        let output = command.stdin(Stdio::null()).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(elapsed_ms(start, began_ns(&String::from_utf8(output.stdout)?)?))
     }
 
     fn journal(&self, run: &str) -> PathBuf {
