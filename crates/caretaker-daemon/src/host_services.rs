@@ -16,12 +16,12 @@ pub trait HostServices: Send + Sync + 'static {
     /// Checks a run as the command line does, and makes its directory, queued.
     fn submit(&self, request: SubmitRequest) -> Result<Submitted, Refusal>;
 
-    /// What the supervisor of a run gets: the keys that were sent for it, else those of the daemon's own environment, and
-    /// the way out of this machine. `None` if a key is not there.
+    /// What the supervisor of a queued run is given: what was brought for it, and else what is in the daemon's own
+    /// environment. `None` if a key that the run logs in with is in neither.
     fn shim_environment(
         &self,
         spec: &RunSpec,
-        sent: Option<Vec<(String, String)>>,
+        brought: Option<&Brought>,
     ) -> Option<ShimEnvironment>;
 
     /// Conversations of all stores as one JSON object, the one that changed last first.
@@ -97,8 +97,19 @@ pub struct SubmitRequest {
 #[derive(Debug)]
 pub struct Submitted {
     pub run: RunId,
-    /// With what it logs in; kept in memory until it starts.
-    pub secrets: Vec<(String, String)>,
+    pub brought: Brought,
+}
+
+/// What is known of a run that waits, beside its spec, because it is on no disk: kept in memory until it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Brought {
+    /// With what the agent logs in.
+    #[serde(default)]
+    pub keys: BTreeMap<String, String>,
+    /// The proxy through which the machine gets out; it may have a password in it.
+    #[serde(default)]
+    pub proxy: Option<String>,
 }
 
 /// Why something was not done.

@@ -39,7 +39,7 @@ mod systemd;
 mod why;
 
 pub use config::{DaemonConfig, PROTOCOL};
-pub use host_services::{EventForm, HostServices, Refusal, SubmitRequest, Submitted};
+pub use host_services::{Brought, EventForm, HostServices, Refusal, SubmitRequest, Submitted};
 pub use instance::{DaemonNote, Presence, Stopped, lock_path, presence, stop};
 pub use queue_file::QueueGate;
 pub use schedule::{CapKind, Caps, Waiting};

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::clock::{now_ms, until};
 use crate::daemon::Daemon;
+use crate::host_services::Brought;
 use crate::queue_file::{QueueFile, QueueGate, QueueMemory};
 use crate::run_watch::{Change, Over, Standing, Tracked};
 use crate::schedule::{
@@ -42,8 +43,8 @@ struct Inner {
     waiting: Vec<(RunId, Waiting)>,
     /// Runs that are over and that somebody depends on.
     outcomes: BTreeMap<RunId, Dependency>,
-    /// Keys that were brought for runs that wait; on no disk.
-    keys: BTreeMap<RunId, Vec<(String, String)>>,
+    /// What was brought for runs that wait; on no disk.
+    brought: BTreeMap<RunId, Brought>,
 }
 
 /// The queue as it is told.
@@ -108,12 +109,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Keeps the keys of a run until it starts.
-    pub(crate) fn bring_keys(&self, run: RunId, keys: Vec<(String, String)>) {
+    /// Keeps what was brought for a run until it starts.
+    pub(crate) fn bring(&self, run: RunId, brought: Brought) {
         let mut inner = self.inner();
-        if !keys.is_empty() {
-            inner.keys.insert(run, keys);
-        }
+        inner.brought.insert(run, brought);
         if matches!(inner.holds.get(&run), Some(Hold::Keys { .. })) {
             inner.holds.remove(&run);
         }
@@ -121,8 +120,8 @@ impl Queue {
         self.wake();
     }
 
-    pub(crate) fn keys(&self, run: RunId) -> Option<Vec<(String, String)>> {
-        self.inner().keys.get(&run).cloned()
+    pub(crate) fn brought(&self, run: RunId) -> Option<Brought> {
+        self.inner().brought.get(&run).cloned()
     }
 
     /// What a run waits for; `None` if it does not.
@@ -277,7 +276,7 @@ impl Daemon {
         let Change::Over(over) = change else { return };
         let Over { run, overview, was } = *over;
         let mut inner = self.queue.inner();
-        inner.keys.remove(&run);
+        inner.brought.remove(&run);
         inner.holds.remove(&run);
         let dependency = as_dependency(&overview.state);
         // Whatever was in somebody's way may be gone.
@@ -345,7 +344,7 @@ impl Daemon {
             Some(hold) => drop(inner.holds.insert(run, hold)),
             None => {
                 inner.holds.remove(&run);
-                inner.keys.remove(&run);
+                inner.brought.remove(&run);
             }
         }
         inner.starting.remove(&run);

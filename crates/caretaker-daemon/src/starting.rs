@@ -26,8 +26,10 @@ pub(crate) fn start(daemon: &Daemon, run: RunId) -> StartOutcome {
         Ok(spec) => spec,
         Err(error) => return end(&directory, RunOutcome::SupervisorFailed, error.to_string()),
     };
-    let Some(environment) = daemon.host.shim_environment(&spec, daemon.queue.keys(run)) else {
-        return StartOutcome::KeysMissing(spec.queue.map(|terms| terms.keys).unwrap_or_default());
+    let brought = daemon.queue.brought(run);
+    let Some(environment) = daemon.host.shim_environment(&spec, brought.as_ref()) else {
+        let names = spec.queue.map(|terms| terms.keys).unwrap_or_default();
+        return StartOutcome::KeysMissing(names);
     };
     match start_queued_shim(&directory, &daemon.config.program, &environment) {
         Ok(_) => StartOutcome::Started,

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use caretaker_daemon::{EventForm, HostServices, Refusal, SubmitRequest, Submitted};
+use caretaker_daemon::{Brought, EventForm, HostServices, Refusal, SubmitRequest, Submitted};
 use cursor_stores::Extent;
 use run_journal::{JournalEntry, RunDirectory, RunOverview};
-use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunSpec};
+use run_protocol::{AgentKind, ExitCode, NetworkMode, QueueTerms, RunId, RunSpec};
 use run_shim::ShimEnvironment;
 use serde::Serialize;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
 use crate::event_schema::EventWriter;
 use crate::host::Host;
-use crate::launching::keys_of;
+use crate::launching::brought_for;
 use crate::name_claim::NameClaim;
 use crate::queue_options::QueueOptions;
 use crate::resumption::{Question, WhenHeld};
@@ -58,8 +58,8 @@ impl DaemonHost {
             like: None,
         }
         .admit()?;
-        let keys = keys_of(&admitted.spec, &admitted.shim_environment);
-        let queue = QueueTerms { keys: keys.keys().cloned().collect(), ..terms };
+        let brought = brought_for(&admitted.spec, &admitted.shim_environment);
+        let queue = QueueTerms { keys: brought.keys.keys().cloned().collect(), ..terms };
         let spec = RunSpec { queue: Some(queue), wait_for_locks: false, ..admitted.spec };
         let name_claim =
             options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
@@ -71,7 +71,7 @@ impl DaemonHost {
         )?;
         drop(name_claim);
         admitted.trial.remember(host.state.path());
-        Ok(Submitted { run: run.run_id(), secrets: keys.into_iter().collect() })
+        Ok(Submitted { run: run.run_id(), brought })
     }
 
     fn conversation(
@@ -207,23 +207,33 @@ impl HostServices for DaemonHost {
     fn shim_environment(
         &self,
         spec: &RunSpec,
-        sent: Option<Vec<(String, String)>>,
+        brought: Option<&Brought>,
     ) -> Option<ShimEnvironment> {
         let environment = &self.host.environment;
         let text = |name: &str| environment.variable(name).and_then(|value| value.to_str());
         let names = spec.queue.iter().flat_map(|terms| &terms.keys);
-        let of_ours = names.map(|name| Some((name.clone(), text(name)?.to_owned())));
-        let secrets = match sent {
-            Some(sent) => sent,
-            None if spec.agent.kind == AgentKind::Simulated => {
-                vec![("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned())]
-            }
-            None => of_ours.collect::<Option<_>>()?,
+        let value = |name: &String| {
+            let brought = brought.and_then(|brought| brought.keys.get(name).cloned());
+            brought.or_else(|| text(name).map(ToOwned::to_owned))
         };
-        // Runs that have the host's network, or none, have no use for it and ignore it.
-        let proxy = host_proxy(environment).ok().flatten().map(|proxy| proxy.address);
-        let log_filter = text("RUST_LOG").map(ToOwned::to_owned);
-        Some(ShimEnvironment { secrets, proxy, log_filter })
+        let mut secrets =
+            names.map(|name| Some((name.clone(), value(name)?))).collect::<Option<Vec<_>>>()?;
+        if spec.agent.kind == AgentKind::Simulated {
+            secrets = vec![("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned())];
+        }
+        let proxy = match (brought, spec.network) {
+            (Some(brought), _) => brought.proxy.clone(),
+            (None, Some(NetworkMode::Host | NetworkMode::None)) => None,
+            // Only a supervisor that answers for the network has a use for it.
+            (None, Some(NetworkMode::Allowlist) | None) => {
+                host_proxy(environment).ok().flatten().map(|proxy| proxy.address)
+            }
+        };
+        Some(ShimEnvironment {
+            secrets,
+            proxy,
+            log_filter: text("RUST_LOG").map(ToOwned::to_owned),
+        })
     }
 
     fn continue_interrupted(&self) -> Vec<(RunId, Result<RunId, Refusal>)> {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use caretaker_daemon::Waiting;
+use caretaker_daemon::{Brought, Waiting};
 use run_journal::{CreateRunError, RunDirectory};
 use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunOutcome, RunSpec};
 use run_shim::{ShimEnvironment, StartShimError, Started, start_shim};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::admission::Admitted;
 use crate::command_error::CommandError;
@@ -108,7 +108,7 @@ impl Launch<'_> {
         let Admitted { mut spec, shim_environment, trial } = admitted;
         if let Route::Queue { terms, .. } = route {
             spec.queue = Some(QueueTerms {
-                keys: keys_of(&spec, &shim_environment).into_keys().collect(),
+                keys: brought_for(&spec, &shim_environment).keys.into_keys().collect(),
                 ..terms.clone()
             });
             // The queue knows who has what, and waits without a supervisor.
@@ -121,7 +121,7 @@ impl Launch<'_> {
         drop(name_claim);
         trial.remember(host.state.path());
         if let Route::Queue { daemon, .. } = route {
-            enqueue(daemon, &run, keys_of(&spec, &shim_environment));
+            enqueue(daemon, &run, &brought_for(&spec, &shim_environment));
             return Ok(run);
         }
         match start_shim(&run, program, &shim_environment).map_err(not_started)? {
@@ -134,26 +134,24 @@ impl Launch<'_> {
     }
 }
 
-/// The keys that the agent logs in with. The simulated one needs none that anybody would have to keep.
-pub(crate) fn keys_of(spec: &RunSpec, environment: &ShimEnvironment) -> BTreeMap<String, String> {
-    match spec.agent.kind {
+/// What the daemon has to know of a run and may not be written down. The simulated agent needs no key that anybody would
+/// have to keep.
+pub(crate) fn brought_for(spec: &RunSpec, environment: &ShimEnvironment) -> Brought {
+    let keys = match spec.agent.kind {
         AgentKind::Simulated => BTreeMap::new(),
         AgentKind::Cursor => environment.secrets.iter().cloned().collect(),
-    }
+    };
+    Brought { keys, proxy: environment.proxy.clone() }
 }
 
-/// Brings the keys of a run that waits in the queue. It waits whatever comes of this: the queue are the files.
-fn enqueue(daemon: &DaemonClient, run: &RunDirectory, keys: BTreeMap<String, String>) {
-    #[derive(Serialize)]
-    struct Enqueue {
-        keys: BTreeMap<String, String>,
-    }
+/// Brings what a run in the queue needs. It waits whatever comes of this: the queue are the files.
+fn enqueue(daemon: &DaemonClient, run: &RunDirectory, brought: &Brought) {
     #[derive(Deserialize)]
     struct Accepted {
         waiting: Option<Waiting>,
     }
     let path = format!("/v1/runs/{}/enqueue", run.run_id());
-    match daemon.post::<Accepted>(&path, &Enqueue { keys }) {
+    match daemon.post::<Accepted>(&path, brought) {
         Ok(Accepted { waiting: Some(Waiting::Start) | None }) => {}
         Ok(Accepted { waiting: Some(waiting) }) => note(&format!("the run is queued: {waiting}")),
         Err(error) => note(&format!(

@@ -17,7 +17,7 @@ use super::ApiError;
 use super::request::{Piece, Query, blocking, find_run, json};
 use crate::clock::now_ms;
 use crate::daemon::Daemon;
-use crate::host_services::SubmitRequest;
+use crate::host_services::{Brought, SubmitRequest};
 use crate::queue_file::QueueGate;
 use crate::schedule::Waiting;
 use crate::why::{QueueWord, why};
@@ -74,14 +74,6 @@ pub(crate) struct Accepted {
     run: RunId,
     /// What it waits for; `null` if it is under way.
     waiting: Option<Waiting>,
-}
-
-/// The keys of a run that a command line made and queued.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Enqueue {
-    #[serde(default)]
-    keys: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -164,7 +156,7 @@ pub(crate) async fn submit(
     let host = Arc::clone(&daemon.host);
     let submitted = blocking(move || host.submit(request)).await??;
     let run = submitted.run;
-    daemon.queue.bring_keys(run, submitted.secrets);
+    daemon.queue.bring(run, submitted.brought);
     accepted(&daemon, run).await
 }
 
@@ -175,8 +167,8 @@ pub(crate) async fn enqueue(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let run = find_run(&daemon, &run).await?.run_id();
-    let Enqueue { keys } = json(&body)?;
-    daemon.queue.bring_keys(run, keys.into_iter().collect());
+    let brought: Brought = json(&body)?;
+    daemon.queue.bring(run, brought);
     accepted(&daemon, run).await
 }
 
