@@ -26,7 +26,7 @@ use crate::name_claim;
 use crate::profiles;
 use crate::resumption::Resumption;
 use crate::run_marks;
-use crate::run_options::{Mode, Network, RunOptions};
+use crate::run_options::{Mode, RunOptions};
 use crate::user_mcp;
 use crate::view::units;
 use crate::workspace;
@@ -180,7 +180,7 @@ impl Admission<'_> {
             profile: profile_name.to_owned(),
             profile_text: profile.text,
             expose: self.expose()?,
-            network: options.network.map(Into::into),
+            network: self.wanted_network(),
             allow_hosts: self.allow_hosts(),
             bwrap: chosen.bubblewrap.path.clone().into(),
             home: physical_home(host)?,
@@ -231,6 +231,10 @@ impl Admission<'_> {
         spec.env.extend(options.variables.iter().map(|set| (set.name.clone(), set.value.clone())));
         spec.expose.retain(|path| path.0.exists());
         spec.expose.extend(fresh.expose.into_iter().filter(|path| !before.expose.contains(path)));
+        spec.network = fresh.network;
+        let hosts = fresh.allow_hosts.into_iter();
+        spec.allow_hosts.extend(hosts.filter(|host| !before.allow_hosts.contains(host)));
+        limit_options::apply(&options.limits, &mut spec.resources);
         spec.restart |= fresh.restart;
         spec.partial_output |= fresh.partial_output;
         spec.mode = fresh.mode.or(before.mode);
@@ -310,9 +314,9 @@ impl Admission<'_> {
         }
         let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
         // Whoever has the host's network finds the way alone.
-        let proxy = match self.options.network {
-            Some(Network::Host | Network::None) => None,
-            Some(Network::Allowlist) | None => self.proxy()?,
+        let proxy = match self.wanted_network() {
+            Some(NetworkMode::Host | NetworkMode::None) => None,
+            Some(NetworkMode::Allowlist) | None => self.proxy()?,
         };
         Ok(ShimEnvironment { secrets, proxy, log_filter: log_filter.map(ToOwned::to_owned) })
     }
@@ -363,7 +367,13 @@ impl Admission<'_> {
     }
 
     fn network_mode(&self, profile: &Profile) -> NetworkMode {
-        self.options.network.map_or(profile.network_mode(), Into::into)
+        self.wanted_network().unwrap_or(profile.network_mode())
+    }
+
+    /// What was said about the network, in place of what the profile says.
+    fn wanted_network(&self) -> Option<NetworkMode> {
+        let said = self.options.network.map(NetworkMode::from);
+        said.or(self.like.and_then(|before| before.network))
     }
 
     fn allow_hosts(&self) -> Vec<String> {
