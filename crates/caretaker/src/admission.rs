@@ -243,7 +243,9 @@ impl Admission<'_> {
         spec.env.extend(options.variables.iter().map(|set| (set.name.clone(), set.value.clone())));
         spec.expose.retain(|path| path.0.exists());
         spec.expose.extend(fresh.expose.into_iter().filter(|path| !before.expose.contains(path)));
-        spec.allow_hosts.extend(fresh.allow_hosts);
+        let hosts = fresh.allow_hosts.into_iter();
+        spec.allow_hosts.extend(hosts.filter(|host| !before.allow_hosts.contains(host)));
+        limit_options::apply(&options.limits, &mut spec.resources);
         if fresh.network.is_some() {
             spec.network = fresh.network;
             // Which way out there is depends on the mode.

@@ -41,19 +41,24 @@ pub(crate) fn resources(
 ) -> ResourceLimits {
     let mut limits = profile.limits().map(of_profile).unwrap_or_default();
     for given in [config, flags] {
-        let LimitOptions { memory, processes, cpus, max_file_size, disk } = given;
-        let decided = [
-            (&mut limits.memory_bytes, memory.map(|limit| limit.0)),
-            (&mut limits.processes, processes.map(|limit| limit.0)),
-            (&mut limits.cpu_milli, cpus.map(|limit| limit.0)),
-            (&mut limits.file_bytes, max_file_size.map(|limit| limit.0)),
-            (&mut limits.disk_bytes, disk.map(|limit| limit.0)),
-        ];
-        for (limit, given) in decided {
-            *limit = given.unwrap_or(*limit);
-        }
+        apply(given, &mut limits);
     }
     limits
+}
+
+/// Puts what was given in the place of what there was.
+pub(crate) fn apply(given: &LimitOptions, limits: &mut ResourceLimits) {
+    let LimitOptions { memory, processes, cpus, max_file_size, disk } = given;
+    let decided = [
+        (&mut limits.memory_bytes, memory.map(|limit| limit.0)),
+        (&mut limits.processes, processes.map(|limit| limit.0)),
+        (&mut limits.cpu_milli, cpus.map(|limit| limit.0)),
+        (&mut limits.file_bytes, max_file_size.map(|limit| limit.0)),
+        (&mut limits.disk_bytes, disk.map(|limit| limit.0)),
+    ];
+    for (limit, given) in decided {
+        *limit = given.unwrap_or(*limit);
+    }
 }
 
 fn of_profile(limits: &ProfileLimits) -> ResourceLimits {
