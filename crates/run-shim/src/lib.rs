@@ -31,6 +31,7 @@ mod prompt;
 mod redaction;
 mod run_record;
 mod run_state;
+mod session_bucket;
 mod session_memory;
 mod session_record;
 mod shim;

@@ -8,7 +8,7 @@ use cursor_home::{
     ModelSlugError, PartialOutput, ToolApproval, WorkspacePath, WorkspacePathError,
 };
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::{ExitCode, FailureClass, RunOutcome, RunSpec};
+use run_protocol::{ExitCode, FailureClass, RunId, RunOutcome, RunSpec};
 use sandbox_plan::{
     ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile,
     Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
@@ -17,6 +17,7 @@ use sandbox_plan::{
 
 use crate::login_copy::{LoginCopy, LoginCopyError};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
+use crate::session_bucket::SessionBucket;
 use crate::sockets::SocketPaths;
 
 /// Where programs are when the host does not say.
@@ -44,6 +45,8 @@ pub enum PrepareError {
     MountPoints(#[from] MountPointError),
     #[error(transparent)]
     Login(#[from] LoginCopyError),
+    #[error("the session's directory could not be made")]
+    Bucket(#[source] std::io::Error),
     #[error("the prompt cannot be read from `{}`", path.display())]
     Prompt { path: PathBuf, source: std::io::Error },
     #[error("our own program cannot be found")]
@@ -70,9 +73,11 @@ impl PrepareError {
             }
             Self::Plan(_) => ExitCode::Usage,
             Self::Login(_) => ExitCode::AuthenticationMissing,
-            Self::Roots(_) | Self::MountPoints(_) | Self::Prompt { .. } | Self::OwnProgram(_) => {
-                ExitCode::SupervisorFailed
-            }
+            Self::Roots(_)
+            | Self::MountPoints(_)
+            | Self::Bucket(_)
+            | Self::Prompt { .. }
+            | Self::OwnProgram(_) => ExitCode::SupervisorFailed,
         }
     }
 
@@ -105,6 +110,7 @@ pub(crate) struct Prepared {
     /// Read before anything is started: an agent without its prompt would be asked nothing.
     pub(crate) prompt: Vec<u8>,
     login: Option<LoginCopy>,
+    bucket: SessionBucket,
     /// Where Cursor keeps the session on the host.
     pub(crate) store_db: PathBuf,
     /// The record of the mount points that we made in the workspace.
@@ -184,21 +190,32 @@ impl Prepared {
         let roots = outline.mcp.request().build()?;
         let login_file = spec.login_file.as_ref();
         let login = login_file.map(|file| LoginCopy::make(run.path(), &file.0)).transpose()?;
-        let store_db = roots.chats_on_host.join(spec.session.to_string()).join("store.db");
-        let plan = outline.plan(spec, roots, secrets, RunDirectories::MustExist)?;
-        plan.dot_cursor_mounts().create()?;
+        let bucket = outline.bucket(spec);
         let mount_points = run.path().join(MOUNT_POINTS_FILE);
-        plan.mount_points_to_create().create(&mount_points)?;
+        let planned = bucket.prepare().map_err(PrepareError::Bucket).and_then(|()| {
+            let plan = outline.plan(spec, roots, secrets, RunDirectories::MustExist)?;
+            plan.dot_cursor_mounts().create()?;
+            plan.mount_points_to_create().create(&mount_points)?;
+            Ok(plan)
+        });
+        // A run that is refused leaves no empty session behind.
+        let plan = planned.inspect_err(|_| bucket.settle())?;
         Ok(Self {
             plan,
             bwrap: spec.bwrap.0.clone(),
             profile: spec.profile.clone(),
             prompt,
             login,
-            store_db,
+            store_db: bucket.store_db(),
+            bucket,
             mount_points,
             mcp: outline.mcp,
         })
+    }
+
+    /// Puts the session in order once the agent is dead.
+    pub(crate) fn settle_session(&self) {
+        self.bucket.settle();
     }
 
     /// What of the login must not be written down.
@@ -231,8 +248,13 @@ impl Prepared {
 
 /// Removes what a run that died left in its workspace, and ends what it had of the login. The workspace's lock must be
 /// held.
-pub(crate) fn clean_up_after(run_dir: &Path, state: &StateRoot) {
+pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) {
+    let run_dir = &state.run_dir(run);
     LoginCopy::recover(run_dir, state);
+    let spec = RunDirectory::open(state, *run).ok().and_then(|run| run.spec().ok());
+    if let Some(outline) = spec.as_ref().and_then(|spec| Outline::new(state, spec).ok()) {
+        spec.iter().for_each(|spec| outline.bucket(spec).settle());
+    }
     let record = run_dir.join(MOUNT_POINTS_FILE);
     if record.exists() {
         remove_recorded(&record);
@@ -279,6 +301,11 @@ impl Outline {
         })
     }
 
+    fn bucket(&self, spec: &RunSpec) -> SessionBucket {
+        let on_host = self.expected_roots().chats_on_host;
+        SessionBucket::new(&self.mcp.session_dir, on_host, &spec.session.to_string())
+    }
+
     /// The private roots as they will be, for a plan that creates nothing.
     fn expected_roots(&self) -> PrivateRoots {
         self.mcp.request().expected()
@@ -292,6 +319,7 @@ impl Outline {
         run_directories: RunDirectories,
     ) -> Result<SandboxPlan, PrepareError> {
         let home = &self.mcp.home;
+        let bucket = self.bucket(spec);
         let mut expose: Vec<PathBuf> =
             spec.agent.expose.iter().chain(&spec.expose).map(|path| path.0.clone()).collect();
         expose.push(self.mcp.relay.clone());
@@ -310,7 +338,11 @@ impl Outline {
             dot_cursor: roots.dot_cursor,
             inside_sockets: self.sockets.inside(),
             data_root: roots.projects,
-            chats: ChatsBind { host_bucket: roots.chats_on_host, inside: roots.chats_inside },
+            chats: ChatsBind {
+                bucket: bucket.private().to_owned(),
+                inside: roots.chats_inside,
+                sessions: bucket.shown(),
+            },
             login: spec.login_file.as_ref().map(|_| LoginCopy::mounted_in(&self.mcp.run_dir)),
             private_home_files: roots
                 .home_files

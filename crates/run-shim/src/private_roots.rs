@@ -86,7 +86,6 @@ impl RootsRequest<'_> {
         let root = self.workspace.as_utf8()?;
         write(&project.approvals(), &approvals_json(root, &self.servers()))?;
         write(&project.trust_marker(), &trust_marker_json(self.workspace, self.now_ms)?)?;
-        make_dir(&roots.chats_on_host)?;
         Ok(roots)
     }
 

@@ -55,13 +55,17 @@ pub enum RunDirectories {
     MayBeMissing,
 }
 
-/// The sessions of the workspace.
+/// The session, where the agent looks for sessions of its workspace. No other session of the workspace is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatsBind {
-    /// Where the user's own agent keeps them.
-    pub host_bucket: PathBuf,
-    /// Where the agent inside looks for them; below the home directory.
+    /// A directory of ours that the agent takes for all sessions of the workspace. What it makes beside its own session,
+    /// such as stores of sub-agents, is made in it.
+    pub bucket: PathBuf,
+    /// Where the agent inside looks for it; below the home directory.
     pub inside: PathBuf,
+    /// Directories of the host that are shown in it by their names: the session's own, and those of its sub-agents. The
+    /// bucket has an empty directory for each.
+    pub sessions: Vec<PathBuf>,
 }
 
 /// A file that the private home begins with. It belongs to the agent: it may write and replace it.

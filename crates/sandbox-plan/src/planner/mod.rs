@@ -88,10 +88,14 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         &request.dot_cursor,
         &request.inside_sockets,
         &request.data_root,
-        &request.chats.host_bucket,
+        &request.chats.bucket,
         &request.chats.inside,
     ];
-    let paths = run_paths.into_iter().chain(&request.expose).chain(&request.ours);
+    let paths = run_paths
+        .into_iter()
+        .chain(&request.chats.sessions)
+        .chain(&request.expose)
+        .chain(&request.ours);
     for path in paths {
         if host_path::has_nul(path.as_os_str()) {
             return Err(PlanError::NulByte(path.to_string_lossy().into_owned()));

@@ -15,6 +15,8 @@ use crate::launch;
 
 /// What a scene's mcp.json says.
 pub(crate) const OURS: &str = "ours\n";
+/// The session of a scene's run, of two that the workspace has.
+pub(crate) const SESSION: &str = "session";
 
 pub(crate) struct Scene {
     pub(crate) host: TempDir,
@@ -34,8 +36,11 @@ impl Scene {
         let workspace = home.join(workspace);
         let run = home.join(".local/state/caretaker/runs/1");
         let bucket = home.join(".cursor/chats/bucket");
+        let session = bucket.join(SESSION);
+        let private_bucket = run.join("chats");
         let made = [run.join("dotcursor"), run.join("inside"), run.join("data")];
-        for directory in made.iter().chain([&workspace, &bucket]) {
+        let own_sessions = [session.clone(), bucket.join("another"), private_bucket.join(SESSION)];
+        for directory in made.iter().chain(&own_sessions).chain([&workspace]) {
             fs::create_dir_all(directory).unwrap();
         }
         fs::create_dir_all(home.join(".ssh")).unwrap();
@@ -57,7 +62,11 @@ impl Scene {
             dot_cursor,
             inside_sockets,
             data_root,
-            chats: ChatsBind { host_bucket: bucket, inside: home.join(".cursor/chats/bucket") },
+            chats: ChatsBind {
+                bucket: private_bucket,
+                inside: home.join(".cursor/chats/bucket"),
+                sessions: vec![session],
+            },
             login: None,
             private_home_files: Vec::new(),
             expose: Vec::new(),
