@@ -117,8 +117,9 @@ fn of_the_environment_only_what_the_profile_lets_in_is_written_down() {
 fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
     let secrets = |stage: &Stage, kind: AgentKind| {
         let roots = stage.host.environment.cursor_roots().unwrap();
-        let admitted =
-            stage.with("", &[], |admission| admission.shim_environment(&agent(kind), &roots));
+        let admitted = stage.with("", &[], |admission| {
+            admission.shim_environment(&agent(kind), &roots, Confinement::Bubblewrap)
+        });
         admitted.map(|environment| environment.secrets).map_err(|error| error.exit_code())
     };
     let key = |value: &str| Ok(vec![("CURSOR_API_KEY".to_owned(), value.to_owned())]);
@@ -137,7 +138,7 @@ fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
     assert_eq!(secrets(&without, AgentKind::Cursor), Ok(vec![]));
     let found = |stage: &Stage, kind: AgentKind| {
         let roots = stage.host.environment.cursor_roots().unwrap();
-        stage.with("", &[], |admission| admission.login_file(&agent(kind), &roots))
+        stage.with("", &[], |admission| admission.login_file(&agent(kind), &roots).unwrap())
     };
     assert_eq!(found(&without, AgentKind::Cursor), Some(login));
     assert_eq!(found(&without, AgentKind::Simulated), None);

@@ -21,7 +21,8 @@ use crate::host::{Host, now_ms};
 use crate::login_file;
 use crate::places::is_private_directory_of;
 use crate::probe;
-use crate::profiles;
+use crate::profiles::{self, NamedBy};
+use crate::promises;
 use crate::view::units;
 
 /// What one check found.
@@ -47,11 +48,11 @@ pub(crate) enum Status {
 }
 
 impl Finding {
-    fn ok(id: &'static str, summary: impl Into<String>) -> Self {
+    pub(crate) fn ok(id: &'static str, summary: impl Into<String>) -> Self {
         Self { id, status: Status::Ok, summary: summary.into(), fix: None }
     }
 
-    fn warning(id: &'static str, summary: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn warning(id: &'static str, summary: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { id, status: Status::Warning, summary: summary.into(), fix: Some(fix.into()) }
     }
 
@@ -101,6 +102,11 @@ pub(crate) fn examine(
     };
     findings.push(profile(host, &config));
     findings.extend(bubblewrap(host));
+    let is_sandbox_sound = findings.iter().all(|finding| finding.status != Status::Failure);
+    let found = profiles::find(&host.places, &config.profile, NamedBy::Configuration);
+    if let (true, Ok(found)) = (is_sandbox_sound, found) {
+        findings.extend(promises::of(&found.profile, host.environment.uid));
+    }
     findings.extend(agent_and_login(host, &config, agent));
     findings.extend(directories(host));
     findings.push(disk_space(host, &config));
@@ -109,7 +115,7 @@ pub(crate) fn examine(
 }
 
 fn profile(host: &Host, config: &Config) -> Finding {
-    match profiles::find(&host.places, &config.profile) {
+    match profiles::find(&host.places, &config.profile, NamedBy::Configuration) {
         Ok(found) => {
             let place = match &found.file {
                 Some(file) => file.display().to_string(),

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use run_journal::{CreateRunError, RunDirectory};
-use run_protocol::{ExitCode, RunOutcome};
+use run_protocol::{ExitCode, RunOutcome, RunSpec, ToolApproval};
 use run_shim::{StartShimError, Started, start_shim};
 
 use crate::admission::Admitted;
@@ -15,8 +15,9 @@ use crate::host::Host;
 use crate::interruption::{Seat, SignalPost};
 use crate::journal_printer::{Form, JournalPrinter};
 use crate::name_claim::NameClaim;
+use crate::profiles;
 use crate::run_options::RunOptions;
-use crate::talk::note;
+use crate::talk::{note, say};
 
 /// Starts runs as these options say.
 pub(crate) struct Launch<'a> {
@@ -91,6 +92,20 @@ impl Launch<'_> {
         }
         Ok(run)
     }
+}
+
+/// Says it aloud where a run will have no sandbox.
+pub(crate) fn warn_of_no_sandbox(spec: &RunSpec) {
+    if spec.profile != profiles::OFF {
+        return;
+    }
+    let tools = match spec.tool_approval {
+        ToolApproval::Force => ", unasked",
+        ToolApproval::AllowList => "",
+    };
+    say(&format!(
+        "warning: no sandbox: the agent may do whatever you may do{tools}, with your files, your keys and your network"
+    ));
 }
 
 /// From here on a signal is ours to answer; before, it ends us and nothing was begun.

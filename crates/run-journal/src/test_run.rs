@@ -74,6 +74,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         host_config_root: BytesPath::from("/home/user/.cursor"),
         login_file: None,
         env: BTreeMap::new(),
+        secrets: Vec::new(),
         limits: RunLimits::default(),
         wait_for_locks: false,
         retry_of: None,

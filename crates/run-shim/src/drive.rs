@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::control_socket::Order;
 use crate::launch::Sandbox;
+use crate::login_copy::LoginSight;
 use crate::run_record::RunRecord;
 use crate::run_state::{AgentSign, Effect, Ending, Input, Moment, RunState};
 use crate::stderr_keeper::StderrKeeper;
@@ -45,6 +46,8 @@ pub(crate) struct Drive {
     pub(crate) forgotten: mpsc::Receiver<()>,
     /// Writes `mcp.json` anew.
     pub(crate) regenerate_mcp: Box<dyn Fn()>,
+    /// Tells of tokens that the agent gives itself.
+    pub(crate) login: Option<LoginSight>,
 }
 
 /// How the run came to its end.
@@ -101,6 +104,12 @@ impl Drive {
                 _ = self.sandbox.process.wait(), if alive => Happened::Exited,
                 () = sleep_until(deadline) => Happened::Deadline,
             };
+
+            // What the agent gave itself is known before anything that it says of it is written down.
+            if let Some(login) = &mut self.login {
+                let tokens = login.fresh_tokens();
+                self.record.keep_secret(tokens.iter().map(String::as_str));
+            }
 
             // Phase two: decide, then act.
             let inputs = match happened {

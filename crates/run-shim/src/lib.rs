@@ -14,14 +14,17 @@
 
 mod checkpoint;
 mod control_socket;
+mod descendants;
 mod drive;
 mod failure_class;
 mod gate;
 mod held_lock;
+mod keeper;
 mod launch;
 mod launch_guard;
 mod locks;
 mod login_copy;
+mod login_watch;
 pub mod mcp_relay;
 mod mcp_server;
 mod outcome_words;
@@ -39,9 +42,11 @@ mod sockets;
 mod start;
 mod starting;
 mod stderr_keeper;
+mod unconfined;
 
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;
+pub use keeper::keeper_main;
 pub use launch_guard::launch_guard_main;
 pub use login_copy::LoginCopyError;
 pub use preparation::{PrepareError, check_run, plan_run};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cursor_home::{
     AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, ModelSlug,
-    ModelSlugError, PartialOutput, ToolApproval, WorkspacePath, WorkspacePathError,
+    ModelSlugError, PartialOutput, ServerApproval, ToolApproval, WorkspacePath, WorkspacePathError,
 };
 use run_journal::{RunDirectory, StateRoot};
 use run_protocol::{ExitCode, FailureClass, RunId, RunOutcome, RunSpec};
@@ -15,10 +15,12 @@ use sandbox_plan::{
     Surroundings, VariableSource, Workspace,
 };
 
-use crate::login_copy::{LoginCopy, LoginCopyError};
+use crate::launch::Launchable;
+use crate::login_copy::{LoginCopy, LoginCopyError, LoginSight};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
 use crate::session_bucket::SessionBucket;
 use crate::sockets::SocketPaths;
+use crate::unconfined::UnconfinedPlan;
 
 /// Where programs are when the host does not say.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -94,6 +96,10 @@ impl PrepareError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Plan(PlanError::NoSandbox) => Some("use the profile `default`".to_owned()),
+            Self::Plan(PlanError::RootCaller { .. }) => Some(
+                "run as an ordinary user, or give the workspace to one: chown -R USER DIR"
+                    .to_owned(),
+            ),
             Self::Login(_) => {
                 Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
             }
@@ -104,12 +110,13 @@ impl PrepareError {
 
 /// A run that is ready to be launched.
 pub(crate) struct Prepared {
-    pub(crate) plan: SandboxPlan,
-    pub(crate) bwrap: PathBuf,
+    pub(crate) launchable: Launchable,
     pub(crate) profile: String,
     /// Read before anything is started: an agent without its prompt would be asked nothing.
     pub(crate) prompt: Vec<u8>,
     login: Option<LoginCopy>,
+    /// Of a login that is used where it is.
+    tokens: Vec<String>,
     bucket: SessionBucket,
     /// Where Cursor keeps the session on the host.
     pub(crate) store_db: PathBuf,
@@ -148,14 +155,11 @@ impl McpRewriting {
 /// another reason leaves nothing behind either; making the plan twice would double what a launch costs us.
 pub fn check_run(state: &StateRoot, spec: &RunSpec) -> Result<(), PrepareError> {
     let outline = Outline::new(state, spec)?;
-    if outline.profile.confinement() == Confinement::None {
-        return Err(PlanError::NoSandbox.into());
+    let uid = nix::unistd::geteuid().as_raw();
+    if uid == 0 && outline.profile.refuses_root() {
+        return Err(PlanError::RootCaller { profile: spec.profile.clone() }.into());
     }
-    let surroundings = Surroundings {
-        uid: nix::unistd::geteuid().as_raw(),
-        home: &spec.home.0,
-        ours: &outline.ours,
-    };
+    let surroundings = Surroundings { uid, home: &spec.home.0, ours: &outline.ours };
     let workspace =
         Workspace::inspect(outline.workspace.as_path(), surroundings).map_err(PlanError::from)?;
     for shown in spec.agent.expose.iter().chain(&spec.expose) {
@@ -187,6 +191,9 @@ impl Prepared {
         let path = run.prompt_path();
         let prompt =
             std::fs::read(&path).map_err(|source| PrepareError::Prompt { path, source })?;
+        if outline.profile.confinement() == Confinement::None {
+            return Ok(outline.unconfined(run, spec, secrets, prompt));
+        }
         let roots = outline.mcp.request().build()?;
         let login_file = spec.login_file.as_ref();
         let login = login_file.map(|file| LoginCopy::make(run.path(), &file.0)).transpose()?;
@@ -201,11 +208,11 @@ impl Prepared {
         // A run that is refused leaves no empty session behind.
         let plan = planned.inspect_err(|_| bucket.settle())?;
         Ok(Self {
-            plan,
-            bwrap: spec.bwrap.0.clone(),
+            launchable: Launchable::Sandbox { plan: Box::new(plan), bwrap: spec.bwrap.0.clone() },
             profile: spec.profile.clone(),
             prompt,
             login,
+            tokens: Vec::new(),
             store_db: bucket.store_db(),
             bucket,
             mount_points,
@@ -215,12 +222,39 @@ impl Prepared {
 
     /// Puts the session in order once the agent is dead.
     pub(crate) fn settle_session(&self) {
-        self.bucket.settle();
+        if matches!(self.launchable, Launchable::Sandbox { .. }) {
+            self.bucket.settle();
+        }
     }
 
     /// What of the login must not be written down.
     pub(crate) fn login_tokens(&self) -> impl Iterator<Item = &str> {
-        self.login.iter().flat_map(LoginCopy::tokens)
+        let copied = self.login.iter().flat_map(LoginCopy::tokens);
+        copied.chain(self.tokens.iter().map(String::as_str))
+    }
+
+    /// What the user should know.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => {
+                plan.warnings().iter().map(ToString::to_string).collect()
+            }
+            Launchable::Unconfined(_) => vec![UnconfinedPlan::warning()],
+        }
+    }
+
+    /// Ends what an agent without a sandbox left behind, should it have got rid of its keeper. The keeper must be gone.
+    pub(crate) fn end_what_is_left(&self) {
+        if matches!(self.launchable, Launchable::Unconfined(_)) {
+            crate::descendants::end_all();
+        }
+    }
+
+    /// From now on the agent's copy of the login and the user's own are kept the same.
+    pub(crate) fn watch_login(&self, state: &StateRoot) -> Option<LoginSight> {
+        let login = self.login.as_ref()?;
+        login.watch(state);
+        Some(login.sight())
     }
 
     /// Gives the user what the agent refreshed of the login. The agent must be gone.
@@ -237,6 +271,9 @@ impl Prepared {
 
     /// A function that writes `mcp.json` anew.
     pub(crate) fn mcp_writer(&self) -> Box<dyn Fn()> {
+        if matches!(self.launchable, Launchable::Unconfined(_)) {
+            return Box::new(|| {});
+        }
         let mcp = self.mcp.clone();
         Box::new(move || {
             if let Err(error) = mcp.request().write_mcp_json() {
@@ -292,13 +329,53 @@ impl Outline {
             relay,
         };
         Ok(Self {
+            arguments: arguments(spec, &workspace, profile.confinement())?,
             profile,
-            arguments: arguments(spec, &workspace)?,
             ours: vec![state.path().to_owned(), spec.socket_dir.0.clone()],
             sockets: SocketPaths::new(&spec.socket_dir.0, spec.run),
             workspace,
             mcp,
         })
+    }
+
+    /// A run without a sandbox: the agent finds everything where the user's own would, and nothing of ours but its gate.
+    fn unconfined(
+        self,
+        run: &RunDirectory,
+        spec: &RunSpec,
+        secrets: &[(String, String)],
+        prompt: Vec<u8>,
+    ) -> Prepared {
+        let login = spec.login_file.as_ref().and_then(|file| LoginCopy::read_tokens(&file.0));
+        let bucket = self.bucket(spec);
+        let agent = spec.agent.program.0.clone().into_os_string();
+        let plan = UnconfinedPlan {
+            program: self.mcp.relay.clone(),
+            agent: std::iter::once(agent).chain(self.arguments).collect(),
+            directory: self.workspace.as_path().to_owned(),
+            environment: environment(spec, &self.mcp.home, secrets)
+                .into_iter()
+                // There may be a keychain, and the user's own agent knows.
+                .filter(|variable| variable.name != "AGENT_CLI_CREDENTIAL_STORE")
+                .map(|variable| match variable.name.to_str() {
+                    Some("CURSOR_CONFIG_DIR") => {
+                        (variable.name, spec.host_config_root.0.clone().into_os_string())
+                    }
+                    _ => (variable.name, variable.value),
+                })
+                .collect(),
+        };
+        Prepared {
+            launchable: Launchable::Unconfined(plan),
+            profile: spec.profile.clone(),
+            prompt,
+            login: None,
+            tokens: login.unwrap_or_default(),
+            store_db: bucket.store_db(),
+            bucket,
+            mount_points: run.path().join(MOUNT_POINTS_FILE),
+            mcp: self.mcp,
+        }
     }
 
     fn bucket(&self, spec: &RunSpec) -> SessionBucket {
@@ -335,6 +412,7 @@ impl Outline {
             user: sandbox_user(),
             ours: self.ours.clone(),
             run_directories,
+            nothing: roots.nothing,
             dot_cursor: roots.dot_cursor,
             inside_sockets: self.sockets.inside(),
             data_root: roots.projects,
@@ -362,7 +440,11 @@ impl Outline {
 }
 
 /// The agent's own arguments, after what its program needs before them.
-fn arguments(spec: &RunSpec, workspace: &WorkspacePath) -> Result<Vec<OsString>, PrepareError> {
+fn arguments(
+    spec: &RunSpec,
+    workspace: &WorkspacePath,
+    confinement: Confinement,
+) -> Result<Vec<OsString>, PrepareError> {
     let command = AgentCommand {
         workspace: workspace.clone(),
         session: spec.session,
@@ -377,6 +459,11 @@ fn arguments(spec: &RunSpec, workspace: &WorkspacePath) -> Result<Vec<OsString>,
             run_protocol::ToolApproval::AllowList => ToolApproval::PermissionsOnly,
         },
         partial_output: if spec.partial_output { PartialOutput::On } else { PartialOutput::Off },
+        // Without a sandbox the servers are the user's and the repository's own.
+        server_approval: match confinement {
+            Confinement::Bubblewrap => ServerApproval::All,
+            Confinement::None => ServerApproval::UsersOwn,
+        },
         extra: ExtraFlags::check(spec.extra_flags.iter().map(OsString::from))?,
     };
     let mut words: Vec<OsString> =

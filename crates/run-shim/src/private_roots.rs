@@ -13,6 +13,7 @@ use cursor_home::{
     CliConfig, CursorRoots, McpServer, McpServers, ProjectDir, WorkspacePath, WorkspacePathError,
     agent_cli_state_json, approvals_json, trust_marker_json,
 };
+use sandbox_plan::Nothing;
 
 /// Where the run's sockets are mounted inside.
 pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
@@ -40,6 +41,8 @@ pub(crate) struct PrivateRoots {
     pub(crate) chats_on_host: PathBuf,
     pub(crate) chats_inside: PathBuf,
     pub(crate) home_files: Vec<HomeFile>,
+    /// A directory and a file with nothing in them.
+    pub(crate) nothing: Nothing,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -74,12 +77,18 @@ impl RootsRequest<'_> {
             chats_on_host: self.host_config_root.join("chats").join(self.workspace.bucket()),
             chats_inside: inside.chats_of(self.workspace),
             home_files: self.home_files(),
+            nothing: Nothing {
+                directory: self.run_dir.join("nothing").join("directory"),
+                file: self.run_dir.join("nothing").join("file"),
+            },
         }
     }
 
     pub(crate) fn build(&self) -> Result<PrivateRoots, PrivateRootsError> {
         let roots = self.expected();
         make_dir(&roots.dot_cursor)?;
+        make_dir(&roots.nothing.directory)?;
+        write(&roots.nothing.file, b"")?;
         self.write_mcp_json()?;
         let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
         make_dir(project.path())?;

@@ -148,9 +148,7 @@ impl SessionBucket {
                 .open(beside.join(file))?;
             io::copy(&mut fs::File::open(made.join(file))?, &mut to).map(drop)
         });
-        let moved = copied
-            .map_err(NotAdopted::from)
-            .and_then(|()| rename_to_free(&beside, place));
+        let moved = copied.map_err(NotAdopted::from).and_then(|()| rename_to_free(&beside, place));
         if moved.is_err() {
             fs::remove_dir_all(&beside).ok();
         }

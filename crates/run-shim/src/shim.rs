@@ -264,6 +264,7 @@ async fn supervise_guarded(
                 own_events,
                 forgotten: session_memory::watch(&prepared.store_db, before.as_ref()),
                 regenerate_mcp: prepared.mcp_writer(),
+                login: prepared.watch_login(&state_root),
             };
             drive.run().await
         }
@@ -276,6 +277,7 @@ async fn supervise_guarded(
     if let Some(mcp) = mcp {
         mcp.abort();
     }
+    prepared.end_what_is_left();
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();
     prepared.give_login_back(&state_root);

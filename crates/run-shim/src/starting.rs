@@ -182,11 +182,11 @@ impl Starting {
     async fn hold(&mut self, prepared: &Prepared) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
         self.go_on()?;
-        let mut held = self.attend(HeldSandbox::start(&prepared.plan, &prepared.bwrap)).await?;
+        let mut held = self.attend(HeldSandbox::start(&prepared.launchable)).await?;
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
-        let verified = self.attend(held.verify(&prepared.plan)).await;
+        let verified = self.attend(held.verify(&prepared.launchable)).await;
         match self.decide_on_release(prepared, held.pid(), verified) {
             Ok(()) => Ok(held),
             Err(why) => {
@@ -210,7 +210,7 @@ impl Starting {
         let mounts = verified?;
         tracing::debug!("the agent is at the gate, the mounts are verified");
         let profile = prepared.profile.clone();
-        let warnings = prepared.plan.warnings().iter().map(ToString::to_string).collect();
+        let warnings = prepared.warnings();
         self.record.event(&RunEvent::SandboxReady { profile, sandbox_pid, mounts, warnings });
         self.record.event(&RunEvent::Released);
         self.flush();

@@ -45,8 +45,8 @@ pub use plan::{DataFile, PlanError, PlanWarning, SandboxPlan};
 pub use planner::plan;
 pub use profile::{Access, Confinement, Network, Profile, ProfileError, builtin_profiles};
 pub use request::{
-    ChatsBind, EnvVariable, PrivateFile, RunDirectories, SandboxRequest, SandboxUser, Secrecy,
-    VariableSource,
+    ChatsBind, EnvVariable, Nothing, PrivateFile, RunDirectories, SandboxRequest, SandboxUser,
+    Secrecy, VariableSource,
 };
 pub use seccomp::{FilterError, SeccompProgram};
 pub use step::PlanFds;

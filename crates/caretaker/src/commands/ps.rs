@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::host::{Host, now_ms, short_id};
+use crate::profiles;
 use crate::talk::note;
 use crate::view::width::Width;
 use crate::view::{self, units, words};
@@ -89,13 +90,19 @@ fn table(runs: &[RunOverview], now_ms: u64, width: Width) -> String {
         [
             short_id(run.run),
             run.name.clone().unwrap_or_default(),
-            words::state(&run.state),
+            state(run),
             units::age(now_ms.saturating_sub(run.created_ms)),
             run.workspace.0.display().to_string(),
             about(run).to_owned(),
         ]
     });
     view::table::table(["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"], rows, width)
+}
+
+/// A run that has no sandbox says so for as long as it is listed.
+fn state(run: &RunOverview) -> String {
+    let state = words::state(&run.state);
+    if run.profile == profiles::OFF { format!("{state}, no sandbox") } else { state }
 }
 
 /// What it does, why it stands as it stands, or what it was asked: the first that there is.

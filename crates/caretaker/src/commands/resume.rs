@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use run_journal::{RunFilter, RunIndex, RunOverview, RunState, Which};
-use run_protocol::{ControlRequest, ExitCode};
+use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which};
+use run_protocol::{ControlRequest, ExitCode, RunSpec};
 use run_shim::{read_session_record, session_holder};
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ use crate::data_out::print_json;
 use crate::environment::Audience;
 use crate::host::Host;
 use crate::interruption::SignalPost;
-use crate::launching::{Launch, take_signals};
+use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
 use crate::prompt::PromptSource;
 use crate::resumption::refusal::{Refusal, RefusalReport};
 use crate::resumption::{Question, Resumption, WhenHeld, target};
@@ -26,6 +26,7 @@ use crate::stopping::{tell, wait_until_dead};
 use crate::talk::{note, say};
 use crate::view::safe_text::on_one_line;
 use crate::view::{units, words};
+use crate::workspace_owner::become_owner;
 
 /// Continue a session in its own workspace, wherever you are.
 ///
@@ -70,6 +71,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
+    // Where the session is named by its id, it is one of the caller's own, wherever the caller stands.
+    if args.workspace.is_some() || args.session.as_deref() == Some("-") {
+        become_owner(&host.environment, args.workspace.as_deref())?;
+    }
     let config = Config::load(&host.environment, &host.places)?;
     let program = own_program()?;
     let resume = Resume { host: &host, config: &config, args, program: &program };
@@ -93,6 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         Err(refusal) => return Err(resume.refused(refusal)?),
     };
     let admitted = resume.admission(&conversation, &args.options).admit()?;
+    warn_of_no_sandbox(&admitted.spec);
+    resume.remind_of_secrets(&admitted.spec);
     let prompt = resume.prompt(args.prompt.as_deref())?;
     let launch = Launch { host: &host, options: &args.options, program: &program };
     Ok(launch.launch(admitted, &prompt, &take_signals()?)?.exit_code())
@@ -148,6 +155,18 @@ impl Resume<'_> {
         }
         for call in resumption.pending() {
             say(&words::interrupted(&call));
+        }
+    }
+
+    /// Secrets are written down nowhere, so a run that is continued has those that are given again.
+    fn remind_of_secrets(&self, spec: &RunSpec) {
+        let record = read_session_record(&self.host.state, &spec.session);
+        let last = record.and_then(|record| RunDirectory::open(&self.host.state, record.run).ok());
+        let Some(last) = last.and_then(|run| run.spec().ok()) else { return };
+        for name in last.secrets.iter().filter(|name| !spec.secrets.contains(name)) {
+            note(&format!(
+                "the last run had the secret `{name}`; this one has it only if you give it again: --secret {name}=…"
+            ));
         }
     }
 
@@ -248,6 +267,8 @@ impl Resume<'_> {
                 self.announce(&resumption);
                 let conversation = Conversation::Resumed(Box::new(resumption));
                 let admitted = self.admission(&conversation, launch.options).admit()?;
+                warn_of_no_sandbox(&admitted.spec);
+                self.remind_of_secrets(&admitted.spec);
                 launch.launch(admitted, prompt, signals).map(drop)
             }
             Err(refusal) => Err(self.refused(refusal)?),

@@ -13,6 +13,7 @@ use super::stream_view::StreamView;
 use super::styled_line::{BAD, BOLD, DIM, ODD, PLAIN, write_line};
 use super::width::Width;
 use super::{units, words};
+use crate::profiles;
 
 /// Lines of stderr that explain a failure.
 const STDERR_LINES: usize = 5;
@@ -202,7 +203,9 @@ impl RunView {
     ) -> io::Result<()> {
         let mounts = units::counted(u64::from(mounts), "mount", "mounts");
         let profile = on_one_line(profile);
-        self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified"))?;
+        if profile != profiles::OFF {
+            self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified"))?;
+        }
         warnings
             .iter()
             .try_for_each(|warning| self.odd(out, &format!("! {}", on_one_line(warning))))

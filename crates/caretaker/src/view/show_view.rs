@@ -11,6 +11,7 @@ use super::safe_text::on_one_line;
 use super::styled_line::{BOLD, DIM};
 use super::{summary_view, units, words};
 use crate::commands::show::ShownRun;
+use crate::profiles;
 
 /// The width of the names on the left.
 const NAMES: usize = 11;
@@ -33,7 +34,11 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     let version = run.agent_version.as_deref().unwrap_or("of unknown version");
     row(out, "agent", &format!("{} {version}", run.agent.0.display()))?;
     row(out, "model", run.model.as_deref().unwrap_or_default())?;
-    row(out, "profile", &run.profile)?;
+    let profile = match run.profile.as_str() {
+        profiles::OFF => "off: no sandbox".to_owned(),
+        profile => profile.to_owned(),
+    };
+    row(out, "profile", &profile)?;
     print_times(out, shown)?;
     print_work(out, shown)?;
     if let Some(checkpoint) = &run.checkpoint {

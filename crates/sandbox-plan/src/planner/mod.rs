@@ -11,10 +11,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::host_path::{self, FileKind, Found};
-use crate::mount_points::MountPoints;
+use crate::mount_points::{MountPoint, MountPoints};
 use crate::origin::{Origin, Sourced};
 use crate::plan::{DataFile, PlanError, PlanWarning, SandboxPlan};
-use crate::profile::{Access, Namespace, Network, Rules};
+use crate::profile::{Access, Namespace, Network, RootCaller, Rules};
 use crate::request::{RunDirectories, SandboxRequest};
 use crate::seccomp::{self, Architecture, FilterName};
 use crate::step::{Arguments, Author, PlanFds, PlannedStep, Step};
@@ -33,12 +33,17 @@ struct Planner<'a> {
     network: Network,
     steps: Vec<PlannedStep>,
     data: Vec<DataFile>,
+    /// Where something is mounted only so that nothing is created there.
+    placeholders: Vec<MountPoint>,
     warnings: Vec<PlanWarning>,
 }
 
 /// Makes a plan. Looks at the file system, and changes nothing.
 pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
     let rules = request.profile.rules().ok_or(PlanError::NoSandbox)?;
+    if request.user.uid == 0 && rules.root_caller.value == RootCaller::Refuse {
+        return Err(PlanError::RootCaller { profile: request.profile.name().to_owned() });
+    }
     check_request(request)?;
     let surroundings =
         Surroundings { uid: request.user.uid, home: &request.home, ours: &request.ours };
@@ -50,7 +55,8 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
 
     let network = request.network.unwrap_or(rules.network.value);
     let (steps, data, warnings) = (Vec::new(), Vec::new(), Vec::new());
-    let mut planner = Planner { request, rules, network, steps, data, warnings };
+    let placeholders = Vec::new();
+    let mut planner = Planner { request, rules, network, steps, data, placeholders, warnings };
     planner.namespaces();
     planner.guards();
     planner.environment()?;
@@ -74,7 +80,7 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
         programs,
         program: request.program.clone(),
         workspace: workspace.identity(),
-        mount_points: MountPoints::needed_by(&workspace),
+        mount_points: MountPoints::needed_by(&workspace, planner.placeholders),
         dot_cursor,
         warnings: planner.warnings,
     })
@@ -85,6 +91,8 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
     let run_paths = [
         &request.workspace,
         &request.home,
+        &request.nothing.directory,
+        &request.nothing.file,
         &request.dot_cursor,
         &request.inside_sockets,
         &request.data_root,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::values::{Access, Confinement, DevMount, Network, OnlyReadOnly, ProcMount};
+use super::values::{
+    Access, Confinement, DevMount, MissingNames, Network, OnlyReadOnly, ProcMount, RootCaller,
+};
 
 pub(super) type Scalar<T> = Option<Spanned<T>>;
 pub(super) type List = Option<Vec<Spanned<String>>>;
@@ -16,6 +18,7 @@ pub(super) struct RawProfile {
     pub(super) extends: Scalar<String>,
     pub(super) description: Scalar<String>,
     pub(super) confinement: Scalar<Confinement>,
+    pub(super) caller: RawCaller,
     pub(super) namespaces: RawNamespaces,
     pub(super) network: RawNetwork,
     pub(super) system: RawSystem,
@@ -27,6 +30,12 @@ pub(super) struct RawProfile {
     pub(super) workspace: RawWorkspace,
     pub(super) environment: RawEnvironment,
     pub(super) seccomp: RawSeccomp,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawCaller {
+    pub(super) root: Scalar<RootCaller>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -97,6 +106,7 @@ pub(super) struct RawWorkspace {
     pub(super) access: Scalar<Access>,
     pub(super) show: List,
     pub(super) protect: List,
+    pub(super) missing: Scalar<MissingNames>,
     pub(super) git: Scalar<Access>,
     pub(super) git_protect: List,
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use sandbox_plan::{
-    ChatsBind, EnvVariable, MountPoints, PrivateFile, Profile, RunDirectories, SandboxPlan,
-    SandboxRequest, SandboxUser, Secrecy, VariableSource, builtin_profiles, plan,
+    ChatsBind, EnvVariable, MountPoints, Nothing, PrivateFile, Profile, RunDirectories,
+    SandboxPlan, SandboxRequest, SandboxUser, Secrecy, VariableSource, builtin_profiles, plan,
 };
 use tempfile::TempDir;
 
@@ -43,6 +43,8 @@ impl Scene {
         for directory in made.iter().chain(&own_sessions).chain([&workspace]) {
             fs::create_dir_all(directory).unwrap();
         }
+        fs::create_dir(run.join("nothing")).unwrap();
+        fs::write(run.join("no-file"), "").unwrap();
         fs::create_dir_all(home.join(".ssh")).unwrap();
         fs::write(home.join(".ssh/id"), "key").unwrap();
         fs::write(run.join("dotcursor/mcp.json"), OURS).unwrap();
@@ -59,6 +61,7 @@ impl Scene {
             },
             ours: vec![home.join(".local/state/caretaker")],
             run_directories: RunDirectories::MustExist,
+            nothing: Nothing { directory: run.join("nothing"), file: run.join("no-file") },
             dot_cursor,
             inside_sockets,
             data_root,
