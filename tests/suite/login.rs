@@ -158,10 +158,8 @@ fn a_token_refreshed_in_one_run_reaches_the_host_and_the_living_others_at_once()
     std::fs::create_dir(&other).unwrap();
     // It waits for the token that it was not started with.
     let wait = "shell until grep -q access-new ~/.config/cursor/auth.json; do sleep 0.02; done; cat ~/.config/cursor/auth.json\nsay seen";
-    let waiting = user
-        .command(wait, &["--detach", "--workspace", other.to_str().unwrap()])
-        .output()
-        .unwrap();
+    let waiting =
+        user.command(wait, &["--detach", "--workspace", other.to_str().unwrap()]).output().unwrap();
     assert!(waiting.status.success(), "{}", stderr(&waiting));
     let waiting = String::from_utf8(waiting.stdout).unwrap().trim().to_owned();
     user.stage.wait_until(&waiting, |line| line["kind"] == "agent.tool_started");
@@ -184,7 +182,8 @@ fn a_token_that_the_agent_gave_itself_is_redacted_from_then_on() {
     let user = User::new();
     let script = user.stage.workspace().join("refresh.sh");
     let token = "access-fresh-0123456789";
-    let text = format!("printf '{{\"accessToken\":\"%s\"}}' {token} > ~/.config/cursor/auth.json\n");
+    let text =
+        format!("printf '{{\"accessToken\":\"%s\"}}' {token} > ~/.config/cursor/auth.json\n");
     std::fs::write(&script, text).unwrap();
     let output = user.play("shell sh refresh.sh\nshell cat ~/.config/cursor/auth.json; cat ~/.config/cursor/auth.json >&2\nsay done");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -8,7 +8,8 @@ use pretty_assertions::assert_eq;
 use crate::stage::{Stage, stderr};
 
 const TOKEN: &str = "npm-0123456789abcdefghijkl";
-const KEY: &str = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END KEY-----";
+const KEY: &str =
+    "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END KEY-----";
 
 /// Every file below a directory holds none of the secrets.
 fn check_files(directory: &Path) {

@@ -47,11 +47,7 @@ fn the_known_complaints_of_bubblewrap_are_told_with_their_remedy() {
             "does not let ordinary users make user namespaces",
             "kernel.unprivileged_userns_clone=1",
         ),
-        (
-            "bwrap: setting up uid map: Permission denied",
-            "AppArmor",
-            "/etc/apparmor.d/bwrap",
-        ),
+        ("bwrap: setting up uid map: Permission denied", "AppArmor", "/etc/apparmor.d/bwrap"),
         (
             "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
             "AppArmor",
@@ -79,7 +75,10 @@ fn the_known_complaints_of_bubblewrap_are_told_with_their_remedy() {
         let sandbox = checks.iter().find(|check| check["id"] == "sandbox").unwrap();
         assert_eq!(sandbox["status"], "failure", "{sandbox}");
         assert!(sandbox["fix"].as_str().unwrap().contains(remedy), "{sandbox}");
-        assert!(!checks.iter().any(|check| check["id"] == "files"), "nothing can be promised: {report}");
+        assert!(
+            !checks.iter().any(|check| check["id"] == "files"),
+            "nothing can be promised: {report}"
+        );
     }
 }
 
@@ -87,7 +86,8 @@ fn the_known_complaints_of_bubblewrap_are_told_with_their_remedy() {
 fn a_machine_without_bubblewrap_or_with_one_that_is_not_to_be_trusted_runs_nothing() {
     let Some(namespace) = Namespace::with_mounts() else { return };
     let stage = Stage::new();
-    let output = stage.caretaker(&RUN).env("PATH", stage.root().join("no-programs")).output().unwrap();
+    let output =
+        stage.caretaker(&RUN).env("PATH", stage.root().join("no-programs")).output().unwrap();
     check_refused(&stage, &output, "bubblewrap is not installed", "apt-get install bubblewrap");
 
     let program = fs::read("/usr/bin/bwrap").unwrap();
@@ -133,7 +133,12 @@ fn a_kernel_that_allows_no_user_namespaces_is_named_with_its_setting() {
     let stage = Stage::new();
     let none = "echo 0 > /proc/sys/user/max_user_namespaces";
     let Some(output) = in_user_namespace(&stage, namespace, none) else { return };
-    check_refused(&stage, &output, "no more user namespaces", "sysctl -w user.max_user_namespaces=15000");
+    check_refused(
+        &stage,
+        &output,
+        "no more user namespaces",
+        "sysctl -w user.max_user_namespaces=15000",
+    );
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn doctor_promises_in_the_words_of_the_readme() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let plain = |text: &str| -> String {
         let words: Vec<&str> = text.split_whitespace().collect();
-        words.join(" ").replace(['*', '`'], "")
+        words.join(" ").replace(['*', '`'], "").to_lowercase()
     };
     let readme = plain(&fs::read_to_string(crate::programs::checkout().join("README.md")).unwrap());
     let promises: Vec<&Value> = report["checks"]
@@ -182,7 +187,8 @@ fn doctor_promises_in_the_words_of_the_readme() {
         .unwrap()
         .iter()
         .filter(|check| {
-            ["files", "processes", "privileges", "network", "beyond"].contains(&check["id"].as_str().unwrap())
+            ["files", "processes", "privileges", "network", "beyond"]
+                .contains(&check["id"].as_str().unwrap())
         })
         .collect();
     assert_eq!(promises.len(), 5, "{report}");

@@ -86,6 +86,7 @@ fn a_workspace_of_roots_own_is_run_with_a_warning() {
 fn a_program_that_the_owner_cannot_reach_is_named() {
     let Some(stage) = stage_of_another() else { return };
     let closed = tempfile::tempdir().unwrap();
+    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let copy = closed.path().join("caretaker");
     fs::copy(crate::programs::program("caretaker"), &copy).unwrap();
     let asked = stage.caretaker(&["run", "--agent", "simulated", "go"]);
@@ -98,6 +99,9 @@ fn a_program_that_the_owner_cannot_reach_is_named() {
         .unwrap();
     assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(said.contains("cannot be started as nobody") && said.contains("/usr/local/bin"), "{said}");
+    assert!(
+        said.contains("cannot be started as nobody") && said.contains("/usr/local/bin"),
+        "{said}"
+    );
     assert_eq!(stage.run_ids(), Vec::<String>::new());
 }

@@ -92,7 +92,8 @@ fn no_configuration_no_variable_and_no_profile_of_ones_own_takes_the_sandbox_awa
 #[test]
 fn whatever_hides_from_its_parent_ends_with_the_run() {
     let stage = Stage::new();
-    let hide = "(setsid sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1; done' > /dev/null 2>&1 &)";
+    let hide =
+        "(setsid sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1; done' > /dev/null 2>&1 &)";
     let script = format!("shell {hide}; {hide}; true\nmisbehave unkillable-child\nsay done");
     let output = stage.play(&script, &["--sandbox", "off", "--force"]);
     assert_eq!(output.status.code(), Some(0), "{} {}", stderr(&output), stage.ended());
@@ -115,7 +116,8 @@ fn whatever_hides_from_its_parent_ends_with_the_run() {
 #[test]
 fn a_killed_supervisor_and_a_killed_keeper_leave_nothing_behind() {
     let stage = Stage::new();
-    let hide = "(setsid sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1; done' > /dev/null 2>&1 &)";
+    let hide =
+        "(setsid sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1; done' > /dev/null 2>&1 &)";
     let start = || {
         let script = format!("shell {hide}; {hide}; true\nshell sleep 600");
         let run = stage.detach(&script, &["--sandbox", "off", "--force"]);

@@ -95,7 +95,8 @@ fn what_a_killed_run_left_is_put_in_order_by_the_next_one() {
     stage.wait_until(&run, |line| {
         line["kind"] == "agent.tool_started" && line.to_string().contains("sleep 600")
     });
-    let shim = rustix::process::Pid::from_raw(i32::try_from(stage.shim_pid(&run)).unwrap()).unwrap();
+    let shim =
+        rustix::process::Pid::from_raw(i32::try_from(stage.shim_pid(&run)).unwrap()).unwrap();
     rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
     stage.output(&["wait", &run]);
     stage.assert_no_survivors("after the kill");

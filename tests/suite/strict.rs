@@ -19,7 +19,9 @@ fn play(stage: &Stage, script: &str, flags: &[&str]) -> Output {
     }
     give_away(&stage.root(), 65534);
     let mut setpriv = Command::new("setpriv");
-    setpriv.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(program("caretaker"));
+    setpriv
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(program("caretaker"));
     command_again(&command, setpriv).output().unwrap()
 }
 
@@ -90,7 +92,10 @@ fn strict_is_not_for_root_and_says_what_to_do() {
     let output = stage.play("say never", &["--profile", "strict"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(said.contains("the profile `strict` is not for root") && said.contains("chown"), "{said}");
+    assert!(
+        said.contains("the profile `strict` is not for root") && said.contains("chown"),
+        "{said}"
+    );
     assert_eq!(stage.run_ids(), Vec::<String>::new());
 }
 
@@ -99,12 +104,14 @@ fn a_profile_of_ones_own_may_extend_strict() {
     let stage = Stage::new();
     let profiles = stage.home().join(".config/caretaker/profiles");
     fs::create_dir_all(&profiles).unwrap();
-    let text = "extends = \"strict\"\n[caller]\nroot = \"warn\"\n[workspace]\nmissing = \"allowed\"\n";
+    let text =
+        "extends = \"strict\"\n[caller]\nroot = \"warn\"\n[workspace]\nmissing = \"allowed\"\n";
     fs::write(profiles.join("mine.toml"), text).unwrap();
     let output = stage.play("shell mkdir .vscode\nsay done", &["--profile", "mine"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stage.workspace().join(".vscode").is_dir());
-    let explained = stage.output(&["sandbox", "explain", "--profile", "mine", "--agent", "simulated"]);
+    let explained =
+        stage.output(&["sandbox", "explain", "--profile", "mine", "--agent", "simulated"]);
     let text = String::from_utf8_lossy(&explained.stdout).into_owned();
     assert!(text.contains("strict.toml:") && text.contains("default.toml:"), "{text}");
 }

@@ -52,7 +52,11 @@ impl Finding {
         Self { id, status: Status::Ok, summary: summary.into(), fix: None }
     }
 
-    pub(crate) fn warning(id: &'static str, summary: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn warning(
+        id: &'static str,
+        summary: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Self { id, status: Status::Warning, summary: summary.into(), fix: Some(fix.into()) }
     }
 

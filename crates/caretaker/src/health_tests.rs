@@ -36,8 +36,10 @@ fn every_part_is_reported_on_a_fresh_host() {
     let findings = examine(&host, Ok(Config::default()), Some(Path::new("simulated")));
     let ids: Vec<&str> = findings.iter().map(|finding| finding.id).collect();
     // Where bubblewrap is missing or broken, its one finding stands for both.
-    let ids: Vec<&str> =
-        ids.into_iter().filter(|id| !matches!(*id, "bubblewrap" | "sandbox") && !PROMISES.contains(id)).collect();
+    let ids: Vec<&str> = ids
+        .into_iter()
+        .filter(|id| !matches!(*id, "bubblewrap" | "sandbox") && !PROMISES.contains(id))
+        .collect();
     assert_eq!(ids, ["config", "profile", "agent", "state", "sockets", "disk", "clock"]);
 }
 
