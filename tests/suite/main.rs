@@ -34,4 +34,6 @@ mod session_stores;
 mod shape;
 mod simulated;
 mod stage;
+mod stale_runs;
 mod strict;
+mod user_mcp;

@@ -77,6 +77,52 @@ fn what_was_suspended_before_its_first_checkpoint_is_told_beforehand() {
 }
 
 #[test]
+fn a_fresh_session_begins_where_the_old_one_was_and_nowhere_else() {
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    std::fs::remove_file(stage.session_dir(&session).join("store.db")).unwrap();
+    // Only Cursor's own note says where it was held, and the user stands elsewhere.
+    std::fs::remove_dir_all(stage.root().join("state")).unwrap();
+    let prompt = "Play this:\n```agent\nrecall\n```\n";
+    let args = ["resume", &session, prompt, "--agent", "simulated", "--fresh"];
+    let output = stage.caretaker(&args).current_dir(stage.home()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let run = stage.run_ids().pop().unwrap();
+    assert_eq!(stage.journal(&run)[0].line["run"]["workspace"], json!(stage.workspace()));
+
+    let gone = stage.home().join("gone");
+    std::fs::rename(stage.workspace(), &gone).unwrap();
+    let refused = stage.caretaker(&args).current_dir(&gone).output().unwrap();
+    assert_eq!(refused.status.code(), Some(6), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--workspace DIR"), "{}", stderr(&refused));
+    std::fs::rename(&gone, stage.workspace()).unwrap();
+
+    let session = stage.begin_session();
+    let holder = stage.detach("say Held.\nshell sleep 60", &["--session", &session]);
+    stage.wait_until(&holder, |line| line["kind"] == "agent.tool_started");
+    let held = stage.resume(&session, "recall", &["--fresh"]);
+    assert_eq!(held.status.code(), Some(4), "it can be resumed, only not now: {}", stderr(&held));
+    assert!(stage.output(&["kill", "--now", &holder]).status.success());
+}
+
+#[test]
+fn a_resumed_run_is_tried_again_too_and_never_behind_the_users_back() {
+    let stage = Stage::new();
+    stage.configure("min_free = \"0\"\nretry_after = \"10ms\"\n");
+    let session = stage.begin_session();
+    let output = stage.resume(&session, "fail resource-exhausted", &["--retries", "1"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let runs = stage.run_ids();
+    assert_eq!(runs.len(), 3, "{}", stderr(&output));
+    assert!(runs.iter().all(|run| stage.session_of(run) == session));
+    for flags in [["--retries", "1", "--detach"], ["--detach", "--retries", "1"]] {
+        let refused = stage.resume(&session, "say never", &flags);
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    }
+    assert_eq!(stage.run_ids().len(), 3);
+}
+
+#[test]
 fn all_runs_are_suspended_at_once() {
     let stage = Stage::new();
     let other = stage.home().join("other");

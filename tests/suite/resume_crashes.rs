@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use crate::stage::{Stage, stderr};
 
-/// Rounds in the ordinary suite. `RESUME_ROUNDS=100` plays as many as the issue asks for.
-const ROUNDS: u64 = 20;
+/// All rounds, in so many sessions side by side: most of a round is waiting for others. `RESUME_ROUNDS` plays another
+/// number of them.
+const ROUNDS: u64 = 100;
+const LANES: u64 = 5;
 const SEED: u64 = 0x5eed_0005;
 
 /// Numbers that look random and are the same in every run.
@@ -37,8 +39,18 @@ fn check(stage: &Stage, session: &str) -> Value {
 fn no_kill_at_any_moment_costs_a_conversation_or_an_event() {
     let rounds = std::env::var("RESUME_ROUNDS").ok().and_then(|text| text.parse().ok());
     let rounds: u64 = rounds.unwrap_or(ROUNDS);
-    let mut dice = Dice(SEED);
-    eprintln!("{rounds} rounds, seed {SEED:#x}");
+    std::thread::scope(|scope| {
+        for lane in 0..LANES {
+            let n_rounds = rounds / LANES + u64::from(lane < rounds % LANES);
+            scope.spawn(move || kill_in_rounds(n_rounds, SEED + lane));
+        }
+    });
+}
+
+/// Kills one run of a session after the other, and looks each time what is left.
+fn kill_in_rounds(rounds: u64, seed: u64) {
+    let mut dice = Dice(seed);
+    eprintln!("{rounds} rounds, seed {seed:#x}");
     let stage = Stage::new();
     let session = stage.begin_session();
     let mut n_messages = check(&stage, &session)["messages"].as_u64().unwrap();
@@ -49,7 +61,7 @@ fn no_kill_at_any_moment_costs_a_conversation_or_an_event() {
         let prompt = format!("Play this:\n```agent\n{script}\n```\n");
         let args = ["resume", &session, &prompt, "--agent", "simulated", "--detach"];
         let output = stage.output(&args);
-        assert_eq!(output.status.code(), Some(0), "round {round}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(0), "{seed:#x}, round {round}: {}", stderr(&output));
         let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
 
         // After so many events: thirteen come before the agent waits.
@@ -67,18 +79,27 @@ fn no_kill_at_any_moment_costs_a_conversation_or_an_event() {
             kill_9(stage.shim_pid(&run));
         }
         stage.output(&["wait", &run]);
-        stage.assert_no_survivors(&format!("round {round}, event {moment}, victim {victim}"));
+        stage.assert_no_survivors(&format!(
+            "{seed:#x}, round {round}, event {moment}, victim {victim}"
+        ));
 
         let after = stage.journal(&run);
         let lines = |entries: &[crate::stage::Entry]| -> Vec<String> {
             entries.iter().map(|entry| entry.line.to_string()).collect()
         };
-        assert!(lines(&after).starts_with(&lines(&before)), "round {round}: an event changed");
+        assert!(
+            lines(&after).starts_with(&lines(&before)),
+            "{seed:#x}, round {round}: an event changed"
+        );
         let numbers: Vec<u64> = after.iter().map(|entry| entry.seq).collect();
-        assert_eq!(numbers, (1..=after.len() as u64).collect::<Vec<_>>(), "round {round}");
+        assert_eq!(
+            numbers,
+            (1..=after.len() as u64).collect::<Vec<_>>(),
+            "{seed:#x}, round {round}"
+        );
 
         let found = check(&stage, &session)["messages"].as_u64().unwrap();
-        assert!(found >= n_messages, "round {round}: {found} messages of {n_messages}");
+        assert!(found >= n_messages, "{seed:#x}, round {round}: {found} messages of {n_messages}");
         n_messages = found;
     }
     let output = stage.resume(&session, "recall", &[]);
@@ -110,4 +131,87 @@ fn what_a_crash_cut_off_is_listed_and_continued_once() {
     assert!(String::from_utf8_lossy(&tail.stdout).contains("# heron"));
     let again = stage.output(&args);
     assert!(stderr(&again).contains("nothing was interrupted"), "{}", stderr(&again));
+}
+
+/// A run in the middle of a tool whose supervisor is dead or dying, by a signal.
+fn cut_off(stage: &Stage, signal: &str, flags: &[&str]) -> String {
+    let run = stage.detach("# heron\nsay One.\nshell sleep 60", flags);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let pid = stage.shim_pid(&run).to_string();
+    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    stage.output(&["wait", &run]);
+    stage.assert_no_survivors("after the signal");
+    run
+}
+
+#[test]
+fn a_shutdown_interrupts_runs_and_what_continues_them_is_as_they_were() {
+    let stage = Stage::new();
+    let profiles = stage.home().join(".config/caretaker/profiles");
+    std::fs::create_dir_all(&profiles).unwrap();
+    let profile = include_str!("../../sandbox/profiles/default.toml");
+    std::fs::write(profiles.join("mine.toml"), profile).unwrap();
+    let flags = ["--profile", "mine", "--name", "nightly", "--label", "for=owls", "--restart"];
+    let run = cut_off(&stage, "-TERM", &flags);
+    assert_eq!(stage.ended()["outcome"], "interrupted");
+    let ps = stage.output(&["ps"]);
+    assert!(String::from_utf8_lossy(&ps.stdout).contains("interrupted"), "{}", stderr(&ps));
+    let other = stage.home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let unmarked = cut_off(&stage, "-KILL", &["--workspace", other.to_str().unwrap()]);
+
+    // What a script at the machine's start asks for: no agent is named, it is the one of the run before.
+    let args = ["resume", "--interrupted", "--only-restart", "--json"];
+    let output = stage.output(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let continued: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&continued["kind"], &continued["continues"]),
+        (&"resume.continued".into(), &run.clone().into())
+    );
+    assert_eq!(continued["pending"][0]["subject"], "sleep 60", "{continued}");
+    let continued = continued["run"].as_str().unwrap().to_owned();
+    stage.output(&["wait", &continued]);
+    let spec = |run: &str| -> Value {
+        let text = std::fs::read(stage.runs().join(run).join("spec.json")).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    };
+    let (before, after) = (spec(&run), spec(&continued));
+    for field in ["session", "workspace", "profile", "name", "labels", "restart", "limits", "env"] {
+        assert_eq!(before[field], after[field], "{field}");
+    }
+    assert_eq!(after["session_start"], "resume");
+
+    let again = stage.output(&args);
+    assert!(stderr(&again).contains("nothing was interrupted"), "{}", stderr(&again));
+    let all = stage.output(&["resume", "--interrupted"]);
+    assert_eq!(all.status.code(), Some(0), "{}", stderr(&all));
+    let continued = String::from_utf8(all.stdout).unwrap().trim().to_owned();
+    assert_eq!(stage.session_of(&continued), stage.session_of(&unmarked));
+    stage.output(&["wait", &continued]);
+    let ps = stage.output(&["ps"]);
+    assert!(!stderr(&ps).contains("interrupted;"), "all of them go on: {}", stderr(&ps));
+}
+
+#[test]
+fn what_was_suspended_for_a_reboot_is_continued_at_once() {
+    let stage = Stage::new();
+    let run = stage.detach("# heron\nsay One.\nshell sleep 60", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    assert!(stage.output(&["suspend", "--all"]).status.success());
+    let nothing = stage.output(&["resume", "--interrupted"]);
+    assert!(stderr(&nothing).contains("nothing was interrupted"), "{}", stderr(&nothing));
+    let prompt = "Play this:\n```agent\nrecall\n```\n";
+    let output = stage.output(&["resume", "--suspended", prompt]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("was running `sleep 60`"), "{}", stderr(&output));
+    let continued = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    assert_eq!(stage.output(&["wait", &continued]).status.code(), Some(0));
+    let tail = stage.output(&["tail", &continued]);
+    assert!(String::from_utf8_lossy(&tail.stdout).contains("# heron"));
+    for wrong in
+        [&["resume", "x", "--only-restart"] as &[&str], &["resume", "--suspended", "a", "b"]]
+    {
+        assert_eq!(stage.output(wrong).status.code(), Some(2), "{wrong:?}");
+    }
 }

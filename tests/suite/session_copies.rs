@@ -239,10 +239,85 @@ fn what_no_conversation_leads_to_is_dropped_on_request_only() {
     assert_eq!(told["sessions"][0]["session"], session.as_str());
     assert_eq!(fs::read(&store).unwrap(), before);
     let whole = messages(&stage, &session);
-    stdout(&stage.output(&["sessions", "gc", "--yes"]));
+    let done = stage.output(&["sessions", "gc", "--yes", "--json"]);
+    let backup = json(&done)["backups"][0].as_str().unwrap().to_owned();
+    assert_eq!(
+        fs::read(Path::new(&backup).join("store.db")).unwrap(),
+        before,
+        "the original is kept"
+    );
     assert!(fs::metadata(&store).unwrap().len() < before.len() as u64);
     assert_eq!(messages(&stage, &session), whole);
     let after = json(&stage.output(&["sessions", "gc", "--json"]));
     assert_eq!(after["sessions"].as_array().unwrap().len(), 0, "{after}");
     assert!(recall(&stage, &session).contains("The third turn."));
+}
+
+#[test]
+fn what_our_own_record_counts_on_is_not_dropped() {
+    let stage = Stage::new();
+    let session = talk(&stage);
+    let store = directory_of(&stage, &session).join("store.db");
+    // A checkpoint that the store itself leads to no more, as after the user's own agent went on from it.
+    let earlier = b"\x52\x00";
+    let id = cursor_stores::chat::BlobId::of(earlier).to_string();
+    let connection = rusqlite::Connection::open(&store).unwrap();
+    connection.execute("INSERT INTO blobs VALUES (?1, ?2)", (&id, earlier)).unwrap();
+    connection.close().unwrap();
+    let path = stage.root().join("state/sessions").join(&session).join("session.json");
+    let mut record: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    record["checkpoint"]["root"] = id.as_str().into();
+    fs::write(&path, record.to_string()).unwrap();
+
+    stdout(&stage.output(&["sessions", "gc", &session, "--yes", "--no-backup"]));
+    assert!(!stage.root().join("state/backups").exists(), "no original was to be kept");
+    let checked = stage.output(&["resume", "--check", &session]);
+    assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
+    assert_eq!(json(&stage.output(&["sessions", "gc", "--json"]))["n_bytes"], 0);
+
+    // Gone all the same, by another hand: that is told, and the way out works.
+    let connection = rusqlite::Connection::open(&store).unwrap();
+    connection.execute("DELETE FROM blobs WHERE id = ?1", [&id]).unwrap();
+    connection.close().unwrap();
+    let refused = stage.output(&["resume", "--check", &session]);
+    assert_eq!(refused.status.code(), Some(6), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("sessions fork"), "{}", stderr(&refused));
+    let verified = stage.output(&["sessions", "verify", &session, "--json"]);
+    assert_eq!(verified.status.code(), Some(1));
+    assert_eq!(json(&verified)["sessions"][0]["checkpoint_lost"], id.as_str());
+    let forked = stdout(&stage.output(&["sessions", "fork", &session]));
+    assert!(recall(&stage, &forked).contains("The third turn."));
+}
+
+#[test]
+fn a_session_that_a_run_holds_is_neither_tidied_nor_mended() {
+    let stage = Stage::new();
+    let session = talk(&stage);
+    let run = stage.detach("say Held.\nshell sleep 60", &["--session", &session]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let told = json(&stage.output(&["sessions", "gc", &session, "--json"]));
+    assert_eq!(told["sessions"][0]["untouchable"], "in_use", "{told}");
+    let refused = stage.output(&["sessions", "gc", &session, "--yes"]);
+    assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
+    // Among many it is passed over.
+    stdout(&stage.output(&["sessions", "gc", "--yes"]));
+    assert!(!stage.root().join("state/backups").exists());
+    assert!(stage.output(&["kill", &run]).status.success());
+}
+
+#[test]
+fn a_checkpoint_that_is_gone_is_forgotten_when_the_store_is_mended() {
+    let stage = Stage::new();
+    let session = talk(&stage);
+    let store = directory_of(&stage, &session).join("store.db");
+    let path = stage.root().join("state/sessions").join(&session).join("session.json");
+    let record: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let connection = rusqlite::Connection::open(&store).unwrap();
+    let root = record["checkpoint"]["root"].as_str().unwrap();
+    assert_eq!(connection.execute("DELETE FROM blobs WHERE id = ?1", [root]).unwrap(), 1);
+    connection.close().unwrap();
+    let refused = stage.output(&["resume", "--check", &session]);
+    assert_eq!(refused.status.code(), Some(6), "{}", stderr(&refused));
+    stdout(&stage.output(&["sessions", "repair", &session, "--yes"]));
+    assert!(recall(&stage, &session).contains("The second turn."));
 }

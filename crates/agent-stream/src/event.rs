@@ -73,6 +73,9 @@ pub enum EventKind<'a> {
         phase: RetryPhase,
         attempt: Option<u64>,
         is_resume: Option<bool>,
+        /// Turns that the checkpoint holds from which the agent goes on; only when resuming.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        checkpoint_turn_count: Option<u64>,
     },
     /// A background task or shell finished. Its fields are not known, so the line is kept as it came.
     TaskNotification {
@@ -216,16 +219,17 @@ pub struct ResultEvent<'a> {
     pub usage: Option<Usage>,
 }
 
-/// Tokens of the whole turn. A count the agent did not give is `None`, never zero.
+/// Tokens of the whole turn. A count the agent did not give is `None`, never zero. The agent writes `inputTokens`; our
+/// own `input_tokens` is read as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    #[serde(default, rename(deserialize = "inputTokens"), deserialize_with = "lenient")]
+    #[serde(default, alias = "inputTokens", deserialize_with = "lenient")]
     pub input_tokens: Option<u64>,
-    #[serde(default, rename(deserialize = "outputTokens"), deserialize_with = "lenient")]
+    #[serde(default, alias = "outputTokens", deserialize_with = "lenient")]
     pub output_tokens: Option<u64>,
-    #[serde(default, rename(deserialize = "cacheReadTokens"), deserialize_with = "lenient")]
+    #[serde(default, alias = "cacheReadTokens", deserialize_with = "lenient")]
     pub cache_read_tokens: Option<u64>,
-    #[serde(default, rename(deserialize = "cacheWriteTokens"), deserialize_with = "lenient")]
+    #[serde(default, alias = "cacheWriteTokens", deserialize_with = "lenient")]
     pub cache_write_tokens: Option<u64>,
 }
 

@@ -18,6 +18,7 @@
 
 mod agent_stream;
 mod event;
+mod hindsight;
 mod interaction;
 mod lenient;
 mod line_parser;

@@ -117,6 +117,7 @@ struct Rare<'a> {
     attempt: Option<u64>,
     endpoint_url: Option<Cow<'a, str>>,
     is_resume: Option<bool>,
+    checkpoint_turn_count: Option<u64>,
     aborted_count: Option<u64>,
     timeout_ms: Option<u64>,
     // result
@@ -200,6 +201,9 @@ impl<'de, C: Care> Visitor<'de> for Fill<'_, 'de, C> {
                 "attempt" => envelope.rare().attempt = C::value(&mut map)?,
                 "endpoint_url" => envelope.rare().endpoint_url = C::value(&mut map)?,
                 "is_resume" => envelope.rare().is_resume = C::value(&mut map)?,
+                "checkpoint_turn_count" => {
+                    envelope.rare().checkpoint_turn_count = C::value(&mut map)?;
+                }
                 "aborted_count" => envelope.rare().aborted_count = C::value(&mut map)?,
                 "timeout_ms" => envelope.rare().timeout_ms = C::value(&mut map)?,
                 "is_error" => envelope.rare().is_error = C::value(&mut map)?,
@@ -277,6 +281,11 @@ fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json::Error> {
             EventKind::ThinkingDelta { text: envelope.text.unwrap_or_default() }
         }
         (Some("thinking"), Some("completed")) => EventKind::ThinkingCompleted,
+        // Without a subtype, as adapters of early agents describe it.
+        (Some("thinking"), None) => match envelope.text {
+            Some(text) => EventKind::ThinkingDelta { text },
+            None => EventKind::ThinkingCompleted,
+        },
         (Some("user"), _) => EventKind::User { text: envelope.message.0.unwrap_or_default() },
         _ => rare_kind(&mut envelope, line)?,
     };
@@ -332,6 +341,7 @@ fn rare_kind<'a>(
             phase: if phase == "starting" { RetryPhase::Starting } else { RetryPhase::Resuming },
             attempt: rare.attempt,
             is_resume: rare.is_resume,
+            checkpoint_turn_count: rare.checkpoint_turn_count,
         },
         (Some("result"), _) => EventKind::Result(ResultEvent {
             subtype: envelope.subtype.clone(),

@@ -64,6 +64,12 @@ fn every_other_kind_of_the_catalogue_is_typed() {
             json!({"kind":"retry","phase":"resuming","attempt":null,"is_resume":null}),
         ),
         (
+            json!({"type":"retry","subtype":"resuming","checkpoint_turn_count":1,"attempt":2}),
+            json!({"kind":"retry","phase":"resuming","attempt":2,"is_resume":null,"checkpoint_turn_count":1}),
+        ),
+        (json!({"type":"thinking","text":"hm"}), json!({"kind":"thinking_delta","text":"hm"})),
+        (json!({"type":"thinking"}), json!({"kind":"thinking_completed"})),
+        (
             json!({"type":"system","subtype":"task_notification","task":1}),
             json!({"kind":"task_notification","raw":{"type":"system","subtype":"task_notification","task":1}}),
         ),

@@ -12,15 +12,19 @@
 //!     then a flush                   ──► whichever of the two equals the flush
 //!   flush      equals the segment    ──► nothing new
 //!   flush      begins with it        ──► the rest is new
+//!   flush      ends it               ──► nothing new: the segment had no visible beginning (thinking, a call unseen)
 //!   flush      without deltas before ──► all of it is new
-//!   flush      equals all text       ──► hold it: the older form that repeats the whole answer, or the same words again
+//!   flush      equals all text, or   ──► hold it: the older form that repeats the whole answer, a second flush, or the
+//!              the flush just before     same words again
 //!     then the result                ──► whichever of the two equals the result
 //!   retry      in an open segment    ──► the agent may say it again: what repeats its beginning is held
 //! ```
 //!
-//! `result.result` is authoritative: at the result both texts are compared, and a difference is reported.
+//! `result.result` is authoritative: at the result both texts are compared. Where they differ, [`Hindsight`] looks
+//! whether repetitions explain it that could not be known for such when they came; if not, the difference is reported.
 
-use crate::event::{AgentEvent, AssistantForm, EventKind};
+use crate::event::{AgentEvent, AssistantForm, EventKind, ResultEvent};
+use crate::hindsight::Hindsight;
 use crate::line_splitter::DEFAULT_LINE_CEILING;
 
 /// What is known beforehand about how the agent was started.
@@ -40,7 +44,7 @@ pub enum TextVerdict {
     Differs {
         assembled: String,
     },
-    /// There was nothing to compare: the result carries no text.
+    /// There was nothing to compare: the result carries no text, or that of an error.
     NoResultText,
     /// More text than is kept came before the result.
     TooLong,
@@ -57,6 +61,11 @@ pub struct TextReducer {
     held: Held,
     /// Whether the connection was lost since the open segment began: the agent may then say it again.
     interrupted: bool,
+    /// Whether the last thing that happened to the text was a flush.
+    just_flushed: bool,
+    said: Hindsight,
+    /// The result before this turn, while the same run goes on: a later one may include it.
+    result_before: String,
     too_long: bool,
     ceiling: usize,
 }
@@ -68,8 +77,8 @@ enum Held {
     Nothing,
     /// Repeats the open segment from its beginning, so far.
     OfSegment(String),
-    /// Equals the whole answer so far.
-    WholeAnswer(String),
+    /// A flush that equals the whole answer so far, or the flush just before it.
+    Flush(String),
 }
 
 impl TextReducer {
@@ -85,6 +94,9 @@ impl TextReducer {
             segment_start: 0,
             held: Held::Nothing,
             interrupted: false,
+            just_flushed: false,
+            said: Hindsight::default(),
+            result_before: String::new(),
             too_long: false,
             ceiling,
         }
@@ -98,28 +110,46 @@ impl TextReducer {
         emit: &mut dyn FnMut(&str),
     ) -> Option<TextVerdict> {
         match &event.kind {
-            EventKind::Assistant { text, .. } if self.mode == TextMode::Segments => {
-                self.append(text, emit);
-                self.close_segment();
-            }
-            EventKind::Assistant { form: AssistantForm::DeltaOrBeforeQuery, text, .. } => {
-                self.delta(text, emit);
-            }
-            EventKind::Assistant { text, .. } => self.flush(text, emit),
+            EventKind::Assistant { form, text, .. } => self.assistant(*form, text, emit),
             EventKind::ToolStarted(_) | EventKind::QueryRequest(_) => {
-                self.take_held_answer(emit);
+                self.take_held_flush(emit);
                 self.held = Held::Nothing;
                 self.close_segment();
+                self.just_flushed = false;
+                self.said.segment_ended();
             }
             EventKind::Retry { .. } | EventKind::Reconnecting { .. } => {
                 self.take_held(emit);
                 self.interrupted = true;
+                self.said.connection_lost();
             }
-            EventKind::Init { .. } => *self = Self::with_ceiling(self.mode, self.ceiling),
-            EventKind::Result(result) => return Some(self.finish(result.text.as_deref(), emit)),
+            EventKind::Init { .. } => {
+                self.take_held(emit);
+                *self = Self::with_ceiling(self.mode, self.ceiling);
+            }
+            EventKind::Result(result) => return Some(self.finish(result, emit)),
             _ => {}
         }
         None
+    }
+
+    fn assistant(&mut self, form: AssistantForm, text: &str, emit: &mut dyn FnMut(&str)) {
+        self.said.said(text, self.ceiling);
+        match (self.mode, form) {
+            (TextMode::Segments, _) => {
+                self.append(text, emit);
+                self.close_segment();
+            }
+            (TextMode::MayRepeat, AssistantForm::DeltaOrBeforeQuery) => {
+                self.delta(text, emit);
+                self.just_flushed = false;
+            }
+            (TextMode::MayRepeat, AssistantForm::BeforeTool | AssistantForm::Last) => {
+                self.flush(text, emit);
+                self.just_flushed = true;
+                self.said.segment_ended();
+            }
+        }
     }
 
     /// To be called when the stream ends without a result: what is still held is all there will be.
@@ -137,7 +167,7 @@ impl TextReducer {
     }
 
     fn delta(&mut self, text: &str, emit: &mut dyn FnMut(&str)) {
-        self.take_held_answer(emit);
+        self.take_held_flush(emit);
         if self.interrupted {
             return self.delta_after_interruption(text, emit);
         }
@@ -153,7 +183,7 @@ impl TextReducer {
     fn delta_after_interruption(&mut self, text: &str, emit: &mut dyn FnMut(&str)) {
         let mut said = match std::mem::take(&mut self.held) {
             Held::OfSegment(held) => held,
-            Held::Nothing | Held::WholeAnswer(_) => String::new(),
+            Held::Nothing | Held::Flush(_) => String::new(),
         };
         said.push_str(text);
         let segment = self.segment();
@@ -167,7 +197,7 @@ impl TextReducer {
     }
 
     fn flush(&mut self, text: &str, emit: &mut dyn FnMut(&str)) {
-        self.take_held_answer(emit);
+        self.take_held_flush(emit);
         if let Held::OfSegment(held) = std::mem::take(&mut self.held) {
             // "It was new" means that the flush has it behind the segment.
             let rest = text.strip_prefix(self.segment());
@@ -178,8 +208,10 @@ impl TextReducer {
         let segment_length = self.segment().len();
         if segment_length > 0 && text.starts_with(self.segment()) {
             self.append(&text[segment_length..], emit);
-        } else if !text.is_empty() && text == self.assembled {
-            self.held = Held::WholeAnswer(text.to_owned());
+        } else if self.repeats(text) {
+            self.held = Held::Flush(text.to_owned());
+        } else if segment_length > text.len() && self.segment().ends_with(text) {
+            // Nothing new. The segment began before the agent thinks it did.
         } else if segment_length > 0 && self.interrupted {
             // The flush is the segment as the agent means it; what was emitted of the lost one cannot be taken back.
             let common = common_prefix(self.segment(), text);
@@ -191,32 +223,49 @@ impl TextReducer {
         self.close_segment();
     }
 
-    fn finish(&mut self, result: Option<&str>, emit: &mut dyn FnMut(&str)) -> TextVerdict {
-        if let Held::OfSegment(held) | Held::WholeAnswer(held) = std::mem::take(&mut self.held) {
+    /// Whether a flush may be the whole answer, or the flush just before it, once more.
+    fn repeats(&self, text: &str) -> bool {
+        let again = self.just_flushed && self.assembled.ends_with(text);
+        !text.is_empty() && (again || text == self.assembled)
+    }
+
+    fn finish(&mut self, event: &ResultEvent<'_>, emit: &mut dyn FnMut(&str)) -> TextVerdict {
+        let result = event.text.as_deref();
+        if let Held::OfSegment(held) | Held::Flush(held) = std::mem::take(&mut self.held) {
             let rest = result.and_then(|result| result.strip_prefix(&*self.assembled));
             if rest == Some(&*held) {
                 self.append(&held, emit);
             }
         }
         let done = std::mem::replace(self, Self::with_ceiling(self.mode, self.ceiling));
-        match result {
-            None => TextVerdict::NoResultText,
-            Some(_) if done.too_long => TextVerdict::TooLong,
-            Some(result) if result == done.assembled => TextVerdict::Agrees,
-            Some(_) => TextVerdict::Differs { assembled: done.assembled },
+        let Some(result) = result else { return TextVerdict::NoResultText };
+        if result.len() <= self.ceiling {
+            result.clone_into(&mut self.result_before);
+        }
+        if result == done.assembled && !done.too_long {
+            TextVerdict::Agrees
+        } else if event.is_error == Some(true) {
+            // The text says what went wrong.
+            TextVerdict::NoResultText
+        } else if done.too_long {
+            TextVerdict::TooLong
+        } else if done.said.explains(result, &done.result_before) {
+            TextVerdict::Agrees
+        } else {
+            TextVerdict::Differs { assembled: done.assembled }
         }
     }
 
     /// Takes what is held for new.
     fn take_held(&mut self, emit: &mut dyn FnMut(&str)) {
-        if let Held::OfSegment(held) | Held::WholeAnswer(held) = std::mem::take(&mut self.held) {
+        if let Held::OfSegment(held) | Held::Flush(held) = std::mem::take(&mut self.held) {
             self.append(&held, emit);
         }
     }
 
     /// A last segment that anything but the result follows was none.
-    fn take_held_answer(&mut self, emit: &mut dyn FnMut(&str)) {
-        if matches!(self.held, Held::WholeAnswer(_)) {
+    fn take_held_flush(&mut self, emit: &mut dyn FnMut(&str)) {
+        if matches!(self.held, Held::Flush(_)) {
             self.take_held(emit);
             self.close_segment();
         }

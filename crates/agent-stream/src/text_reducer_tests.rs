@@ -133,6 +133,66 @@ fn a_segment_said_again_after_a_lost_connection_is_emitted_once() {
 }
 
 #[test]
+fn a_second_flush_of_a_segment_adds_nothing() {
+    check(&[before_tool("A."), tool(), delta("B."), before_tool("B."), last("B.")], "A.B.");
+    check(&[before_tool("A."), tool(), last("B."), last("B.")], "A.B.B.");
+}
+
+#[test]
+fn a_flush_that_leaves_out_how_the_segment_began_adds_nothing() {
+    check(
+        &[delta("A "), delta("b."), delta("C."), before_tool("C."), tool(), last("!")],
+        "A b.C.!",
+    );
+}
+
+#[test]
+fn what_only_the_result_tells_for_a_repetition_is_none_of_the_difference() {
+    for (lines, expected) in [
+        (vec![delta("Hel"), retry(), delta("Hel"), delta("lo"), last("HelHello")], "HelHello"),
+        (vec![before_tool("A."), tool(), retry(), before_tool("A."), tool(), last("B.")], "A.B."),
+        (vec![before_tool("A."), tool(), retry(), before_tool("X."), tool(), last("B.")], "X.B."),
+        (vec![delta("Help"), retry(), delta("Yes"), last("Yes")], "Yes"),
+        (vec![last("Hel"), last("Hello"), last("Hello you")], "Hello you"),
+        (vec![delta("go"), before_tool("go"), tool(), before_tool("go"), tool()], "go"),
+    ] {
+        let lines = [lines, vec![result(expected)]].concat();
+        assert_eq!(reduce(TextMode::MayRepeat, &lines).1, [TextVerdict::Agrees], "{lines:#?}");
+    }
+}
+
+#[test]
+fn words_that_were_corrected_without_a_reason_are_a_difference() {
+    let lines = [delta("Hallo"), before_tool("Hello"), tool(), result("Hello")];
+    let verdicts = reduce(TextMode::MayRepeat, &lines).1;
+    assert_eq!(verdicts, [TextVerdict::Differs { assembled: "HalloHello".to_owned() }]);
+}
+
+#[test]
+fn a_result_said_twice_or_with_the_one_before_agrees() {
+    let lines = [last("A."), result("A."), result("A."), last("B."), result("A.B.")];
+    assert_eq!(reduce(TextMode::MayRepeat, &lines).1, vec![TextVerdict::Agrees; 3]);
+    let init = json!({"type":"system","subtype":"init"}).to_string();
+    let lines = [last("A."), result("A."), init, result("A.")];
+    let verdicts = reduce(TextMode::MayRepeat, &lines).1;
+    assert_eq!(verdicts[1], TextVerdict::Differs { assembled: String::new() });
+}
+
+#[test]
+fn the_text_of_an_error_is_not_an_answer_to_compare() {
+    let line = json!({"type":"result","subtype":"error","is_error":true,"result":"boom"});
+    let verdicts = reduce(TextMode::MayRepeat, &[last("one"), line.to_string()]).1;
+    assert_eq!(verdicts, [TextVerdict::NoResultText]);
+}
+
+#[test]
+fn what_is_held_when_another_run_begins_is_emitted() {
+    let init = json!({"type":"system","subtype":"init"}).to_string();
+    let (text, _) = reduce(TextMode::MayRepeat, &[delta("ha"), delta("ha"), init, delta("x")]);
+    assert_eq!(text, "hahax");
+}
+
+#[test]
 fn a_segment_that_goes_on_after_a_lost_connection_is_whole() {
     check(&[delta("Hel"), retry(), delta("lo"), last("Hello")], "Hello");
     check(&[delta("Hel"), retry(), delta("H"), delta("i"), last("HelHi")], "HelHi");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
 use run_protocol::{
     AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, RunId, RunLimits, RunSpec,
-    SessionStart, ToolApproval,
+    SessionStart, ToolApproval, UserMcpFiles,
 };
 use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run};
 use sandbox_plan::{Confinement, Profile};
@@ -27,6 +27,7 @@ use crate::profiles::{self, FoundProfile, NamedBy};
 use crate::resumption::Resumption;
 use crate::run_marks;
 use crate::run_options::{Mode, RunOptions};
+use crate::user_mcp;
 use crate::view::units;
 use crate::workspace;
 
@@ -51,6 +52,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) program: &'a Path,
     /// The run that is tried again.
     pub(crate) retry_of: Option<RunId>,
+    /// A run whose way of running is kept, but for what the options say otherwise.
+    pub(crate) like: Option<&'a RunSpec>,
 }
 
 /// What the run is about.
@@ -122,6 +125,7 @@ impl Admission<'_> {
         let spec = self.spec(&chosen, &roots)?;
         self.check_sockets(run)?;
         self.check_disk()?;
+        let user_mcp = user_mcp::check(&spec)?;
         check_run(&host.state, &spec).map_err(unprepared)?;
         if let Some(name) = &options.name {
             name_claim::check_free(&host.state, name)?;
@@ -131,6 +135,7 @@ impl Admission<'_> {
             Some(bubblewrap) => bubblewrap.try_out_once(host.state.path())?,
             None => Trial::NotNeeded,
         };
+        user_mcp::say_what_came_of_it(user_mcp.as_ref());
         Ok(Admitted { spec, shim_environment, trial })
     }
 
@@ -158,7 +163,7 @@ impl Admission<'_> {
         let profile = &chosen.profile.profile;
         let labels = run_marks::labels(&config.labels, &options.labels)
             .map_err(|error| refused("a label of the configuration cannot be used", error))?;
-        Ok(RunSpec {
+        let spec = RunSpec {
             run: chosen.run,
             created_ms: now_ms(),
             name: options.name.as_ref().map(|name| name.as_str().to_owned()),
@@ -189,19 +194,80 @@ impl Admission<'_> {
             home: physical_home(host)?,
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots)?.map(BytesPath::from),
+            user_mcp: self.user_mcp(&chosen.workspace, roots)?,
             limits: self.limits(),
             wait_for_locks: options.wait,
             retry_of: self.retry_of,
             restart: options.restart,
             socket_dir: host.places.sockets.clone().into(),
-        })
+        };
+        match self.like {
+            None => Ok(spec),
+            Some(before) => self.as_before(spec, before),
+        }
+    }
+
+    /// Keeps of `before` whatever the options say nothing about, and nothing that belongs to its moment or its host.
+    fn as_before(&self, fresh: RunSpec, before: &RunSpec) -> Result<RunSpec, CommandError> {
+        let options = self.options;
+        let mut spec = RunSpec {
+            run: fresh.run,
+            created_ms: fresh.created_ms,
+            name: fresh.name,
+            session: fresh.session,
+            session_start: fresh.session_start,
+            workspace: fresh.workspace,
+            agent: fresh.agent,
+            profile: fresh.profile,
+            profile_text: fresh.profile_text,
+            bwrap: fresh.bwrap,
+            home: fresh.home,
+            host_config_root: fresh.host_config_root,
+            login_file: fresh.login_file,
+            // Their values are known to whoever gives them now, and to nobody else.
+            secrets: fresh.secrets,
+            socket_dir: fresh.socket_dir,
+            wait_for_locks: fresh.wait_for_locks,
+            retry_of: fresh.retry_of,
+            ..before.clone()
+        };
+        spec.labels = run_marks::labels(&before.labels, &options.labels)
+            .map_err(|error| refused("a label of the run before cannot be used", error))?;
+        spec.env.extend(options.variables.iter().map(|set| (set.name.clone(), set.value.clone())));
+        spec.expose.retain(|path| path.0.exists());
+        spec.expose.extend(fresh.expose.into_iter().filter(|path| !before.expose.contains(path)));
+        spec.restart |= fresh.restart;
+        spec.partial_output |= fresh.partial_output;
+        spec.mode = fresh.mode.or(before.mode);
+        if options.model.is_some() {
+            spec.model = fresh.model;
+        }
+        if options.user_mcp {
+            spec.user_mcp = fresh.user_mcp;
+        }
+        // What was approved was approved for the sandbox that the run had.
+        if options.no_force || options.force || spec.profile != before.profile {
+            spec.tool_approval = fresh.tool_approval;
+        }
+        if !options.agent_flags.is_empty() {
+            spec.extra_flags = fresh.extra_flags;
+        }
+        if options.timeout.is_some() {
+            spec.limits.wall_ms = fresh.limits.wall_ms;
+        }
+        if options.idle_timeout.is_some() {
+            spec.limits.idle_ms = fresh.limits.idle_ms;
+        }
+        Ok(spec)
     }
 
     fn profile(&self) -> Result<FoundProfile, CommandError> {
-        match &self.options.profile {
-            Some(name) => profiles::find(&self.host.places, name, NamedBy::CommandLine),
-            None => profiles::find(&self.host.places, &self.config.profile, NamedBy::Configuration),
-        }
+        let (name, named_by) = match (&self.options.profile, self.like) {
+            (Some(name), _) => (name, NamedBy::CommandLine),
+            (None, Some(before)) => (&before.profile, NamedBy::EarlierRun),
+            (None, None) => (&self.config.profile, NamedBy::Configuration),
+        };
+        profiles::find(&self.host.places, name, named_by)
     }
 
     /// In a sandbox tools run unasked: it is the guard. Without one they do only if the user says so.
@@ -232,8 +298,15 @@ impl Admission<'_> {
 
     fn agent(&self, workspace: &WorkspacePath) -> Result<AgentProgram, CommandError> {
         let environment = &self.host.environment;
+        let of_before = self.like.and_then(|before| match before.agent.kind {
+            AgentKind::Simulated => Some(Path::new("simulated")),
+            // An update may have taken it away; then the one that is there now does it.
+            AgentKind::Cursor => {
+                Some(before.agent.program.0.as_path()).filter(|path| path.exists())
+            }
+        });
         let choice = AgentChoice::of(
-            self.options.agent.as_deref(),
+            self.options.agent.as_deref().or(of_before),
             self.config.agent.as_deref(),
             environment,
         );
@@ -291,6 +364,24 @@ impl Admission<'_> {
             return Ok(None);
         }
         Ok(login_file::find(roots))
+    }
+
+    /// Where the user's own MCP servers are defined, if the run is to have them.
+    fn user_mcp(
+        &self,
+        workspace: &WorkspacePath,
+        roots: &CursorRoots,
+    ) -> Result<Option<UserMcpFiles>, CommandError> {
+        match (self.options.user_mcp, user_mcp::find(workspace, roots)) {
+            // A configuration may be shared with machines that have none.
+            (false, files) => Ok(files.filter(|_| self.config.user_mcp)),
+            (true, Some(files)) => Ok(Some(files)),
+            (true, None) => {
+                let file = roots.user_mcp_json();
+                let what = format!("you have no MCP servers: there is no `{}`", file.display());
+                Err(CommandError::new(ExitCode::NotFound, what))
+            }
+        }
     }
 
     /// What the profile lets in from the host, and what the user sets for this run.

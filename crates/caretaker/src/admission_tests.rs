@@ -52,6 +52,7 @@ impl Stage {
             conversation: &conversation,
             program,
             retry_of: None,
+            like: None,
         })
     }
 

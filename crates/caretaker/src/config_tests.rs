@@ -31,7 +31,7 @@ fn the_default_file_mentions_every_key_there_is() {
             assert!(is_mentioned, "`{key}` of `[{table}]` is missing");
         }
     }
-    assert_eq!(n_keys, 20);
+    assert!(n_keys >= 21, "{n_keys}");
 }
 
 #[test]

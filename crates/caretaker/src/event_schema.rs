@@ -11,7 +11,7 @@
 //! | `at` | when it was journalled, in milliseconds since 1970 |
 //! | `kind` | `agent.…` for a line of the agent's, `run.…` for what we say of the run, `journal.unreadable` for damage |
 //! | `unterminated` | `true` where the agent's output ended in the middle of the line |
-//! | `redacted` | `true` where a known secret was replaced in the agent's line |
+//! | `redacted` | `true` where a known secret was replaced |
 //!
 //! The other fields belong to the kind; `fixtures/events/schema-v1.jsonl` has an example of each. A reader must expect
 //! kinds and fields that it does not know. An event is printed the same wherever the reading began: nothing in it is
@@ -59,10 +59,13 @@ impl EventWriter {
                 }
                 self.write_body(out, "agent")
             }
-            JournalEntry::Run { number, at, event, .. } => {
+            JournalEntry::Run { number, at, event, redaction, .. } => {
                 self.body.clear();
                 serde_json::to_writer(&mut self.body, event)?;
                 write_envelope(out, *number, *at)?;
+                if *redaction == Redaction::Redacted {
+                    out.write_all(b"\"redacted\":true,")?;
+                }
                 self.write_body(out, "run")
             }
             JournalEntry::UnknownRun { number, at, raw } => {

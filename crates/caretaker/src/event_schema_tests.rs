@@ -224,6 +224,7 @@ fn examples() -> String {
             at: 1_790_000_000_000 + number.seq,
             event,
             raw: "",
+            redaction: Redaction::Untouched,
         });
     }
     for name in AGENT_KINDS {
@@ -285,6 +286,17 @@ fn a_redacted_line_says_so_and_a_later_epoch_has_its_number() {
     assert_eq!(
         printed(&[entry]),
         "{\"v\":1,\"seq\":9,\"epoch\":2,\"at\":5,\"redacted\":true,\"kind\":\"agent.thinking_completed\"}\n"
+    );
+    let entry = JournalEntry::Run {
+        number: EventNumber { epoch: 1, seq: 9 },
+        at: 5,
+        event: RunEvent::Released,
+        raw: "",
+        redaction: Redaction::Redacted,
+    };
+    assert_eq!(
+        printed(&[entry]),
+        "{\"v\":1,\"seq\":9,\"epoch\":1,\"at\":5,\"redacted\":true,\"kind\":\"run.released\"}\n"
     );
 }
 

@@ -241,6 +241,7 @@ mod tests {
                 stderr_tail: String::new(),
             },
             raw: "",
+            redaction: Redaction::Untouched,
         });
         assert_eq!(printer.ended(), Some(&RunOutcome::Cancelled));
     }

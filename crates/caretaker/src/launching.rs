@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use run_journal::{CreateRunError, RunDirectory};
-use run_protocol::{ExitCode, RunOutcome, RunSpec, ToolApproval};
+use run_protocol::{ExitCode, RunId, RunOutcome, RunSpec, ToolApproval};
 use run_shim::{StartShimError, Started, start_shim};
 
 use crate::admission::Admitted;
@@ -16,6 +16,7 @@ use crate::interruption::{Seat, SignalPost};
 use crate::journal_printer::{Form, JournalPrinter};
 use crate::name_claim::NameClaim;
 use crate::profiles;
+use crate::retries::Retries;
 use crate::run_options::RunOptions;
 use crate::talk::{note, say};
 
@@ -67,6 +68,28 @@ impl Launch<'_> {
                 Err(error)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// The same, and again as often as `retries` allows; `again` admits the run that is tried in the place of another.
+    pub(crate) fn launch_and_retry(
+        &self,
+        mut admitted: Admitted,
+        prompt: &[u8],
+        signals: &SignalPost,
+        mut retries: Retries,
+        again: impl Fn(RunId) -> Result<Admitted, CommandError>,
+    ) -> Result<ExitCode, CommandError> {
+        loop {
+            let launched = self.launch(admitted, prompt, signals)?;
+            let Some(pause) = retries.pause_after(&launched)? else {
+                return Ok(launched.exit_code());
+            };
+            note(&pause.to_string());
+            if signals.next_within(pause.length).is_some() {
+                return Ok(ExitCode::Cancelled);
+            }
+            admitted = again(launched.run.run_id())?;
         }
     }
 

@@ -8,11 +8,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, RunSpec};
 
 use crate::command_error::CommandError;
 use crate::environment::Environment;
 use crate::run_marks::is_variable_name;
+use crate::talk::note;
 
 /// Shorter values would occur by chance in what the agent prints, and are not redacted.
 const SHORTEST: usize = 8;
@@ -75,6 +76,15 @@ pub(crate) fn read_all(
         return Err(usage(what).hint("give the agent the path of a file with --expose instead"));
     }
     Ok(secrets)
+}
+
+/// Tells which secrets the run before had and this one has not: they are written down nowhere, so they must be given again.
+pub(crate) fn remind(before: &RunSpec, now: &RunSpec) {
+    for name in before.secrets.iter().filter(|name| !now.secrets.contains(name)) {
+        note(&format!(
+            "the last run had the secret `{name}`; this one has it only if you give it again: --secret {name}=…"
+        ));
+    }
 }
 
 fn read(flag: &str, environment: &Environment) -> Result<NamedSecret, CommandError> {

@@ -28,6 +28,8 @@ pub(crate) enum NamedBy {
     /// The user, for this run.
     CommandLine,
     Configuration,
+    /// The run that is continued.
+    EarlierRun,
 }
 
 /// Finds a profile. The one without a sandbox is had only by its name, on the command line: neither a configuration nor a
@@ -57,6 +59,11 @@ pub(crate) fn find(
                 "the configuration names the profile `{name}`, and no configuration can take the sandbox away"
             ),
             "for one run without a sandbox: --sandbox off",
+        ),
+        (Confinement::None, None, NamedBy::EarlierRun) => refused(
+            "the run that would be continued had no sandbox, and that is not done unasked"
+                .to_owned(),
+            "say it again: --sandbox off; or choose another: --profile default",
         ),
         (Confinement::None, Some(file), _) => refused(
             format!("the profile `{}` has no sandbox", file.display()),
@@ -158,5 +165,8 @@ mod tests {
         fs::write(profiles.join("off.toml"), "extends = \"default\"\n").unwrap();
         let error = find(&places, OFF, NamedBy::CommandLine).unwrap_err();
         assert!(error.text().contains("give it another name"), "{}", error.text());
+        fs::remove_file(profiles.join("off.toml")).unwrap();
+        let error = find(&places, OFF, NamedBy::EarlierRun).unwrap_err();
+        assert!(error.text().contains("not done unasked"), "{}", error.text());
     }
 }

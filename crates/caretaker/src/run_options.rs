@@ -39,6 +39,10 @@ pub(crate) struct RunOptions {
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) expose: Vec<PathBuf>,
+    /// Give the agent your own MCP servers too, from ~/.cursor/mcp.json, but for those that are switched off for this
+    /// workspace. They run inside the sandbox: their programs must be visible there.
+    #[arg(long)]
+    pub(crate) user_mcp: bool,
     /// Stop the run after this long, waiting included: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<HumanDuration>,
@@ -57,8 +61,13 @@ pub(crate) struct RunOptions {
     /// Queue behind the run that holds the session or the workspace, instead of failing.
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Let whoever finds the run interrupted continue it without being asked. Nobody looks by itself yet: it is written
-    /// down with the run.
+    /// Try again so often, each time with a run of its own, if the network, a rate limit or the agent's configuration
+    /// failed before any tool was called. Only for runs that are followed: nobody is there to try again for others.
+    /// Default: `retries` of the configuration.
+    #[arg(long, value_name = "N", conflicts_with = "detach")]
+    pub(crate) retries: Option<u32>,
+    /// Mark the run as one to be continued without being asked, if a crash or a reboot cuts it off. Nothing restarts it by
+    /// itself yet: have `caretaker resume --interrupted --only-restart` called when the machine starts.
     #[arg(long)]
     pub(crate) restart: bool,
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.

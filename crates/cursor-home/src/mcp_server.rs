@@ -129,10 +129,34 @@ impl McpServer {
         &self.definition
     }
 
+    /// Returns the values that nobody should write down: all headers and credentials, and what variables of telling names
+    /// hold.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        ["headers", "auth", "env"]
+            .into_iter()
+            .filter_map(|field| Some((field, self.definition.get(field)?.as_object()?)))
+            .flat_map(|(field, values)| {
+                values.iter().map(move |(name, value)| (field, name, value))
+            })
+            .filter(|(field, name, _)| *field != "env" || is_telling(name))
+            .filter_map(|(_, _, value)| value.as_str())
+            // Servers repeat a token without the word before it.
+            .flat_map(|value| [Some(value), value.split_once(' ').map(|(_, token)| token)])
+            .flatten()
+    }
+
     /// Returns how many tools the definition itself admits, if it says so.
     pub fn n_enabled_tools(&self) -> Option<usize> {
         self.definition.get("enabledTools").and_then(Value::as_array).map(Vec::len)
     }
+}
+
+/// Whether a variable of this name holds a secret. Others hold paths and switches, which are no secrets and occur anywhere.
+fn is_telling(variable: &str) -> bool {
+    let name = variable.to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE", "DSN"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 /// Shows the names of the fields only: `env`, `headers` and `auth` hold secrets.

@@ -56,3 +56,22 @@ fn debug_output_holds_no_value() {
         "{shown}"
     );
 }
+
+#[test]
+fn what_must_not_be_written_down_is_told_from_paths_and_switches() {
+    let secrets = |definition| -> Vec<String> {
+        McpServer::from_json(definition).unwrap().secrets().map(str::to_owned).collect()
+    };
+    assert_eq!(
+        secrets(json!({"command": "a", "env": {"GITHUB_TOKEN": "t0ken", "HOME": "/home/me"}})),
+        ["t0ken"]
+    );
+    assert_eq!(
+        secrets(json!({"url": "https://b", "headers": {"Authorization": "Bearer t0ken"}})),
+        ["Bearer t0ken", "t0ken"]
+    );
+    assert_eq!(
+        secrets(json!({"url": "https://b", "auth": {"CLIENT_SECRET": "s", "scopes": ["x"]}})),
+        ["s"]
+    );
+}

@@ -101,6 +101,13 @@ impl DisabledServers {
         read.map(Self).ok_or(McpFileError::WrongShape { file: McpFile::Disabled, expected })
     }
 
+    /// Both lists together.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     /// Tells whether a server is switched off. The hash of an id is not compared: a stale one was still meant.
     pub fn contains(&self, name: &str) -> bool {
         self.0.iter().any(|entry| match entry.strip_prefix(name) {

@@ -14,7 +14,7 @@ use nix::unistd::geteuid;
 use run_protocol::{BytesPath, JOURNAL_VERSION, JournalHeader, RunEvent, RunId, RunSpec};
 
 use crate::clock::{boot_id, now_ms};
-use crate::{EventNumber, StateRoot, line_encoding, plain_file};
+use crate::{EventNumber, Redaction, StateRoot, line_encoding, plain_file};
 
 /// A half-made directory this old was left by a process that died.
 const ABANDONED_AFTER_MS: u64 = 60 * 60 * 1000;
@@ -123,7 +123,7 @@ fn first_lines(spec: &RunSpec, prompt: &[u8]) -> Vec<u8> {
     let mut lines = Vec::new();
     line_encoding::push_header(&mut lines, &header);
     let number = EventNumber { epoch: EventNumber::FIRST_EPOCH, seq: 1 };
-    line_encoding::push_event(&mut lines, number, spec.created_ms, &created);
+    line_encoding::push_event(&mut lines, number, spec.created_ms, &created, Redaction::Untouched);
     lines
 }
 

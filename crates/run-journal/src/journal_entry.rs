@@ -18,7 +18,7 @@ pub enum JournalEntry<'a> {
         redaction: Redaction,
     },
     /// What we say of the run. `raw` is the event as it stands in the journal: one JSON object.
-    Run { number: EventNumber, at: u64, event: RunEvent, raw: &'a str },
+    Run { number: EventNumber, at: u64, event: RunEvent, raw: &'a str, redaction: Redaction },
     /// An event of a kind or shape that this build does not know, from a newer one.
     UnknownRun { number: EventNumber, at: u64, raw: &'a str },
     /// A line that is not of this format: a damaged disk, or somebody's editor. Of one that is far over the ceiling only

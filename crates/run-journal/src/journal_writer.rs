@@ -1,8 +1,8 @@
 //! Appending to a journal: numbered lines, one write per batch.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ const BUFFER_KEPT: usize = 1024 * 1024;
 #[derive(Debug)]
 pub struct JournalWriter {
     file: Arc<File>,
+    /// Where readers look for it.
+    path: PathBuf,
     /// Lines that the kernel does not have yet, each with its line feed.
     batch: Vec<u8>,
     /// Where the batch goes: behind the last whole line.
@@ -57,6 +59,9 @@ pub enum JournalError {
     /// What readers saw may be lost in a power failure.
     #[error("the journal could not be made durable")]
     Sync(#[source] io::Error),
+    /// It was deleted or moved away, or so was a directory around it: what is written no reader will find.
+    #[error("the journal is not where it was")]
+    Gone,
     #[error("the journal could not be opened")]
     Open(#[source] io::Error),
     #[error("the journal has no readable header")]
@@ -77,8 +82,8 @@ impl JournalWriter {
         if lock.run_id() != directory.run_id() {
             return Err(JournalError::ForeignLock);
         }
-        let file =
-            plain_file::open_writable(&directory.journal_path()).map_err(JournalError::Open)?;
+        let path = directory.journal_path();
+        let file = plain_file::open_writable(&path).map_err(JournalError::Open)?;
         let first = read_first_header(&file)?;
         if first.journal != JOURNAL_VERSION {
             return Err(JournalError::OtherVersion { version: first.journal });
@@ -96,6 +101,7 @@ impl JournalWriter {
             .map_err(JournalError::Open)?;
         let mut writer = Self {
             file,
+            path,
             batch: Vec::new(),
             end: found.end,
             visible: found.last,
@@ -154,8 +160,29 @@ impl JournalWriter {
     /// Adds an event of ours to the batch.
     pub fn event(&mut self, at_ms: u64, event: &RunEvent) -> EventNumber {
         self.numbered.seq += 1;
-        line_encoding::push_event(&mut self.batch, self.numbered, at_ms, event);
+        let redaction = Redaction::Untouched;
+        line_encoding::push_event(&mut self.batch, self.numbered, at_ms, event, redaction);
         self.numbered
+    }
+
+    /// Adds an event of ours in which a secret was replaced.
+    pub fn redacted_event(&mut self, at_ms: u64, event: &RunEvent) -> EventNumber {
+        self.numbered.seq += 1;
+        let redaction = Redaction::Redacted;
+        line_encoding::push_event(&mut self.batch, self.numbered, at_ms, event, redaction);
+        self.numbered
+    }
+
+    /// Makes sure that readers still find the journal where it was opened.
+    pub fn check_place(&self) -> Result<(), JournalError> {
+        let identity = |found: &fs::Metadata| (found.dev(), found.ino());
+        let own = self.file.metadata().map_err(JournalError::Write)?;
+        match fs::symlink_metadata(&self.path) {
+            Ok(found) if identity(&found) == identity(&own) => Ok(()),
+            Ok(_) => Err(JournalError::Gone),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Err(JournalError::Gone),
+            Err(err) => Err(JournalError::Write(err)),
+        }
     }
 
     /// How many bytes wait for [`flush`](Self::flush).

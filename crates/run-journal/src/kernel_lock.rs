@@ -3,9 +3,9 @@
 //! The lock belongs to the open file (an "open file description lock"), because that kind can be examined without being
 //! taken: somebody who only looks never makes a rightful holder fail.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -61,6 +61,33 @@ impl KernelLock {
     /// Tells whether somebody holds the lock, without touching it. A missing file is not held.
     pub fn is_held(path: &Path) -> io::Result<bool> {
         open_existing(path)?.map_or(Ok(false), |file| is_held(&file))
+    }
+
+    /// Tells whether the locked file is still the one that others find at `path`. It is not once somebody has deleted or
+    /// replaced it: then others lock another file.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let found = match fs::symlink_metadata(path) {
+            Ok(found) => found,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(err) => return Err(err),
+        };
+        let locked = self.file.metadata()?;
+        Ok((found.dev(), found.ino()) == (locked.dev(), locked.ino()))
+    }
+
+    /// Takes the lock once more, which changes nothing for one who has it. `false` if it is another's by now: a network
+    /// file system whose server restarted may have given it away.
+    pub fn is_still_held(&self) -> io::Result<bool> {
+        match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+            Ok(_) => Ok(true),
+            Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// The note in the locked file itself, whatever others find at its path.
+    pub fn own_note<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
+        read_note(&self.file)
     }
 
     /// Leaves a note in the file, for those who find it locked.

@@ -57,8 +57,14 @@ pub(crate) fn push_unterminated_agent_line(
 }
 
 /// Appends an event of ours.
-pub(crate) fn push_event(buffer: &mut Vec<u8>, number: EventNumber, at: u64, event: &RunEvent) {
-    push_head(buffer, number, at, Redaction::Untouched);
+pub(crate) fn push_event(
+    buffer: &mut Vec<u8>,
+    number: EventNumber,
+    at: u64,
+    event: &RunEvent,
+    redaction: Redaction,
+) {
+    push_head(buffer, number, at, redaction);
     buffer.extend_from_slice(b",\"run\":");
     push_json(buffer, event);
     buffer.extend_from_slice(b"}\n");

@@ -139,8 +139,10 @@ fn every_event_of_ours_is_read_back() {
         RunOutcome::TimedOut { limit: LimitKind::Tool { name: "shell".to_owned() } },
         RunOutcome::Cancelled,
         RunOutcome::Suspended,
+        RunOutcome::Interrupted,
         RunOutcome::NotResumable,
         RunOutcome::Amnesia,
+        RunOutcome::LeaseLost,
         RunOutcome::SandboxFailed,
         RunOutcome::AgentNotStarted,
         RunOutcome::SessionMismatch,
@@ -214,7 +216,7 @@ fn every_event_of_ours_is_read_back() {
     let number = EventNumber { epoch: 1, seq: 3 };
     for event in events {
         let mut buffer = Vec::new();
-        push_event(&mut buffer, number, 8, &event);
+        push_event(&mut buffer, number, 8, &event, Redaction::Redacted);
         assert_eq!(read_back(&buffer), [Seen::Run(number, 8, event)]);
     }
 }
@@ -235,7 +237,8 @@ fn the_format_is_what_it_is() {
     push_agent_line(&mut buffer, later, 5, AgentLine::Bytes(b"\xff\x00"), Redaction::Untouched);
     let cut = AgentLine::Cut { head: b"{\"a", length: 99, sha256: [0xab; 32] };
     push_agent_line(&mut buffer, later, 5, cut, Redaction::Untouched);
-    push_event(&mut buffer, later, 0, &RunEvent::PromptSent { length: 1 });
+    let sent = RunEvent::PromptSent { length: 1 };
+    push_event(&mut buffer, later, 0, &sent, Redaction::Untouched);
     let expected = [
         r#"{"seq":17,"at":1790000000123,"agent":{"a": 1}}"#,
         r#"{"seq":18,"epoch":2,"at":5,"redacted":true,"agent_text":"not \"json\""}"#,

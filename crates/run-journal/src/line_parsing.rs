@@ -99,7 +99,7 @@ impl EventLine<'_> {
             Payload::Run(value) => {
                 let raw = str::from_utf8(value).ok()?;
                 on_entry(match serde_json::from_str::<RunEvent>(raw) {
-                    Ok(event) => JournalEntry::Run { number, at, event, raw },
+                    Ok(event) => JournalEntry::Run { number, at, event, raw, redaction },
                     Err(_) => {
                         serde_json::from_str::<&RawValue>(raw).ok()?;
                         JournalEntry::UnknownRun { number, at, raw }

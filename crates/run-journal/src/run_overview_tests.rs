@@ -209,7 +209,7 @@ fn the_middle_of_a_journal_is_not_read() {
     let directory = test.create();
     drop(directory.lock().unwrap());
     let mut end = b"\n".to_vec();
-    push_event(&mut end, first(900), 9, &ended());
+    push_event(&mut end, first(900), 9, &ended(), crate::Redaction::Untouched);
     let file = OpenOptions::new().write(true).open(directory.journal_path()).unwrap();
     file.write_all_at(&end, 1 << 40).unwrap();
     let seen = overview(&directory);

@@ -73,6 +73,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         home: BytesPath::from("/home/user"),
         host_config_root: BytesPath::from("/home/user/.cursor"),
         login_file: None,
+        user_mcp: None,
         env: BTreeMap::new(),
         secrets: Vec::new(),
         limits: RunLimits::default(),

@@ -195,6 +195,8 @@ pub enum StopReason {
     CancelledNow,
     /// `caretaker suspend`.
     Suspended,
+    /// A signal to the run's supervisor.
+    Interrupted,
     /// The agent has forgotten the conversation.
     Amnesia,
     /// A limit.
@@ -205,6 +207,8 @@ pub enum StopReason {
     NoResult,
     /// The journal cannot be written.
     JournalFailed,
+    /// The session's lease is not the run's any more.
+    LeaseLost,
     /// The agent does not continue the session it was asked to.
     SessionMismatch,
 }

@@ -28,7 +28,9 @@ pub use limits::{RunLimits, StopLadder};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use run_id::{NotARunId, RunId};
 pub use session_record::SessionRecord;
-pub use spec::{AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval};
+pub use spec::{
+    AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval, UserMcpFiles,
+};
 
 /// The version of the journal's format and of the events in it.
 pub const JOURNAL_VERSION: u32 = 1;

@@ -32,10 +32,15 @@ pub enum RunOutcome {
     Cancelled,
     /// Stopped on request, to be taken up again.
     Suspended,
+    /// The run's supervisor was told to end by a signal, as at a shutdown. To be taken up again.
+    Interrupted,
     /// The session could not be resumed when its turn came. The agent did not run.
     NotResumable,
     /// The agent began an empty conversation in the place of the one it was to continue.
     Amnesia,
+    /// The session's lease is another's, or its file is not the one that was locked: the session is not this run's to
+    /// write to any more, and the run was stopped.
+    LeaseLost,
     /// The sandbox could not be set up or was not as planned. The agent did not run.
     SandboxFailed,
     /// The agent's program could not be started inside the sandbox.
@@ -114,8 +119,9 @@ impl RunOutcome {
             Self::AgentError | Self::Failed { .. } => ExitCode::Failed,
             Self::Unknown { .. } => ExitCode::Unknown,
             Self::TimedOut { .. } => ExitCode::TimedOut,
-            Self::Cancelled | Self::Suspended => ExitCode::Cancelled,
+            Self::Cancelled | Self::Suspended | Self::Interrupted => ExitCode::Cancelled,
             Self::NotResumable => ExitCode::NotResumable,
+            Self::LeaseLost => ExitCode::Conflict,
             Self::AgentNotStarted => ExitCode::AgentNotExecutable,
             Self::SessionMismatch | Self::Amnesia => ExitCode::Amnesia,
             Self::SandboxFailed | Self::JournalFailed | Self::SupervisorFailed => {

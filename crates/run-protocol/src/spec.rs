@@ -59,6 +59,9 @@ pub struct RunSpec {
     /// The user's login file, of which the run gets a private copy. `None`: it logs in with a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_file: Option<BytesPath>,
+    /// Where the user's own MCP servers are defined, if the agent is to have them too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_mcp: Option<UserMcpFiles>,
     /// Variables for the agent, beside those we set; no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -78,6 +81,17 @@ pub struct RunSpec {
     pub restart: bool,
     /// Where sockets are.
     pub socket_dir: BytesPath,
+}
+
+/// The files that define the user's own MCP servers. They hold secrets, so the spec only names them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserMcpFiles {
+    /// `~/.cursor/mcp.json`.
+    pub servers: BytesPath,
+    /// Every `mcp-disabled.json` that may be about this workspace; they need not exist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disabled: Vec<BytesPath>,
 }
 
 /// Whether a session is expected to exist.

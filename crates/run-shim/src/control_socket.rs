@@ -23,6 +23,8 @@ pub(crate) enum Order {
     Stop(StopManner),
     Suspend,
     RegenerateMcp,
+    /// A signal to the supervisor.
+    Interrupt,
 }
 
 /// The last event that readers can find in the journal.

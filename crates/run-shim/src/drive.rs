@@ -12,13 +12,14 @@ use tokio::time::Instant;
 
 use crate::control_socket::Order;
 use crate::launch::Sandbox;
-use crate::login_copy::LoginSight;
-use crate::run_record::RunRecord;
+use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{AgentSign, Effect, Ending, Input, Moment, RunState};
 use crate::stderr_keeper::StderrKeeper;
 
 /// What is read of the agent's output at once: a batch of the journal.
 const CHUNK: usize = 256 * 1024;
+/// How often a run in which nothing happens looks whether it still has its session and its journal.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Kinds of unknown events that are reported by name.
 const MOST_DRIFT: usize = 32;
 
@@ -46,8 +47,6 @@ pub(crate) struct Drive {
     pub(crate) forgotten: mpsc::Receiver<()>,
     /// Writes `mcp.json` anew.
     pub(crate) regenerate_mcp: Box<dyn Fn()>,
-    /// Tells of tokens that the agent gives itself.
-    pub(crate) login: Option<LoginSight>,
 }
 
 /// How the run came to its end.
@@ -75,6 +74,7 @@ enum Happened {
     Own(RunEvent),
     Forgotten,
     Deadline,
+    Look,
 }
 
 impl Drive {
@@ -103,13 +103,8 @@ impl Drive {
                 Some(()) = self.forgotten.recv() => Happened::Forgotten,
                 _ = self.sandbox.process.wait(), if alive => Happened::Exited,
                 () = sleep_until(deadline) => Happened::Deadline,
+                () = tokio::time::sleep(LOOK_EVERY) => Happened::Look,
             };
-
-            // What the agent gave itself is known before anything that it says of it is written down.
-            if let Some(login) = &mut self.login {
-                let tokens = login.fresh_tokens();
-                self.record.keep_secret(tokens.iter().map(String::as_str));
-            }
 
             // Phase two: decide, then act.
             let inputs = match happened {
@@ -121,6 +116,7 @@ impl Drive {
                     signs
                 }
                 Happened::Stdout(length) => {
+                    self.record.learn_new_tokens();
                     let mut signs = Vec::new();
                     stream.feed(&chunk[..length], |line| {
                         self.agent_line(&line, &mut drift, &mut signs);
@@ -132,6 +128,7 @@ impl Drive {
                     Vec::new()
                 }
                 Happened::Stderr(length) => {
+                    self.record.learn_new_tokens();
                     let record = &self.record;
                     self.stderr
                         .take(&stderr_chunk[..length], &|line| record.clean(line).into_owned());
@@ -144,6 +141,7 @@ impl Drive {
                 }
                 Happened::Order(Order::Stop(manner)) => vec![Input::Stop(manner)],
                 Happened::Order(Order::Suspend) => vec![Input::Suspend],
+                Happened::Order(Order::Interrupt) => vec![Input::Interrupt],
                 Happened::Forgotten => vec![Input::Forgotten],
                 Happened::Order(Order::RegenerateMcp) => {
                     (self.regenerate_mcp)();
@@ -154,10 +152,17 @@ impl Drive {
                     Vec::new()
                 }
                 Happened::Tool(event) => {
-                    self.record.event(&event);
+                    self.record.learn_new_tokens();
+                    self.record.event_of_agent(&event);
                     vec![Input::SignOfLife]
                 }
                 Happened::Deadline => vec![Input::Tick],
+                Happened::Look => {
+                    if let Err(error) = self.record.check() {
+                        self.cannot_append(&error, &mut ending);
+                    }
+                    continue;
+                }
             };
             // The batch reaches the kernel before anything is decided on it.
             self.flush(&mut ending);
@@ -193,8 +198,8 @@ impl Drive {
             match effect {
                 Effect::Record(event) => self.record.event(&event),
                 Effect::Sync => {
-                    if self.record.sync().is_err() {
-                        self.journal_failed(ending);
+                    if let Err(error) = self.record.sync() {
+                        self.cannot_append(&error, ending);
                     }
                 }
                 Effect::SignalAgent(signal) => self.signal(signal),
@@ -226,14 +231,14 @@ impl Drive {
 
     fn flush(&mut self, ending: &mut Option<Ending>) {
         if let Err(error) = self.record.flush() {
-            tracing::error!(%error, "the journal cannot be written");
-            self.journal_failed(ending);
+            self.cannot_append(&error, ending);
         }
     }
 
-    fn journal_failed(&mut self, ending: &mut Option<Ending>) {
-        if self.record.break_off() {
-            self.step(Input::JournalFailed, ending);
+    fn cannot_append(&mut self, error: &AppendError, ending: &mut Option<Ending>) {
+        tracing::error!(%error, "nothing more is appended to the journal");
+        if self.record.break_off(error) {
+            self.step(error.as_input(), ending);
             // The reserve is meant for exactly this; if it fails too, the run ends all the same.
             self.record.flush().ok();
         }

@@ -28,11 +28,12 @@ pub(crate) struct Holder {
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct HeldLock {
-    _lock: KernelLock,
+    lock: KernelLock,
+    path: PathBuf,
+    /// What our note says: who we are, and how often the lock has been taken, this time included.
+    note: Holder,
     /// Who held it before, and may have left something behind.
     pub(crate) previous: Option<Holder>,
-    /// How often the lock has been taken, this time included.
-    pub(crate) generation: u64,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -65,8 +66,38 @@ impl HeldLock {
         let previous: Option<Holder> = KernelLock::note(path).map_err(failed)?;
         let Some(lock) = lock else { return Err(LockError::Held(previous)) };
         let generation = previous.as_ref().map_or(1, |previous| previous.generation + 1);
-        lock.set_note(&Holder { generation, ..holder.clone() }).map_err(failed)?;
-        Ok(Self { _lock: lock, previous, generation })
+        let note = Holder { generation, ..holder.clone() };
+        lock.set_note(&note).map_err(failed)?;
+        Ok(Self { lock, path: path.to_owned(), note, previous })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How often the lock has been taken, by us the last time.
+    pub(crate) fn generation(&self) -> u64 {
+        self.note.generation
+    }
+
+    /// Whether the lock is still worth something. It is not once its file was deleted or replaced, for then others lock
+    /// another; nor where a file system has given it to another, or another has had it since. What cannot be told counts
+    /// as lost.
+    pub(crate) fn is_current(&self) -> bool {
+        self.check_current().unwrap_or(false)
+    }
+
+    fn check_current(&self) -> io::Result<bool> {
+        if !self.lock.is_at(&self.path)? || !self.lock.is_still_held()? {
+            return Ok(false);
+        }
+        match self.lock.own_note::<Holder>()? {
+            Some(note) if note == self.note => Ok(true),
+            Some(note) if note.generation >= self.note.generation => Ok(false),
+            // The lock is ours, so somebody wrote into its file who has no lock, such as a backup that was restored. The
+            // generation must not fall back.
+            _ => self.lock.set_note(&self.note).map(|()| true),
+        }
     }
 
     /// Whether somebody holds the lock at `path`, and who.

@@ -12,6 +12,7 @@
 //!
 //! **Invariant:** what is decided is decided in [`run_state`], a pure step; everything else are its eyes and hands.
 
+mod agent_servers;
 mod checkpoint;
 mod control_socket;
 mod descendants;
@@ -22,6 +23,7 @@ mod held_lock;
 mod keeper;
 mod launch;
 mod launch_guard;
+mod lease_watch;
 mod locks;
 mod login_copy;
 mod login_watch;
@@ -44,6 +46,7 @@ mod starting;
 mod stderr_keeper;
 mod unconfined;
 
+pub use agent_servers::{UserMcpError, UserMcpReport, user_mcp};
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;
 pub use keeper::keeper_main;
@@ -51,7 +54,9 @@ pub use launch_guard::launch_guard_main;
 pub use login_copy::LoginCopyError;
 pub use preparation::{PrepareError, check_run, plan_run};
 pub use sandbox_plan::PlanFds;
-pub use session_record::{SessionHolder, read_session_record, session_holder};
+pub use session_record::{
+    SessionHolder, read_session_record, renew_session_record, session_holder,
+};
 pub use shim::shim_main;
 pub use sockets::SocketPaths;
 pub use start::{ShimEnvironment, StartShimError, Started, start_shim};

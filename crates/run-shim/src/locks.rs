@@ -5,8 +5,9 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use run_journal::{KernelLock, StateRoot};
+use run_journal::StateRoot;
 use run_protocol::{RunSpec, SessionStart};
 use tokio::task::JoinHandle;
 
@@ -35,7 +36,7 @@ struct Wanted {
 /// Both locks. They are let go when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    lease: HeldLock,
+    lease: Arc<HeldLock>,
     workspace: HeldLock,
 }
 
@@ -128,16 +129,17 @@ impl RunLocks {
 
     /// How often the session's lease has been taken, by us the last time.
     pub(crate) fn generation(&self) -> u64 {
-        self.held.as_ref().map_or(0, |held| held.lease.generation)
+        self.held.as_ref().map_or(0, |held| held.lease.generation())
     }
 
-    /// Whether the lease is still the one we took. It is not if somebody took its file away and a later run has a new one:
-    /// then the session is not ours to write to.
+    /// The session's lease, once it is taken.
+    pub(crate) fn lease(&self) -> Option<Arc<HeldLock>> {
+        self.held.as_ref().map(|held| Arc::clone(&held.lease))
+    }
+
+    /// Whether the lease is still the one we took. If not, the session is not ours to write to.
     pub(crate) fn is_current(&self) -> bool {
-        let note: Option<Holder> = KernelLock::note(&self.wanted.lease).unwrap_or_default();
-        note.is_some_and(|note| {
-            note.run == self.wanted.holder.run && note.generation == self.generation()
-        })
+        self.held.as_ref().is_some_and(|held| held.lease.is_current())
     }
 
     /// A run that will not happen has no session either: what was made for a new one goes again.
@@ -189,7 +191,7 @@ impl Wanted {
                     LockError::Io { .. } => failed(&self.lease, &error),
                 },
             )?;
-        Ok(Taken { lease, workspace })
+        Ok(Taken { lease: Arc::new(lease), workspace })
     }
 }
 

@@ -99,19 +99,20 @@ impl LoginCopy {
         self.login.tokens()
     }
 
+    /// Sees what the agent puts into its copy.
+    pub(crate) fn watch(&self) -> LoginWatch {
+        let path = self.directory.join("inside/auth.json");
+        LoginWatch { seen: stamp(&path), path, n_learnt: 0 }
+    }
+
     /// Puts refreshed tokens into the user's file. The agent must be gone.
     pub(crate) fn give_back(self, state: &StateRoot) {
         note(&exchange(&self.directory, state));
     }
 
     /// Keeps both the same until the copy is gone.
-    pub(crate) fn watch(&self, state: &StateRoot) {
+    pub(crate) fn keep_the_same(&self, state: &StateRoot) {
         login_watch::start(self.directory.clone(), state.clone());
-    }
-
-    /// Tells of tokens that the agent gives itself.
-    pub(crate) fn sight(&self) -> LoginSight {
-        LoginSight { file: self.directory.join("inside/auth.json"), seen: None, n_learnt: 0 }
     }
 
     /// Does the same for a run that died with its copy.
@@ -130,6 +131,49 @@ impl Drop for LoginCopy {
             tracing::warn!(%error, "the private copy of the login could not be removed");
         }
     }
+}
+
+/// A login's refreshes are far apart; more than these are not what they say.
+const MOST_LEARNT: usize = 64;
+/// Real tokens are longer. What is shorter may be a word of the agent's, which is not to be lost.
+const SHORTEST_TOKEN: usize = 20;
+
+/// The agent's own copy of the login, seen from outside. It is the agent's, so it is not believed to hold a login: all that
+/// becomes of it is that some words are kept out of the journal.
+#[derive(Debug)]
+pub(crate) struct LoginWatch {
+    path: PathBuf,
+    seen: Option<(u64, u64, i64, i64)>,
+    n_learnt: usize,
+}
+
+impl LoginWatch {
+    /// The tokens in it, if it was written since the last time.
+    pub(crate) fn new_tokens(&mut self) -> Vec<String> {
+        let stamp = stamp(&self.path);
+        if stamp == self.seen || self.n_learnt >= MOST_LEARNT {
+            return Vec::new();
+        }
+        // Half a file has another stamp when it is whole.
+        self.seen = stamp;
+        let login = read(&self.path).ok().and_then(|content| Login::parse(&content).ok());
+        let Some(login) = login else { return Vec::new() };
+        let tokens = login.tokens().filter(|token| looks_like_a_token(token));
+        let tokens: Vec<String> = tokens.take(MOST_LEARNT).map(ToOwned::to_owned).collect();
+        self.n_learnt += tokens.len();
+        tokens
+    }
+}
+
+/// Other characters could be part of the JSON around a token, which must stay JSON.
+fn looks_like_a_token(text: &str) -> bool {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._~+/=-|".contains(&byte);
+    text.len() >= SHORTEST_TOKEN && text.bytes().all(is_usual)
+}
+
+fn stamp(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
 }
 
 fn directory_in(run_dir: &Path) -> PathBuf {
@@ -224,35 +268,6 @@ fn replace(file: &Path, content: &[u8], was: &[u8]) -> io::Result<bool> {
         fs::remove_file(&beside).ok();
     }
     replaced
-}
-
-/// Looks at the agent's copy whenever something of the agent is about to be written down: a token that it gave itself is
-/// known before it can be printed.
-#[derive(Debug)]
-pub(crate) struct LoginSight {
-    file: PathBuf,
-    seen: Option<(u64, i64, i64, u64)>,
-    n_learnt: usize,
-}
-
-/// An agent that writes ever new tokens must not fill our memory.
-const MOST_LEARNT: usize = 256;
-
-impl LoginSight {
-    /// The tokens of the file, if it is not the one that was seen last. Costs one call of the kernel mostly.
-    pub(crate) fn fresh_tokens(&mut self) -> Vec<String> {
-        let Ok(found) = fs::symlink_metadata(&self.file) else { return Vec::new() };
-        let now = Some((found.ino(), found.mtime(), found.mtime_nsec(), found.len()));
-        if now == self.seen || self.n_learnt >= MOST_LEARNT {
-            return Vec::new();
-        }
-        self.seen = now;
-        let login = read(&self.file).ok().and_then(|content| Login::parse(&content).ok());
-        let tokens: Vec<String> =
-            login.iter().flat_map(Login::tokens).map(ToOwned::to_owned).collect();
-        self.n_learnt += tokens.len();
-        tokens
-    }
 }
 
 /// Reads a plain file that is no link, no FIFO and not too large.

@@ -193,16 +193,3 @@ fn of_two_that_refreshed_at_once_the_users_file_stays_and_a_later_copy_is_left_a
     let inside: Value = serde_json::from_slice(&fs::read(scene.inside()).unwrap()).unwrap();
     assert_eq!(inside["accessToken"], "a2");
 }
-
-#[test]
-fn tokens_that_the_agent_gives_itself_are_known_once() {
-    let scene = Scene::new();
-    let copy = scene.copy();
-    let mut sight = copy.sight();
-    assert_eq!(sight.fresh_tokens(), ["a1", "r1"]);
-    assert_eq!(sight.fresh_tokens(), Vec::<String>::new());
-    fs::remove_file(scene.inside()).unwrap();
-    scene.refresh();
-    assert_eq!(sight.fresh_tokens(), ["a2", "r2"]);
-    assert_eq!(sight.fresh_tokens(), Vec::<String>::new());
-}

@@ -35,6 +35,11 @@ const MOST_CONNECTIONS: usize = 8;
 const BETWEEN_CONNECTIONS: Duration = Duration::from_millis(50);
 const CONNECTION_BURST: u32 = 32;
 
+/// How many tools an agent finds here.
+pub(crate) fn n_tools() -> usize {
+    run_tools::n_tools()
+}
+
 /// What the agent may know of its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WhoAmI {

@@ -76,9 +76,13 @@ pub(crate) fn why(
         },
         RunOutcome::Cancelled => "it was stopped on request".to_owned(),
         RunOutcome::Suspended => "it was stopped on request, to be taken up again".to_owned(),
+        RunOutcome::Interrupted => "its supervisor was told to end, as at a shutdown".to_owned(),
         RunOutcome::NotResumable => "the session could not be resumed".to_owned(),
         RunOutcome::Amnesia => {
             "the agent began an empty conversation instead of continuing this one".to_owned()
+        }
+        RunOutcome::LeaseLost => {
+            "the session's lease was taken away from the run, or its file was replaced".to_owned()
         }
         RunOutcome::SandboxFailed => "the sandbox could not be set up".to_owned(),
         RunOutcome::AgentNotStarted => {

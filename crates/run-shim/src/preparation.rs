@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cursor_home::{
-    AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, ModelSlug,
+    AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, McpServers, ModelSlug,
     ModelSlugError, PartialOutput, ServerApproval, ToolApproval, WorkspacePath, WorkspacePathError,
 };
 use run_journal::{RunDirectory, StateRoot};
@@ -15,9 +15,10 @@ use sandbox_plan::{
     Surroundings, VariableSource, Workspace,
 };
 
+use crate::agent_servers::{self, UserMcpError};
 use crate::launch::Launchable;
-use crate::login_copy::{LoginCopy, LoginCopyError, LoginSight};
-use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
+use crate::login_copy::{LoginCopy, LoginCopyError, LoginWatch};
+use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest, mcp_json_in};
 use crate::session_bucket::SessionBucket;
 use crate::sockets::SocketPaths;
 use crate::unconfined::UnconfinedPlan;
@@ -49,6 +50,8 @@ pub enum PrepareError {
     Login(#[from] LoginCopyError),
     #[error("the session's directory could not be made")]
     Bucket(#[source] std::io::Error),
+    #[error(transparent)]
+    UserMcp(#[from] UserMcpError),
     #[error("the prompt cannot be read from `{}`", path.display())]
     Prompt { path: PathBuf, source: std::io::Error },
     #[error("our own program cannot be found")]
@@ -73,7 +76,7 @@ impl PrepareError {
             Self::Model(_) | Self::Flags(_) | Self::Profile(_) | Self::Workspace(_) => {
                 ExitCode::Usage
             }
-            Self::Plan(_) => ExitCode::Usage,
+            Self::Plan(_) | Self::UserMcp(_) => ExitCode::Usage,
             Self::Login(_) => ExitCode::AuthenticationMissing,
             Self::Roots(_)
             | Self::MountPoints(_)
@@ -134,6 +137,7 @@ struct McpRewriting {
     home: PathBuf,
     host_config_root: PathBuf,
     relay: PathBuf,
+    servers: McpServers,
 }
 
 impl McpRewriting {
@@ -144,7 +148,7 @@ impl McpRewriting {
             workspace: &self.workspace,
             home: &self.home,
             host_config_root: &self.host_config_root,
-            relay: &self.relay,
+            servers: &self.servers,
             now_ms: crate::run_record::now_ms(),
         }
     }
@@ -227,12 +231,6 @@ impl Prepared {
         }
     }
 
-    /// What of the login must not be written down.
-    pub(crate) fn login_tokens(&self) -> impl Iterator<Item = &str> {
-        let copied = self.login.iter().flat_map(LoginCopy::tokens);
-        copied.chain(self.tokens.iter().map(String::as_str))
-    }
-
     /// What the user should know.
     pub(crate) fn warnings(&self) -> Vec<String> {
         match &self.launchable {
@@ -251,10 +249,25 @@ impl Prepared {
     }
 
     /// From now on the agent's copy of the login and the user's own are kept the same.
-    pub(crate) fn watch_login(&self, state: &StateRoot) -> Option<LoginSight> {
-        let login = self.login.as_ref()?;
-        login.watch(state);
-        Some(login.sight())
+    pub(crate) fn keep_logins_the_same(&self, state: &StateRoot) {
+        self.login.iter().for_each(|login| login.keep_the_same(state));
+    }
+
+    /// What of the login and of the user's MCP servers must not be written down.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let of_servers = self.mcp.servers.iter().flat_map(|(_, server)| server.secrets());
+        let of_login = self.login.iter().flat_map(LoginCopy::tokens);
+        of_login.chain(self.tokens.iter().map(String::as_str)).chain(of_servers)
+    }
+
+    /// Takes what the user's own servers know out of the run's directory. The agent must be gone.
+    pub(crate) fn forget_user_servers(&self) {
+        forget_servers(&self.mcp.run_dir);
+    }
+
+    /// Sees what the agent puts into its copy of the login.
+    pub(crate) fn login_watch(&self) -> Option<LoginWatch> {
+        self.login.as_ref().map(LoginCopy::watch)
     }
 
     /// Gives the user what the agent refreshed of the login. The agent must be gone.
@@ -292,9 +305,20 @@ pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) {
     if let Some(outline) = spec.as_ref().and_then(|spec| Outline::new(state, spec).ok()) {
         spec.iter().for_each(|spec| outline.bucket(spec).settle());
     }
+    forget_servers(run_dir);
     let record = run_dir.join(MOUNT_POINTS_FILE);
     if record.exists() {
         remove_recorded(&record);
+    }
+}
+
+/// The file may hold keys of the user's servers, and nobody reads it any more.
+fn forget_servers(run_dir: &Path) {
+    match std::fs::remove_file(mcp_json_in(run_dir)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "the run's mcp.json could not be removed");
+        }
+        _ => {}
     }
 }
 
@@ -326,6 +350,7 @@ impl Outline {
             workspace: workspace.clone(),
             home: spec.home.0.clone(),
             host_config_root: spec.host_config_root.0.clone(),
+            servers: agent_servers::servers(&relay, spec.user_mcp.as_ref())?,
             relay,
         };
         Ok(Self {

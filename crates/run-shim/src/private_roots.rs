@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use cursor_home::{
-    CliConfig, CursorRoots, McpServer, McpServers, ProjectDir, WorkspacePath, WorkspacePathError,
+    CliConfig, CursorRoots, McpServers, ProjectDir, WorkspacePath, WorkspacePathError,
     agent_cli_state_json, approvals_json, trust_marker_json,
 };
 use sandbox_plan::Nothing;
@@ -20,7 +20,7 @@ pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
 /// The variable that tells our relay its socket.
 pub(crate) const SOCKET_VARIABLE: &str = "CARETAKER_SOCKET";
 /// Our server's name in `mcp.json`: short, because names of server and tool together are limited.
-const SERVER: &str = "caretaker";
+pub(crate) const SERVER: &str = "caretaker";
 /// A file of the private home: where, what, and for whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HomeFile {
@@ -62,8 +62,8 @@ pub(crate) struct RootsRequest<'a> {
     pub(crate) workspace: &'a WorkspacePath,
     pub(crate) home: &'a Path,
     pub(crate) host_config_root: &'a Path,
-    /// Our own program, which relays MCP from inside.
-    pub(crate) relay: &'a Path,
+    /// Ours, and the user's own where they asked for them.
+    pub(crate) servers: &'a McpServers,
     pub(crate) now_ms: u64,
 }
 
@@ -93,24 +93,14 @@ impl RootsRequest<'_> {
         let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
         make_dir(project.path())?;
         let root = self.workspace.as_utf8()?;
-        write(&project.approvals(), &approvals_json(root, &self.servers()))?;
+        write(&project.approvals(), &approvals_json(root, self.servers))?;
         write(&project.trust_marker(), &trust_marker_json(self.workspace, self.now_ms)?)?;
         Ok(roots)
     }
 
     /// Written anew by renaming, which a directory that is mounted shows at once.
     pub(crate) fn write_mcp_json(&self) -> Result<(), PrivateRootsError> {
-        write(&self.run_dir.join("dotcursor").join("mcp.json"), &self.servers().mcp_json())
-    }
-
-    fn servers(&self) -> McpServers {
-        let relay = self.relay.to_string_lossy();
-        let socket = format!("{SOCKETS_INSIDE}/mcp.sock");
-        let server = McpServer::stdio(&relay, ["mcp"], [(SOCKET_VARIABLE, socket.as_str())]);
-        let mut servers = McpServers::default();
-        // The first name added is never taken.
-        servers.add(SERVER, server).ok();
-        servers
+        write(&mcp_json_in(self.run_dir), &self.servers.mcp_json())
     }
 
     fn home_files(&self) -> Vec<HomeFile> {
@@ -126,6 +116,11 @@ impl RootsRequest<'_> {
             file(".config/git/ignore", b"/.cursor/mcp.json\n".to_vec()),
         ]
     }
+}
+
+/// The generated file, in the run's directory.
+pub(crate) fn mcp_json_in(run_dir: &Path) -> PathBuf {
+    run_dir.join("dotcursor").join("mcp.json")
 }
 
 /// An identity to commit with: the user's own, as far as their `.gitconfig` says it plainly.

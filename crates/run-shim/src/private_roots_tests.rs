@@ -3,6 +3,7 @@ use std::os::unix::fs::MetadataExt;
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::agent_servers;
 
 struct Place {
     directory: tempfile::TempDir,
@@ -26,7 +27,7 @@ impl Place {
             workspace: &self.workspace,
             home: &root.join("home"),
             host_config_root: &root.join("host"),
-            relay: Path::new("/opt/caretaker"),
+            servers: &agent_servers::own(Path::new("/opt/caretaker")),
             now_ms: 0,
         }
         .build()
@@ -52,7 +53,7 @@ fn the_agent_finds_our_server_approved_and_its_workspace_trusted() {
     let expected = cursor_home::approval_id(
         "/srv/my work",
         "caretaker",
-        &McpServer::from_json(server.clone()).unwrap(),
+        &cursor_home::McpServer::from_json(server.clone()).unwrap(),
     );
     assert!(approvals.contains(&expected), "{approvals}");
     assert!(project.trust_marker().exists());

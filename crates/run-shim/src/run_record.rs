@@ -1,4 +1,6 @@
 //! What the shim writes down: the journal, with secrets replaced, and word to everybody who watches it.
+//!
+//! **Invariant:** nothing of the agent's is appended by a run that has lost its session's lease; only how the run ended is.
 
 use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,16 +11,42 @@ use run_protocol::{RunEvent, RunOutcome};
 use tokio::sync::watch;
 
 use crate::control_socket::Written;
+use crate::lease_watch::LeaseWatch;
+use crate::login_copy::LoginWatch;
 use crate::redaction::Redactor;
+use crate::run_state::Input;
 
 /// The journal of a run that is under way.
 pub(crate) struct RunRecord {
     writer: JournalWriter,
     redactor: Redactor,
     written: watch::Sender<Written>,
-    /// Whether the journal could not be written. From then on the agent's lines are let go, so that the room that was
-    /// kept is there for the end.
+    /// The session's lease, once it is taken.
+    lease: Option<LeaseWatch>,
+    /// The agent's copy of the login, in which it may put new tokens.
+    login: Option<LoginWatch>,
+    /// Whether nothing can be appended, or nothing may be. From then on the agent's lines are let go, so that the room
+    /// that was kept is there for the end.
     is_broken: bool,
+}
+
+/// Why nothing more is appended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AppendError {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error("the session's lease is not this run's any more")]
+    LeaseLost,
+}
+
+impl AppendError {
+    /// What it means for the course of the run.
+    pub(crate) fn as_input(&self) -> Input {
+        match self {
+            Self::Journal(_) => Input::JournalFailed,
+            Self::LeaseLost => Input::LeaseLost,
+        }
+    }
 }
 
 impl RunRecord {
@@ -27,7 +55,25 @@ impl RunRecord {
         redactor: Redactor,
         written: watch::Sender<Written>,
     ) -> Self {
-        Self { writer, redactor, written, is_broken: false }
+        Self { writer, redactor, written, lease: None, login: None, is_broken: false }
+    }
+
+    /// From now on nothing is appended unless the session is still ours.
+    pub(crate) fn stand_on(&mut self, lease: LeaseWatch) {
+        self.lease = Some(lease);
+    }
+
+    /// Keeps what the agent puts into its login out of everything, too.
+    pub(crate) fn watch_login(&mut self, login: Option<LoginWatch>) {
+        self.login = login;
+    }
+
+    /// Learns what the agent has put into its login since the last time. To be called before its words are written.
+    pub(crate) fn learn_new_tokens(&mut self) {
+        if let Some(login) = &mut self.login {
+            let tokens = login.new_tokens();
+            self.redactor.learn(tokens.iter().map(String::as_str));
+        }
     }
 
     /// Keeps these values out of everything that is written from now on.
@@ -59,9 +105,16 @@ impl RunRecord {
     pub(crate) fn event(&mut self, event: &RunEvent) {
         // An agent may put into our words what it knows, by its tools or by the names it gives.
         match self.cleaned(event) {
-            Some(cleaned) => self.writer.event(now_ms(), &cleaned),
+            Some(cleaned) => self.writer.redacted_event(now_ms(), &cleaned),
             None => self.writer.event(now_ms(), event),
         };
+    }
+
+    /// Adds an event that the agent caused, by a tool of ours.
+    pub(crate) fn event_of_agent(&mut self, event: &RunEvent) {
+        if !self.is_broken {
+            self.event(event);
+        }
     }
 
     /// The event without secrets; `None` where there are none.
@@ -73,20 +126,35 @@ impl RunRecord {
         }
     }
 
-    /// What could not be written is let go. The first time, which it says, the journal notes it in the room that was kept
-    /// for the end.
-    pub(crate) fn break_off(&mut self) -> bool {
+    /// What could not be written is let go. Says whether this is the first time; a full disk is noted in the room that
+    /// was kept for the end.
+    pub(crate) fn break_off(&mut self, why: &AppendError) -> bool {
         if std::mem::replace(&mut self.is_broken, true) {
             self.writer.discard_pending();
             return false;
         }
         self.fall_back_to_reserve();
-        self.event(&RunEvent::DiskFull);
+        if let AppendError::Journal(JournalError::DiskFull { .. }) = why {
+            self.event(&RunEvent::DiskFull);
+        }
         true
     }
 
+    /// Makes sure that the session is still ours and the journal where others look for it. Once it was not, what is left
+    /// to be said is how the run ended, wherever that goes.
+    pub(crate) fn check(&mut self) -> Result<(), AppendError> {
+        if self.is_broken {
+            return Ok(());
+        }
+        if self.lease.as_mut().is_some_and(|lease| !lease.is_ours()) {
+            return Err(AppendError::LeaseLost);
+        }
+        Ok(self.writer.check_place()?)
+    }
+
     /// Hands the batch to the kernel, then tells the watchers.
-    pub(crate) fn flush(&mut self) -> Result<(), JournalError> {
+    pub(crate) fn flush(&mut self) -> Result<(), AppendError> {
+        self.check()?;
         let number = self.writer.flush()?;
         self.written.send_replace(Written { epoch: number.epoch, seq: number.seq });
         self.writer.sync_soon();
@@ -94,16 +162,16 @@ impl RunRecord {
     }
 
     /// Begins to make everything durable.
-    pub(crate) fn begin_sync(&mut self) -> Result<(), JournalError> {
+    pub(crate) fn begin_sync(&mut self) -> Result<(), AppendError> {
         self.flush()?;
         self.writer.begin_sync();
         Ok(())
     }
 
     /// Waits until everything is durable.
-    pub(crate) fn sync(&mut self) -> Result<(), JournalError> {
+    pub(crate) fn sync(&mut self) -> Result<(), AppendError> {
         self.flush()?;
-        self.writer.sync_now()
+        Ok(self.writer.sync_now()?)
     }
 
     /// The disk is full: what could not be written is let go, and the room kept for the end is used from now on.
@@ -119,8 +187,11 @@ impl RunRecord {
     /// Writes the last event and closes the journal for good. If that fails, the run did not succeed, whatever the
     /// event says: what is written instead, from the reserve, is that the journal failed.
     pub(crate) fn finish(mut self, ended: RunEvent) {
+        // Whoever calls this has looked after the lease: what comes now is how the run ended.
+        self.lease = None;
         self.event(&ended);
         if self.sync().is_err() {
+            self.is_broken = true;
             self.fall_back_to_reserve();
             self.event(&journal_failed(ended));
             if let Err(error) = self.sync() {

@@ -64,10 +64,14 @@ pub(crate) enum Input {
     Stop(StopManner),
     /// Stop so that the session can be taken up again.
     Suspend,
+    /// Stop because the supervisor is to end; told twice, at once.
+    Interrupt,
     /// The store shows that the agent does not continue the conversation.
     Forgotten,
     /// A batch could not be written to the journal.
     JournalFailed,
+    /// The session's lease is not the run's any more.
+    LeaseLost,
     /// A deadline may have passed.
     Tick,
 }
@@ -194,9 +198,22 @@ impl RunState {
             Input::StdoutClosed => self.stdout_closed(now, &mut effects),
             Input::Exited { exit_code } => self.exited(exit_code, now, &mut effects),
             Input::Stop(manner) => self.stop_asked(manner, now, &mut effects),
-            Input::Suspend => self.suspend_asked(now, &mut effects),
-            Input::Forgotten => self.forgotten(&mut effects),
+            Input::Suspend => {
+                self.pause(RunOutcome::Suspended, StopReason::Suspended, now, &mut effects);
+            }
+            Input::Interrupt => match self.phase {
+                Phase::Stopping { .. } => self.kill(StopReason::Interrupted, &mut effects),
+                _ => {
+                    self.pause(RunOutcome::Interrupted, StopReason::Interrupted, now, &mut effects);
+                }
+            },
+            Input::Forgotten => {
+                self.session_lost(RunOutcome::Amnesia, StopReason::Amnesia, &mut effects);
+            }
             Input::JournalFailed => self.journal_failed(now, &mut effects),
+            Input::LeaseLost => {
+                self.session_lost(RunOutcome::LeaseLost, StopReason::LeaseLost, &mut effects);
+            }
             Input::Tick => self.tick(now, &mut effects),
         }
         (self, effects)
@@ -260,6 +277,7 @@ impl RunState {
             None | Some(
                 RunOutcome::Cancelled
                     | RunOutcome::Suspended
+                    | RunOutcome::Interrupted
                     | RunOutcome::TimedOut { .. }
                     | RunOutcome::Unknown { .. }
             )
@@ -338,29 +356,36 @@ impl RunState {
     }
 
     /// As gentle as the ladder is, however often it is asked.
-    fn suspend_asked(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    fn pause(
+        &mut self,
+        outcome: RunOutcome,
+        reason: StopReason,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
         match self.phase {
             Phase::Running(_) | Phase::Finishing { .. } => {
-                self.verdict.get_or_insert(RunOutcome::Suspended);
-                self.climb_from_int(StopReason::Suspended, now, effects);
+                self.verdict.get_or_insert(outcome);
+                self.climb_from_int(reason, now, effects);
             }
             Phase::Starting => {
-                self.verdict.get_or_insert(RunOutcome::Suspended);
-                self.kill(StopReason::Suspended, effects);
+                self.verdict.get_or_insert(outcome);
+                self.kill(reason, effects);
             }
             Phase::Stopping { .. } | Phase::Killed | Phase::Draining { .. } | Phase::Ended => {}
         }
     }
 
-    /// Whatever else is said of the run: work that does not continue the conversation is not what was asked for.
-    fn forgotten(&mut self, effects: &mut Vec<Effect>) {
+    /// Whatever else is said of the run: work that does not continue the conversation is not what was asked for, and
+    /// neither is work on a session that is another's. It ends without a last word into the store.
+    fn session_lost(&mut self, outcome: RunOutcome, reason: StopReason, effects: &mut Vec<Effect>) {
         if matches!(self.phase, Phase::Ended) {
             return;
         }
-        self.verdict = Some(RunOutcome::Amnesia);
+        self.verdict = Some(outcome);
         match self.phase {
             Phase::Killed | Phase::Draining { .. } | Phase::Ended => {}
-            _ => self.kill(StopReason::Amnesia, effects),
+            _ => self.kill(reason, effects),
         }
     }
 

@@ -100,6 +100,43 @@ fn suspending_climbs_the_ladder_once_however_often_it_is_asked() {
 }
 
 #[test]
+fn a_supervisor_that_is_told_to_end_is_gentle_once_and_quick_the_second_time() {
+    let (state, effects) = running().step(Input::Interrupt, 10);
+    let reason = StopReason::Interrupted;
+    let expected =
+        [Effect::Record(RunEvent::StopRequested { reason }), Effect::SignalAgent(SignalName::Int)];
+    assert_eq!(effects, expected);
+    let (state, effects) = state.step(Input::Interrupt, 11);
+    assert_eq!(effects, [Effect::Record(RunEvent::StopRequested { reason }), Effect::KillSandbox]);
+    let (state, effects) = state.step(Input::Interrupt, 12);
+    assert_eq!(effects, []);
+    check_end(state, Some(137), Ending::Decided(RunOutcome::Interrupted));
+    let (state, _) = running().step(Input::Stop(StopManner::Ladder), 10);
+    let (state, _) = state.step(Input::Interrupt, 11);
+    check_end(state, Some(137), Ending::Decided(RunOutcome::Cancelled));
+}
+
+#[test]
+fn a_run_that_lost_its_lease_is_killed_at_once_whatever_it_was_doing() {
+    for before in
+        [None, Some(Input::Suspend), Some(Input::Agent(AgentSign::Result { is_error: false }))]
+    {
+        let mut state = running();
+        if let Some(before) = before {
+            state = state.step(before, 5).0;
+        }
+        let (state, effects) = state.step(Input::LeaseLost, 10);
+        let reason = StopReason::LeaseLost;
+        let expected = [Effect::Record(RunEvent::StopRequested { reason }), Effect::KillSandbox];
+        assert_eq!(effects, expected);
+        check_end(state, Some(137), Ending::Decided(RunOutcome::LeaseLost));
+    }
+    let (state, effects) = RunState::new(limits(), 0).step(Input::LeaseLost, 1);
+    assert_eq!(effects.last(), Some(&Effect::KillSandbox));
+    check_end(state, None, Ending::Decided(RunOutcome::LeaseLost));
+}
+
+#[test]
 fn an_agent_that_forgot_is_killed_at_once_and_its_result_counts_for_nothing() {
     let (state, effects) = running().step(Input::Forgotten, 10);
     let reason = StopReason::Amnesia;

@@ -3,12 +3,13 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use run_journal::StateRoot;
 use run_protocol::{Checkpoint, RunId, RunSpec, SessionRecord};
 use uuid::Uuid;
 
+use crate::checkpoint;
 use crate::held_lock::HeldLock;
 use crate::run_record::now_ms;
 
@@ -46,6 +47,15 @@ pub fn read_session_record(state: &StateRoot, session: &Uuid) -> Option<SessionR
     (record.session == *session).then_some(record)
 }
 
+/// Looks at a store that was changed on purpose, and remembers what it holds now; does nothing for a session of which
+/// nothing is remembered. The session's lease must be held.
+pub fn renew_session_record(state: &StateRoot, session: &Uuid, store_db: &Path) -> io::Result<()> {
+    let Some(mut record) = read_session_record(state, session) else { return Ok(()) };
+    record.checkpoint = Some(checkpoint::checkpoint(store_db, *session));
+    record.at = now_ms();
+    replace(state, &record)
+}
+
 /// Writes down who has the session, and what its store holds where that was just read.
 pub(crate) fn write(
     state: &StateRoot,
@@ -64,9 +74,13 @@ pub(crate) fn write(
         at: now_ms(),
         checkpoint: checkpoint.or(known.and_then(|known| known.checkpoint)),
     };
-    let path = state.session_record(&spec.session);
+    replace(state, &record)
+}
+
+fn replace(state: &StateRoot, record: &SessionRecord) -> io::Result<()> {
+    let path = state.session_record(&record.session);
     let draft: PathBuf = path.with_extension(format!("json.{}", std::process::id()));
-    let written = write_draft(&draft, &record).and_then(|()| fs::rename(&draft, &path));
+    let written = write_draft(&draft, record).and_then(|()| fs::rename(&draft, &path));
     if written.is_err() {
         fs::remove_file(&draft).ok();
     }

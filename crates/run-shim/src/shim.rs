@@ -11,7 +11,7 @@ use std::process::ExitCode as ProcessExit;
 
 use cursor_stores::chat::ResumePoint;
 use run_journal::{JournalWriter, RunDirectory, StateRoot};
-use run_protocol::{Checkpoint, ExitCode, RunEvent, RunId, RunOutcome, RunSpec, StopManner};
+use run_protocol::{Checkpoint, ExitCode, RunEvent, RunId, RunOutcome, RunSpec};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -20,6 +20,7 @@ use crate::checkpoint;
 use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected};
 use crate::launch_guard::LaunchGuard;
+use crate::lease_watch::LeaseWatch;
 use crate::locks::{LockRefusal, RunLocks};
 use crate::mcp_server::{self, WhoAmI};
 use crate::outcome_words;
@@ -200,6 +201,9 @@ async fn supervise_guarded(
         }
     }
     tracing::debug!("the locks are taken");
+    if let Some(lease) = locks.lease() {
+        starting.record.stand_on(LeaseWatch::new(lease));
+    }
     locks.clean_up_after_the_dead(&state_root, &spec.socket_dir.0);
 
     let before = match session_memory::look_before(&state_root, &spec) {
@@ -229,7 +233,9 @@ async fn supervise_guarded(
     if let Err(error) = session_record::write(&state_root, &spec, locks.generation(), None) {
         tracing::warn!(%error, "what is known of the session could not be written down");
     }
-    starting.record.keep_secret(prepared.login_tokens());
+    starting.record.keep_secret(prepared.secrets());
+    starting.record.watch_login(prepared.login_watch());
+    prepared.keep_logins_the_same(&state_root);
     if !has_reported {
         report(&ShimReport::Ready).ok();
     }
@@ -264,7 +270,6 @@ async fn supervise_guarded(
                 own_events,
                 forgotten: session_memory::watch(&prepared.store_db, before.as_ref()),
                 regenerate_mcp: prepared.mcp_writer(),
-                login: prepared.watch_login(&state_root),
             };
             drive.run().await
         }
@@ -282,6 +287,9 @@ async fn supervise_guarded(
     prepared.remove_mount_points();
     prepared.give_login_back(&state_root);
     prepared.settle_session();
+    if spec.user_mcp.is_some() {
+        prepared.forget_user_servers();
+    }
     let closing = Closing { spec: &spec, state: &state_root, locks: &locks, before };
     closing.close(driven, &prepared.store_db).await;
     Ok(())
@@ -348,8 +356,8 @@ impl Closing<'_> {
             outcome => outcome_words::why(outcome, exit_code, &stderr_tail, &spec.limits),
         };
         if !self.locks.is_current() {
-            outcome = RunOutcome::SupervisorFailed;
-            why = "another run has taken the session's lease".to_owned();
+            outcome = RunOutcome::LeaseLost;
+            why = outcome_words::why(&outcome, exit_code, &stderr_tail, &spec.limits);
         } else if let Some(Looked { recollection, checkpoint }) = self.look(store_db).await {
             if let Recollection::Forgotten(put_back) = recollection {
                 outcome = RunOutcome::Amnesia;
@@ -404,7 +412,8 @@ fn end_unrun(record: RunRecord, spec: &RunSpec, outcome: RunOutcome, why: String
     record.finish(ended);
 }
 
-/// SIGTERM and SIGINT to the shim mean what `caretaker kill` means.
+/// SIGTERM and SIGINT to the shim come from a shutdown, or from somebody who knows no better way to end it: the session is
+/// to be taken up again.
 async fn stop_on_signals(orders: mpsc::Sender<Order>) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -416,7 +425,7 @@ async fn stop_on_signals(orders: mpsc::Sender<Order>) {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        if orders.send(Order::Stop(StopManner::Ladder)).await.is_err() {
+        if orders.send(Order::Interrupt).await.is_err() {
             return;
         }
     }

@@ -20,11 +20,11 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::control_socket::Order;
-use crate::drive::{moment_since, sleep_until};
+use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
 use crate::launch::{HeldSandbox, LaunchError, Sandbox};
 use crate::launch_guard::LaunchGuard;
 use crate::preparation::Prepared;
-use crate::run_record::RunRecord;
+use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{Effect, Ending, Input, RunState};
 
 /// A guard on its way to its post.
@@ -99,6 +99,11 @@ impl Starting {
             biased;
             Some(order) = self.orders.recv() => self.hear(order),
             () = sleep_until(deadline) => self.step(Input::Tick),
+            () = tokio::time::sleep(LOOK_EVERY) => {
+                if let Err(error) = self.record.check() {
+                    self.cannot_append(&error);
+                }
+            }
         }
     }
 
@@ -116,6 +121,7 @@ impl Starting {
         match order {
             Order::Stop(manner) => self.step(Input::Stop(manner)),
             Order::Suspend => self.step(Input::Suspend),
+            Order::Interrupt => self.step(Input::Interrupt),
             // It was written a moment ago, or will be with everything else.
             Order::RegenerateMcp => {}
         }
@@ -137,10 +143,14 @@ impl Starting {
 
     fn flush(&mut self) {
         if let Err(error) = self.record.flush() {
-            tracing::error!(%error, "the journal cannot be written");
-            if self.record.break_off() {
-                self.step(Input::JournalFailed);
-            }
+            self.cannot_append(&error);
+        }
+    }
+
+    fn cannot_append(&mut self, error: &AppendError) {
+        tracing::error!(%error, "nothing more is appended to the journal");
+        if self.record.break_off(error) {
+            self.step(error.as_input());
         }
     }
 

@@ -7,6 +7,7 @@ use run_protocol::ExitCode;
 use serde::Serialize;
 
 use crate::command_error::CommandError;
+use crate::continuation::{is_interrupted, last_of_each_session};
 use crate::data_out::print_json;
 use crate::host::{Host, now_ms, short_id};
 use crate::profiles;
@@ -14,10 +15,10 @@ use crate::talk::note;
 use crate::view::width::Width;
 use crate::view::{self, units, words};
 
-/// A run that was lost is news for a day.
-const LOST_IS_NEWS_MS: u64 = 24 * 3600 * 1000;
+/// A run that was cut off is news for a day.
+const INTERRUPTED_IS_NEWS_MS: u64 = 24 * 3600 * 1000;
 
-/// List runs: those under way, and those that were lost within the last day.
+/// List runs: those under way, and those that were interrupted within the last day.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -48,6 +49,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let mut runs = list(&host).map_err(|error| {
         CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error)
     })?;
+    let is_cut_off = |run: &RunOverview| is_interrupted(&run.state) && is_news(run, now);
+    let n_cut_off = last_of_each_session(runs.clone()).iter().filter(|run| is_cut_off(run)).count();
     if !args.all {
         runs.retain(|run| is_news(run, now));
     }
@@ -55,10 +58,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         print_json(&Listing { v: 1, runs: &runs })?;
         return Ok(ExitCode::Success);
     }
-    let n_lost = runs.iter().filter(|run| matches!(run.state, RunState::Lost { .. })).count();
-    if n_lost > 0 && !args.quiet && !args.all {
-        let lost = units::counted(n_lost as u64, "run was", "runs were");
-        note(&format!("{lost} interrupted; continue with `caretaker resume --interrupted`"));
+    if n_cut_off > 0 && !args.quiet {
+        let cut_off = units::counted(n_cut_off as u64, "session was", "sessions were");
+        note(&format!("{cut_off} interrupted; continue with `caretaker resume --interrupted`"));
     }
     let mut out = anstream::stdout().lock();
     if args.quiet {
@@ -79,8 +81,10 @@ fn list(host: &Host) -> Result<Vec<RunOverview>, run_journal::IndexError> {
 
 fn is_news(run: &RunOverview, now_ms: u64) -> bool {
     match &run.state {
+        state if is_interrupted(state) => {
+            now_ms.saturating_sub(run.last_event_ms) < INTERRUPTED_IS_NEWS_MS
+        }
         RunState::Ended { .. } => false,
-        RunState::Lost { .. } => now_ms.saturating_sub(run.last_event_ms) < LOST_IS_NEWS_MS,
         _ => true,
     }
 }

@@ -1,26 +1,28 @@
 //! `caretaker resume`: continues a session, after saying what that will find.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which};
-use run_protocol::{ControlRequest, ExitCode, RunSpec};
+use run_journal::{RunDirectory, RunOverview};
+use run_protocol::{ControlRequest, ExitCode, PendingTool, RunId};
 use run_shim::{read_session_record, session_holder};
+use serde::Serialize;
 use uuid::Uuid;
 
-use crate::admission::{Admission, Conversation};
+use crate::admission::{Admission, Admitted, Conversation};
 use crate::agent_discovery::own_program;
 use crate::command_error::CommandError;
 use crate::config::Config;
-use crate::data_out::print_json;
+use crate::continuation::{Continuation, Continued, CutOff, NotContinued, cut_off_runs};
+use crate::data_out::{print_json, print_text};
 use crate::environment::Audience;
 use crate::host::Host;
-use crate::interruption::SignalPost;
 use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
+use crate::named_secret;
 use crate::prompt::PromptSource;
 use crate::resumption::refusal::{Refusal, RefusalReport};
-use crate::resumption::{Question, Resumption, WhenHeld, target};
+use crate::resumption::{Question, Resumption, WhenHeld, known_workspace, target};
+use crate::retries::Retries;
 use crate::run_options::RunOptions;
 use crate::stopping::{tell, wait_until_dead};
 use crate::talk::{note, say};
@@ -39,10 +41,12 @@ Examples:
   caretaker resume 3f2504e0 \"now the other module\"
   caretaker resume nightly                     the last run of that name, with the configured prompt
   caretaker resume --check -                   only say what would be found
-  caretaker resume --interrupted \"go on\"       everything that a crash or a reboot cut off")]
+  caretaker resume --interrupted \"go on\"       everything that a crash or a reboot cut off
+  caretaker resume --suspended                 everything that `suspend --all` stopped
+  caretaker resume --interrupted --only-restart    for a script that runs when the machine starts")]
 pub(crate) struct Args {
     /// The session, or a run of it.
-    #[arg(value_name = "SESSION|RUN|-", required_unless_present = "interrupted")]
+    #[arg(value_name = "SESSION|RUN|-", required_unless_present_any = ["interrupted", "suspended"])]
     session: Option<String>,
     /// What to do now; `-` reads it from stdin. Default: `resume_prompt` of the configuration.
     #[arg(conflicts_with = "prompt_file")]
@@ -62,9 +66,16 @@ pub(crate) struct Args {
     /// Only say whether the session can be resumed, and what will be found.
     #[arg(long, conflicts_with_all = ["detach", "fresh", "steal", "wait"])]
     check: bool,
-    /// Continue every session whose last run was cut off, each with a run of its own in the background.
-    #[arg(long, conflicts_with_all = ["check", "fresh", "steal", "name"])]
+    /// Continue every session whose last run was cut off by a crash, a reboot or a signal to its supervisor, each with a
+    /// run of its own in the background, started as the run was that it continues.
+    #[arg(long, conflicts_with_all = ["check", "fresh", "steal", "name", "workspace", "retries"])]
     interrupted: bool,
+    /// Continue every session whose last run was suspended, in the same way.
+    #[arg(long, conflicts_with_all = ["check", "fresh", "steal", "name", "workspace", "retries"])]
+    suspended: bool,
+    /// Of these only the ones that were started with --restart.
+    #[arg(long)]
+    only_restart: bool,
     #[command(flatten)]
     options: RunOptions,
 }
@@ -78,31 +89,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let config = Config::load(&host.environment, &host.places)?;
     let program = own_program()?;
     let resume = Resume { host: &host, config: &config, args, program: &program };
-    if args.interrupted {
-        return resume.all_interrupted();
+    if args.interrupted || args.suspended {
+        return resume.all_cut_off();
+    }
+    if args.only_restart {
+        let what = "--only-restart chooses among many, so it needs --interrupted or --suspended";
+        return Err(CommandError::new(ExitCode::Usage, what));
     }
     let session = target::find(&host, args.session.as_deref().unwrap_or_default())?;
     if args.steal {
         resume.steal(session)?;
     }
-    let decided = resume.question(session).decide()?;
     if args.check {
-        return resume.tell(decided);
+        return resume.tell(resume.question(session).decide()?);
     }
-    let conversation = match decided {
-        Ok(resumption) => {
-            resume.announce(&resumption);
-            Conversation::Resumed(Box::new(resumption))
-        }
-        Err(refusal) if args.fresh => resume.afresh(&refusal),
-        Err(refusal) => return Err(resume.refused(refusal)?),
-    };
-    let admitted = resume.admission(&conversation, &args.options).admit()?;
+    let admit = |retry_of: Option<RunId>| resume.admit(session, retry_of);
+    let admitted = admit(None)?;
     warn_of_no_sandbox(&admitted.spec);
-    resume.remind_of_secrets(&admitted.spec);
     let prompt = resume.prompt(args.prompt.as_deref())?;
     let launch = Launch { host: &host, options: &args.options, program: &program };
-    Ok(launch.launch(admitted, &prompt, &take_signals()?)?.exit_code())
+    let retries = Retries::new(&config, args.options.retries);
+    let again = |failed| admit(Some(failed));
+    launch.launch_and_retry(admitted, &prompt, &take_signals()?, retries, again)
 }
 
 struct Resume<'a> {
@@ -119,18 +127,41 @@ impl Resume<'_> {
         Question { host: self.host, session, workspace: self.args.workspace.as_deref(), when_held }
     }
 
-    fn admission<'a>(
-        &'a self,
-        conversation: &'a Conversation,
-        options: &'a RunOptions,
-    ) -> Admission<'a> {
-        Admission {
-            host: self.host,
-            config: self.config,
-            options,
-            conversation,
-            program: self.program,
-            retry_of: None,
+    /// Decides whether the session can be resumed, says what will be found, and checks the run that resumes it.
+    fn admit(&self, session: Uuid, retry_of: Option<RunId>) -> Result<Admitted, CommandError> {
+        let Self { host, config, args, program } = *self;
+        let conversation = match self.question(session).decide()? {
+            Ok(resumption) => {
+                self.announce(&resumption.pending());
+                Conversation::Resumed(Box::new(resumption))
+            }
+            Err(refusal) if args.fresh => self.afresh(refusal)?,
+            Err(refusal) => return Err(self.refused(refusal)?),
+        };
+        let (options, conversation, like) = (&args.options, &conversation, None);
+        let admitted =
+            Admission { host, config, options, conversation, program, retry_of, like }.admit()?;
+        self.compare_with_last(&admitted);
+        Ok(admitted)
+    }
+
+    /// A profile and secrets go with a run, not with a session: whoever relied on others is to know.
+    fn compare_with_last(&self, admitted: &Admitted) {
+        let before = read_session_record(&self.host.state, &admitted.spec.session)
+            .and_then(|record| RunDirectory::open(&self.host.state, record.run).ok())
+            .and_then(|run| run.spec().ok());
+        if let Some(before) = &before {
+            named_secret::remind(before, &admitted.spec);
+        }
+        if let Some(before) = before
+            && before.profile != admitted.spec.profile
+            && self.args.options.profile.is_none()
+        {
+            note(&format!(
+                "the last run of this session had the sandbox profile `{}`; this one has `{}`",
+                on_one_line(&before.profile),
+                on_one_line(&admitted.spec.profile)
+            ));
         }
     }
 
@@ -149,24 +180,9 @@ impl Resume<'_> {
     }
 
     /// What the user has to know before the agent goes on.
-    fn announce(&self, resumption: &Resumption) {
-        if self.args.options.json {
-            return;
-        }
-        for call in resumption.pending() {
-            say(&words::interrupted(&call));
-        }
-    }
-
-    /// Secrets are written down nowhere, so a run that is continued has those that are given again.
-    fn remind_of_secrets(&self, spec: &RunSpec) {
-        let record = read_session_record(&self.host.state, &spec.session);
-        let last = record.and_then(|record| RunDirectory::open(&self.host.state, record.run).ok());
-        let Some(last) = last.and_then(|run| run.spec().ok()) else { return };
-        for name in last.secrets.iter().filter(|name| !spec.secrets.contains(name)) {
-            note(&format!(
-                "the last run had the secret `{name}`; this one has it only if you give it again: --secret {name}=…"
-            ));
+    fn announce(&self, pending: &[PendingTool]) {
+        if !self.args.options.json {
+            pending.iter().for_each(|call| say(&words::interrupted(call)));
         }
     }
 
@@ -183,14 +199,16 @@ impl Resume<'_> {
         let messages = resumption.point.as_ref().map_or(0, |point| point.n_messages as u64);
         let messages = units::counted(messages, "message", "messages");
         let workspace = resumption.workspace.as_path().display().to_string();
-        say(&format!(
-            "session {} can be resumed in `{}`: {messages}",
+        let mut answer = format!(
+            "session {} can be resumed in `{}`: {messages}\n",
             resumption.session,
             on_one_line(&workspace)
-        ));
+        );
         for call in resumption.pending() {
-            say(&words::interrupted(&call));
+            answer.push_str(&words::interrupted(&call));
+            answer.push('\n');
         }
+        print_text(&answer)?;
         Ok(ExitCode::Success)
     }
 
@@ -204,15 +222,21 @@ impl Resume<'_> {
 
     /// A new session in the place of one that cannot be resumed. It gets an id of its own: what is left of the old one
     /// stays where it is.
-    fn afresh(&self, refusal: &Refusal) -> Conversation {
-        let record = read_session_record(&self.host.state, &refusal.session);
-        let recorded = record.map(|record| PathBuf::from(record.workspace));
-        let workspace = self.args.workspace.clone().or(recorded.filter(|path| path.is_dir()));
+    fn afresh(&self, refusal: Refusal) -> Result<Conversation, CommandError> {
+        if refusal.reason.exit_code() == ExitCode::Conflict {
+            // It can be resumed, only not now.
+            return Err(self.refused(refusal)?);
+        }
+        let known = || known_workspace(self.host, refusal.session);
+        let Some(workspace) = self.args.workspace.clone().or_else(known) else {
+            let hint = "say where the new session is to begin, with --workspace DIR";
+            return Err(self.refused(refusal)?.hint(hint));
+        };
         note(&format!(
             "session {} cannot be resumed: {}; a new session begins, and the old one stays as it is",
             refusal.session, refusal.reason
         ));
-        Conversation::New { workspace }
+        Ok(Conversation::New { workspace: Some(workspace) })
     }
 
     fn prompt(&self, words: Option<&std::ffi::OsStr>) -> Result<Vec<u8>, CommandError> {
@@ -224,77 +248,63 @@ impl Resume<'_> {
     }
 
     /// Continues what was cut off. What cannot be continued is said, and the others go on.
-    fn all_interrupted(&self) -> Result<ExitCode, CommandError> {
-        if self.args.prompt.is_some() {
-            let what =
-                "--interrupted continues all sessions, so none can be named beside the prompt";
+    fn all_cut_off(&self) -> Result<ExitCode, CommandError> {
+        let Self { host, config, args, program } = *self;
+        if args.prompt.is_some() {
+            let what = "many sessions are continued, so none can be named beside the prompt";
             return Err(CommandError::new(ExitCode::Usage, what));
         }
-        let prompt = self.prompt(self.args.session.as_ref().map(std::ffi::OsStr::new))?;
-        let options = RunOptions { detach: true, ..self.args.options.clone() };
-        let launch = Launch { host: self.host, options: &options, program: self.program };
-        let interrupted = interrupted_runs(self.host)?;
-        if interrupted.is_empty() {
-            say("nothing was interrupted");
+        let Args { interrupted, suspended, only_restart, .. } = *args;
+        let runs = cut_off_runs(host, CutOff { interrupted, suspended, only_restart })?;
+        if runs.is_empty() {
+            say(if interrupted { "nothing was interrupted" } else { "nothing is suspended" });
+            return Ok(ExitCode::Success);
         }
-        let signals = take_signals()?;
+        let prompt = self.prompt(args.session.as_ref().map(std::ffi::OsStr::new))?;
+        let continuation = Continuation { host, config, program, options: &args.options };
         let mut code = ExitCode::Success;
-        for run in interrupted {
-            let continued = self.continue_one(&run, &launch, &prompt, &signals);
-            if let Err(error) = continued {
-                let failed = error.report();
-                if code == ExitCode::Success {
-                    code = failed;
+        for run in runs {
+            let failed = match continuation.continue_run(&run, &prompt) {
+                Ok(continued) => {
+                    self.tell_continued(&run, &continued)?;
+                    continue;
                 }
+                Err(NotContinued::Refused(refusal)) => self.refused(refusal)?,
+                Err(NotContinued::Failed(error)) => error,
+            };
+            let failed = failed.report();
+            if code == ExitCode::Success {
+                code = failed;
             }
         }
         Ok(code)
     }
 
-    fn continue_one(
-        &self,
-        run: &RunOverview,
-        launch: &Launch<'_>,
-        prompt: &[u8],
-        signals: &SignalPost,
-    ) -> Result<(), CommandError> {
-        let session = Uuid::parse_str(&run.session).map_err(|error| {
-            let what = format!("the session of run {} is not known", run.run);
-            CommandError::new(ExitCode::Failed, what).because(error)
-        })?;
-        match self.question(session).decide()? {
-            Ok(resumption) => {
-                self.announce(&resumption);
-                let conversation = Conversation::Resumed(Box::new(resumption));
-                let admitted = self.admission(&conversation, launch.options).admit()?;
-                warn_of_no_sandbox(&admitted.spec);
-                self.remind_of_secrets(&admitted.spec);
-                launch.launch(admitted, prompt, signals).map(drop)
-            }
-            Err(refusal) => Err(self.refused(refusal)?),
+    /// The id of the new run, as `--detach` prints it.
+    fn tell_continued(&self, run: &RunOverview, continued: &Continued) -> Result<(), CommandError> {
+        if self.args.options.json {
+            return print_json(&ContinuedReport {
+                v: 1,
+                kind: "resume.continued",
+                run: continued.run,
+                session: continued.session,
+                continues: run.run,
+                pending: &continued.pending,
+            });
         }
+        self.announce(&continued.pending);
+        print_text(&format!("{}\n", continued.run))
     }
 }
 
-/// Of each session the last run, where it was cut off.
-fn interrupted_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
-    if !host.state.runs().is_dir() {
-        return Ok(Vec::new());
-    }
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
-    let filter = RunFilter { which: Which::All, ..RunFilter::default() };
-    let mut last: HashMap<String, RunOverview> = HashMap::new();
-    for run in index.list(&filter).map_err(cannot)? {
-        match last.get(&run.session) {
-            Some(known) if known.run > run.run => {}
-            _ => drop(last.insert(run.session.clone(), run)),
-        }
-    }
-    let mut interrupted: Vec<RunOverview> =
-        last.into_values().filter(|run| matches!(run.state, RunState::Lost { .. })).collect();
-    interrupted.sort_by_key(|run| run.run);
-    Ok(interrupted)
+/// A run that goes on, as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct ContinuedReport<'a> {
+    v: u32,
+    kind: &'static str,
+    run: RunId,
+    session: Uuid,
+    /// The run that was cut off.
+    continues: RunId,
+    pending: &'a [PendingTool],
 }

@@ -19,7 +19,6 @@ use crate::resumption::refusal::RefusalReport;
 use crate::resumption::{Question, WhenHeld};
 use crate::retries::Retries;
 use crate::run_options::RunOptions;
-use crate::talk::note;
 use crate::workspace_owner::become_owner;
 
 /// Run the agent on a prompt, in a sandbox, and watch it work.
@@ -48,10 +47,6 @@ pub(crate) struct Args {
     /// Continue this session of the workspace instead of beginning one, if it can be resumed; see `caretaker resume`.
     #[arg(long, value_name = "UUID")]
     pub(crate) session: Option<Uuid>,
-    /// Try again so often, each time with a run of its own, if the network, a rate limit or the agent's configuration
-    /// failed before any tool was called. Only for runs that are followed. Default: `retries` of the configuration.
-    #[arg(long, value_name = "N", conflicts_with = "detach")]
-    retries: Option<u32>,
     #[command(flatten)]
     pub(crate) options: RunOptions,
 }
@@ -66,29 +61,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         Audience::of_stdin(),
     )?;
     let program = own_program()?;
-    let mut conversation = conversation(&host, args)?;
-    let admit = |conversation: &Conversation, retry_of: Option<RunId>| {
+    let admit = |retry_of: Option<RunId>| {
+        let conversation = &conversation(&host, args)?;
         let (host, config, options) = (&host, &config, &args.options);
         let program = program.as_path();
-        Admission { host, config, options, conversation, program, retry_of }.admit()
+        let like = None;
+        Admission { host, config, options, conversation, program, retry_of, like }.admit()
     };
-    let mut admitted = admit(&conversation, None)?;
+    let admitted = admit(None)?;
     warn_of_no_sandbox(&admitted.spec);
     // Last of the checks: a pipe may be slow to end.
     let prompt = source.read()?;
     let signals = take_signals()?;
     let launch = Launch { host: &host, options: &args.options, program: &program };
-    let mut retries = Retries::new(&config, args.retries);
-    loop {
-        let launched = launch.launch(admitted, &prompt, &signals)?;
-        let Some(pause) = retries.pause_after(&launched)? else { return Ok(launched.exit_code()) };
-        note(&pause.to_string());
-        if signals.next_within(pause.length).is_some() {
-            return Ok(ExitCode::Cancelled);
-        }
-        conversation = self::conversation(&host, args)?;
-        admitted = admit(&conversation, Some(launched.run.run_id()))?;
-    }
+    let retries = Retries::new(&config, args.options.retries);
+    let again = |failed| admit(Some(failed));
+    launch.launch_and_retry(admitted, &prompt, &signals, retries, again)
 }
 
 /// What the run is about. A session that was named is looked at, and a new one has a new id each time.

@@ -108,6 +108,7 @@ fn spec(host: &Host, args: &ExplainArgs) -> Result<RunSpec, CommandError> {
             conversation: &conversation,
             program: &program,
             retry_of: None,
+            like: None,
         };
         admission.hypothetical()
     };

@@ -12,7 +12,7 @@ pub(crate) mod refusal;
 pub(crate) mod target;
 mod whereabouts;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cursor_home::WorkspacePath;
 use cursor_stores::chat::{NotResumable, ResumePoint, resume_point, writers_of};
@@ -88,22 +88,33 @@ impl Question<'_> {
         if held.is_some() {
             return Ok(Resumption { session: self.session, workspace, point: None });
         }
-        let point = self.look(&place)?;
+        let point = self.look(&place, whereabouts.looked_at())?;
         if let Some(parent) = &point.parent_agent {
             return Err(Reason::Subagent { parent: parent.clone() });
         }
         Ok(Resumption { session: self.session, workspace, point: Some(point) })
     }
 
-    fn look(&self, place: &Place) -> Result<ResumePoint, Reason> {
-        if let Some(writer) = writers_of(&place.store_db()).into_iter().next() {
+    /// Looks at the store; `known` is what was found in it a moment ago, where there was reason to look already.
+    fn look(&self, place: &Place, known: Option<ResumePoint>) -> Result<ResumePoint, Reason> {
+        let store_db = place.store_db();
+        let recorded = read_session_record(&self.host.state, &self.session)
+            .and_then(|record| record.checkpoint?.root?.parse().ok());
+        let (writers, point) = std::thread::scope(|scope| {
+            // Looking through all processes takes as long as looking at the store.
+            let writers = scope.spawn(|| writers_of(&store_db));
+            let point = match known {
+                Some(point) if recorded.is_none() => Ok(point),
+                _ => resume_point(&store_db, recorded),
+            };
+            (writers.join().unwrap_or_default(), point)
+        });
+        if let Some(writer) = writers.into_iter().next() {
             // A run may have taken it since we looked.
             let by_process = Reason::HeldByProcess { pid: writer.pid, program: writer.program };
             return Err(self.holder().unwrap_or(by_process));
         }
-        let recorded = read_session_record(&self.host.state, &self.session)
-            .and_then(|record| record.checkpoint?.root?.parse().ok());
-        resume_point(&place.store_db(), recorded).map_err(|reason| match reason {
+        point.map_err(|reason| match reason {
             NotResumable::Changing => self.holder().unwrap_or(Reason::Store(reason)),
             reason => Reason::Store(reason),
         })
@@ -114,6 +125,12 @@ impl Question<'_> {
         let holder = session_holder(&self.host.state, &self.session).ok().flatten()?;
         Some(Reason::HeldByRun { run: holder.run, pid: holder.pid })
     }
+}
+
+/// Where a session was held, whether it can be resumed or not, if that is still there.
+pub(crate) fn known_workspace(host: &Host, session: Uuid) -> Option<PathBuf> {
+    let known = Whereabouts::of(host, session).ok()?.noted_workspaces();
+    known.into_iter().find(|path| path.is_absolute() && path.is_dir())
 }
 
 /// What a resume will find, as `--check --json` prints it.

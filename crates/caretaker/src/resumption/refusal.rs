@@ -102,16 +102,22 @@ impl Refusal {
                 "wait for it with --wait, stop it and go on with --steal, or stop it: caretaker kill {run}"
             ),
             Reason::HeldByProcess { pid, .. } => format!("end it first: kill {pid}"),
-            Reason::AnotherKind { store: StoreKind::Transcript | StoreKind::Export } => {
-                format!("read it with `caretaker sessions show {session}`")
-            }
-            Reason::AnotherKind { .. } => {
+            Reason::AnotherKind { store: StoreKind::Acp } => {
                 format!("make a command line session of it: caretaker sessions fork {session}")
             }
+            Reason::AnotherKind { .. } => format!(
+                "give it to a new session to read: \
+                 caretaker sessions export {session} -o FILE"
+            ),
             Reason::Subagent { parent } => format!("caretaker resume {parent}"),
             Reason::Store(NotResumable::NoStore | NotResumable::EmptyRoot) => {
                 "there is nothing to continue; --fresh begins a new session in its workspace"
                     .to_owned()
+            }
+            Reason::Store(NotResumable::CheckpointLost { .. }) => {
+                format!(
+                    "continue what is left as a session of its own: caretaker sessions fork {session}"
+                )
             }
             Reason::Store(_) => format!(
                 "look closer with `caretaker sessions verify {session}`; --fresh begins a new session \

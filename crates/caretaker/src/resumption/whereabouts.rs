@@ -1,11 +1,12 @@
 //! Where a session is: which directory has its store, and which workspace that directory stands for.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use cursor_home::{CursorRoots, WorkspacePath};
 use cursor_stores::Catalogue;
-use cursor_stores::chat::{NotResumable, SessionMetaFile, resume_point};
+use cursor_stores::chat::{NotResumable, ResumePoint, SessionMetaFile, resume_point};
 use cursor_stores::model::StoreKind;
 use run_protocol::SessionRecord;
 use run_shim::read_session_record;
@@ -24,6 +25,8 @@ pub(super) struct Whereabouts<'a> {
     record: Option<SessionRecord>,
     /// Its directories among the chats that a run would use.
     places: Vec<Place>,
+    /// What is in its store, where that had to be looked at to know its workspace.
+    looked_at: RefCell<Option<ResumePoint>>,
 }
 
 /// `chats/<bucket>/<session>`.
@@ -54,7 +57,12 @@ impl<'a> Whereabouts<'a> {
         let roots = host.environment.cursor_roots()?;
         let places = places_in(&roots.chats(), session);
         let record = read_session_record(&host.state, &session);
-        Ok(Self { host, session, roots, record, places })
+        Ok(Self { host, session, roots, record, places, looked_at: RefCell::new(None) })
+    }
+
+    /// What was found in the store, if it was looked at.
+    pub(super) fn looked_at(&self) -> Option<ResumePoint> {
+        self.looked_at.take()
     }
 
     /// The one directory that has the session's store.
@@ -73,6 +81,13 @@ impl<'a> Whereabouts<'a> {
                 Err(Reason::SeveralBuckets { directories: several.iter().map(name).collect() })
             }
         }
+    }
+
+    /// The directories that were noted beside its stores and by our own runs.
+    pub(super) fn noted_workspaces(&self) -> Vec<PathBuf> {
+        let noted = self.places.iter().filter_map(Place::noted_workspace);
+        let ours = self.record.iter().map(|record| record.workspace.clone());
+        noted.chain(ours).map(PathBuf::from).collect()
     }
 
     /// The workspace of a run of ours that began the session.
@@ -166,9 +181,10 @@ impl<'a> Whereabouts<'a> {
         let ours = self.record.as_ref().map(|record| PathBuf::from(&record.workspace));
         let mut recorded: Vec<PathBuf> = noted.into_iter().chain(ours).collect();
         if recorded.is_empty() {
-            let uris = resume_point(&place.store_db(), None).map(|point| point.workspace_uris);
-            let paths = uris.unwrap_or_default().into_iter().rev();
-            recorded.extend(paths.filter_map(|uri| path_of_uri(&uri)));
+            let point = resume_point(&place.store_db(), None).ok();
+            let uris = point.iter().flat_map(|point| point.workspace_uris.iter().rev());
+            recorded.extend(uris.filter_map(|uri| path_of_uri(uri)));
+            *self.looked_at.borrow_mut() = point;
         }
         recorded.retain(|path| path.is_absolute());
         recorded

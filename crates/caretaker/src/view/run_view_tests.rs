@@ -20,7 +20,13 @@ fn agent(line: &[u8]) -> JournalEntry<'_> {
 }
 
 fn run(event: RunEvent) -> JournalEntry<'static> {
-    JournalEntry::Run { number: EventNumber { epoch: 1, seq: 1 }, at: 0, event, raw: "" }
+    JournalEntry::Run {
+        number: EventNumber { epoch: 1, seq: 1 },
+        at: 0,
+        event,
+        raw: "",
+        redaction: Redaction::Untouched,
+    }
 }
 
 fn written(entries: &[JournalEntry<'_>], width: Width) -> String {

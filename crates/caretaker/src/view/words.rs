@@ -20,8 +20,10 @@ pub(crate) fn outcome(outcome: &RunOutcome) -> String {
         RunOutcome::TimedOut { limit } => format!("timed out ({})", limit_name(limit)),
         RunOutcome::Cancelled => "cancelled".to_owned(),
         RunOutcome::Suspended => "suspended".to_owned(),
+        RunOutcome::Interrupted => "interrupted".to_owned(),
         RunOutcome::NotResumable => "not resumable".to_owned(),
         RunOutcome::Amnesia => "amnesia".to_owned(),
+        RunOutcome::LeaseLost => "lease lost".to_owned(),
         RunOutcome::SandboxFailed => "sandbox failed".to_owned(),
         RunOutcome::AgentNotStarted => "agent not started".to_owned(),
         RunOutcome::SessionMismatch => "session mismatch".to_owned(),
@@ -35,7 +37,7 @@ pub(crate) fn mark(outcome: &RunOutcome) -> (Style, &'static str) {
     match outcome {
         RunOutcome::Succeeded => (GOOD, "✓"),
         RunOutcome::Cancelled => (ODD, "■"),
-        RunOutcome::Suspended => (ODD, "‖"),
+        RunOutcome::Suspended | RunOutcome::Interrupted => (ODD, "‖"),
         RunOutcome::Unknown { .. } => (ODD, "?"),
         _ => (BAD, "✗"),
     }
@@ -78,11 +80,13 @@ pub(crate) fn stop_reason(reason: StopReason) -> &'static str {
         StopReason::Cancelled => "it was cancelled",
         StopReason::CancelledNow => "it was cancelled, at once",
         StopReason::Suspended => "it is suspended",
+        StopReason::Interrupted => "its supervisor was told to end",
         StopReason::Amnesia => "the agent has forgotten the conversation",
         StopReason::Limit => "a limit was reached",
         StopReason::Lingering => "the result is there and the agent lives on",
         StopReason::NoResult => "no result will come",
         StopReason::JournalFailed => "the journal cannot be written",
+        StopReason::LeaseLost => "the session is not this run's any more",
         StopReason::SessionMismatch => "the agent works on another session than it was asked to",
     }
 }

@@ -1,4 +1,5 @@
-//! Whether one state of a conversation continues another: the test for an agent that forgot.
+//! Whether one state of a conversation continues another: the test for an agent that forgot, and for a copy that went
+//! another way.
 
 use std::collections::HashSet;
 
@@ -20,7 +21,7 @@ pub struct Ancestry {
 }
 
 impl Ancestry {
-    pub(super) fn of(
+    pub(crate) fn of(
         blobs: &Blobs<'_>,
         state: &ConversationStateStructure,
     ) -> rusqlite::Result<Self> {
@@ -75,12 +76,12 @@ fn is_of_the_system(blobs: &Blobs<'_>, id: BlobId) -> rusqlite::Result<bool> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn state(prompt: &[u8], archives: &[u8], archived: &[u8]) -> Ancestry {
+    pub(crate) fn state(prompt: &[u8], archives: &[u8], archived: &[u8]) -> Ancestry {
         let ids = |bytes: &[u8]| bytes.iter().map(|byte| BlobId::of(&[*byte])).collect();
         Ancestry { prompt: ids(prompt), archives: ids(archives), archived: ids(archived) }
     }

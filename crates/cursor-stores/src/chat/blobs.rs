@@ -109,6 +109,13 @@ impl<'c> Blobs<'c> {
         Ok(read.flatten())
     }
 
+    /// Tells whether Cursor would find something under an id. Asks the index alone, of which a page has dozens of ids.
+    pub(super) fn is_indexed(&self, id: BlobId) -> rusqlite::Result<bool> {
+        self.connection
+            .prepare_cached("SELECT 1 FROM blobs WHERE id = ?1")?
+            .exists([id.to_string()])
+    }
+
     fn get_without_index(&self, id: BlobId, otherwise: Fetched) -> rusqlite::Result<Fetched> {
         let Some(row) = self.rows_by_id()?.get(&id) else { return Ok(otherwise) };
         let read = self

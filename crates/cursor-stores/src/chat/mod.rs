@@ -7,7 +7,7 @@
 //! ```
 
 mod alignment;
-mod ancestry;
+pub(crate) mod ancestry;
 mod answered_calls;
 mod blob_id;
 mod blobs;

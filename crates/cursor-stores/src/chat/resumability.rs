@@ -23,8 +23,10 @@ use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
 
 /// Somebody may write to the store while it is read.
 const ATTEMPTS: usize = 3;
-/// How much of the newest messages is hashed: some hundredths of a second.
-const HASHED_BYTES: u64 = 8 << 20;
+/// How much of the newest messages is hashed: more text than any model reads at once, in a hundredth of a second.
+const HASHED_BYTES: u64 = 4 << 20;
+/// With less than this left, the rest is not worth looking for what might still fit.
+const LEAST_BUDGET: u64 = 64 << 10;
 
 /// What a resume would find.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,11 +167,16 @@ fn judge(
     let mut damaged = Bad::default();
     let mut budget = HASHED_BYTES;
     let mut n_unhashed = 0;
+    let mut only_present = Vec::new();
     for raw in state.root_prompt_messages_json.iter().rev() {
         let Ok(id) = BlobId::try_from(raw.as_slice()) else {
             damaged.add("a reference that is no blob id".to_owned());
             continue;
         };
+        if budget < LEAST_BUDGET {
+            only_present.push(id);
+            continue;
+        }
         let Some(length) = blobs.indexed_length(id)? else {
             missing.add(id.to_string());
             continue;
@@ -190,6 +197,14 @@ fn judge(
             }
         }
     }
+    n_unhashed += only_present.len();
+    // In the order of the index: neighbours are on one page.
+    only_present.sort_unstable();
+    for id in only_present {
+        if !blobs.is_indexed(id)? {
+            missing.add(id.to_string());
+        }
+    }
     if let Some(first) = missing.first {
         return Ok(Err(NotResumable::MessagesMissing { n_missing: missing.n, n_messages, first }));
     }
@@ -208,7 +223,7 @@ fn judge(
     }))
 }
 
-/// Messages that will not do: how many, and the newest of them.
+/// Messages that will not do: how many, and one of them.
 #[derive(Default)]
 struct Bad {
     n: usize,

@@ -64,7 +64,7 @@ fn a_bundle_says_the_same_on_another_machine_whichever_build_wrote_the_original(
         assert_eq!(meta.approval_mode(), None, "what the first machine allows is not for this one");
         assert_eq!(meta.name(), Some("A chat"));
         assert_eq!(
-            crate::session_copy::verify_store(&directory.join("store.db")).unwrap().findings,
+            crate::session_copy::verify_store(&directory.join("store.db"), &[]).unwrap().findings,
             []
         );
         assert!(matches!(import_into(&second, &file), Ok(Imported::NothingNew { .. })));

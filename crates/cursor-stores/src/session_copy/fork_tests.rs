@@ -36,7 +36,7 @@ fn a_fork_says_the_same_whichever_build_wrote_the_original_and_leaves_it_alone()
         assert_eq!(meta_file.has_conversation, Some(true));
         assert_eq!(meta_file.title.as_deref(), Some("A chat (fork)"));
 
-        let verdict = verify_store(&forked.directory.join("store.db")).unwrap();
+        let verdict = verify_store(&forked.directory.join("store.db"), &[]).unwrap();
         assert_eq!((verdict.findings, verdict.n_orphans), (vec![], 0), "{generation:?}");
         assert!(forked.tally.n_blobs < forked.tally.n_source_blobs, "earlier roots stay behind");
         assert_eq!(forked.tally.n_damaged, 0);
@@ -86,7 +86,7 @@ fn a_fork_at_a_turn_has_what_was_said_before_its_prompt() {
         assert_eq!(copy.messages.len(), n_before);
         let texts = serde_json::to_string(&copy.messages).unwrap();
         assert!(texts.contains("They say one and two.") && !texts.contains("Thanks."), "{texts}");
-        assert_eq!(verify_store(&forked.directory.join("store.db")).unwrap().findings, []);
+        assert_eq!(verify_store(&forked.directory.join("store.db"), &[]).unwrap().findings, []);
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a session could do without: blobs that nothing names any more, and directories in which nothing was ever said.
 
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -54,6 +55,8 @@ pub enum CollectError {
     Unsound,
     #[error("the smaller copy cannot be written")]
     Write(#[from] WriteStoreError),
+    #[error("the original cannot be kept at `{}`", .path.display())]
+    BackUp { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Replace(#[from] ReplaceError),
     /// A mistake of ours, found before it did harm.
@@ -74,9 +77,9 @@ impl AsSourceError for CollectError {
 /// the same.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Says what could be dropped. Changes nothing.
-pub fn droppable(database: &Path) -> Result<Droppable, CopySourceError> {
-    let verdict = verify_store(database)?;
+/// Says what could be dropped: what neither the store's own checkpoint nor one of `kept` leads to. Changes nothing.
+pub fn droppable(database: &Path, kept: &[BlobId]) -> Result<Droppable, CopySourceError> {
+    let verdict = verify_store(database, kept)?;
     let untouchable = if !verdict.is_sound() {
         Some(Untouchable::Unsound)
     } else if super::is_open_for_writing(database) {
@@ -93,14 +96,28 @@ pub fn droppable(database: &Path) -> Result<Droppable, CopySourceError> {
     })
 }
 
-/// Replaces a store by a copy without what nothing names. `root` is the directory of all buckets, or of ACP sessions;
-/// the caller holds the session's lease.
-pub fn collect(directory: &Path, root: &Path) -> Result<Collected, CollectError> {
+/// What becomes of the original.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Original<'a> {
+    /// Its files are kept in this directory, which is made.
+    KeptIn(&'a Path),
+    Dropped,
+}
+
+/// Replaces a store by a copy without what neither its own checkpoint nor one of `kept` leads to. `root` is the directory
+/// of all buckets, or of ACP sessions; the caller holds the session's lease.
+pub fn collect(
+    directory: &Path,
+    root: &Path,
+    kept: &[BlobId],
+    original: Original<'_>,
+) -> Result<Collected, CollectError> {
     let database = directory.join("store.db");
     let n_file_bytes = file_bytes(directory);
     let replacement = Replacement::begin(directory, root)?;
-    let before = with_source(&database, |source| write_copy(source, &replacement, &database))?;
-    let after = verify_store(&replacement.staging.database())?;
+    let before =
+        with_source(&database, |source| write_copy(source, &replacement, &database, kept))?;
+    let after = verify_store(&replacement.staging.database(), kept)?;
     let memory =
         |verdict: &StoreVerdict| (verdict.root, verdict.n_prompt_messages, verdict.n_turns);
     let is_same = memory(&before) == memory(&after)
@@ -111,6 +128,11 @@ pub fn collect(directory: &Path, root: &Path) -> Result<Collected, CollectError>
         return Err(CollectError::CopyDiffers);
     }
     let n_copy_bytes = file_bytes(&replacement.staging.session());
+    if let Original::KeptIn(backup) = original {
+        replacement
+            .back_up(backup)
+            .map_err(|source| CollectError::BackUp { path: backup.to_owned(), source })?;
+    }
     replacement.finish()?;
     Ok(Collected {
         n_blobs: before.n_orphans,
@@ -123,12 +145,13 @@ fn write_copy(
     source: &Source,
     replacement: &Replacement,
     database: &Path,
+    kept: &[BlobId],
 ) -> Result<StoreVerdict, CollectError> {
-    let verdict = verify(source, database)?;
+    let verdict = verify(source, database, kept)?;
     let Some(root) = verdict.root.filter(|_| verdict.is_sound()) else {
         return Err(CollectError::Unsound);
     };
-    let reach = source.reach(root)?;
+    let reach = source.reach_from(&[&[root], kept].concat())?;
     let path = replacement.staging.database();
     // What an attempt before this one left.
     fs::remove_file(&path).ok();

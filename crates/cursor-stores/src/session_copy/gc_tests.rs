@@ -5,6 +5,7 @@ use store_fixtures::Closing;
 use store_fixtures::chat::Generation;
 
 use super::*;
+use crate::chat::{Fetched, LatestRoot};
 use crate::session_copy::test_sessions::*;
 use crate::test_store::picture_of;
 
@@ -15,16 +16,51 @@ fn what_nothing_names_is_dropped_and_nothing_else() {
             let chats = Chats::new();
             let directory = rich_chat(generation).write_cli(&chats.path(), closing);
             let (whole, meta) = (chats.read(ID), meta_of(&directory));
-            let told = droppable(&directory.join("store.db")).unwrap();
+            let told = droppable(&directory.join("store.db"), &[]).unwrap();
             assert!(told.n_blobs > 0 && told.untouchable.is_none(), "{told:?}");
-            let dropped = collect(&directory, &chats.path()).unwrap();
+            let dropped = collect(&directory, &chats.path(), &[], Original::Dropped).unwrap();
             assert_eq!((dropped.n_blobs, dropped.n_bytes), (told.n_blobs, told.n_bytes));
             assert_same_talk(&chats.read(ID), &whole);
             assert!(meta_of(&directory) == meta, "the row, its key included, is as it was");
-            let after = droppable(&directory.join("store.db")).unwrap();
+            let after = droppable(&directory.join("store.db"), &[]).unwrap();
             assert_eq!((after.n_blobs, after.n_all_blobs), (0, told.n_all_blobs - told.n_blobs));
             assert!(!directory.join("store.db-wal").exists(), "no log of the old one stays");
         }
+    }
+}
+
+#[test]
+fn a_checkpoint_that_somebody_counts_on_is_kept_with_all_it_leads_to() {
+    let chats = Chats::new();
+    let directory = chats.write(&rich_chat(Generation::Sep2026));
+    let database = directory.join("store.db");
+    let source = Source::open(&database).unwrap();
+    let latest = source.meta().unwrap();
+    let LatestRoot::Blob(latest) = latest.latest_root() else { panic!() };
+    // An earlier checkpoint: one that nothing leads to any more, and that leads to messages.
+    let reached = source.reach(latest).unwrap();
+    let is_checkpoint = |id: &BlobId| match source.fetch(*id).unwrap() {
+        Fetched::Data(data) => data.starts_with(&[0x0a, 0x20]),
+        _ => false,
+    };
+    let orphans = source.blobs.iter().map(|blob| blob.id).filter(|id| !reached.ids.contains(id));
+    let earlier: Vec<BlobId> = orphans.filter(is_checkpoint).collect();
+    let earlier = *earlier.last().unwrap();
+    let wanted = source.reach(earlier).unwrap().ids;
+    drop(source);
+
+    let all = droppable(&database, &[]).unwrap();
+    let told = droppable(&database, &[earlier, BlobId::of(b"of another store")]).unwrap();
+    assert!(told.n_blobs < all.n_blobs, "{told:?} {all:?}");
+    let backup = chats.path().with_file_name("backup");
+    let before = picture_of(&directory);
+    collect(&directory, &chats.path(), &[earlier], Original::KeptIn(&backup)).unwrap();
+    let source = Source::open(&database).unwrap();
+    assert!(wanted.iter().all(|id| source.ids.contains(id)));
+    assert_eq!(droppable(&database, &[earlier]).unwrap().n_blobs, 0);
+    let kept = picture_of(&backup);
+    for (name, file) in before.iter().filter(|(name, _)| *name != "store.db-shm") {
+        assert_eq!(kept[name].content, file.content, "{name}");
     }
 }
 
@@ -35,16 +71,16 @@ fn a_store_with_something_wrong_or_in_use_is_left_as_it_is() {
     let database = directory.join("store.db");
     let writer = OtherWriter::of(&database);
     let before = picture_of(&directory);
-    assert_eq!(droppable(&database).unwrap().untouchable, Some(Untouchable::InUse));
-    let err = collect(&directory, &chats.path()).unwrap_err();
+    assert_eq!(droppable(&database, &[]).unwrap().untouchable, Some(Untouchable::InUse));
+    let err = collect(&directory, &chats.path(), &[], Original::Dropped).unwrap_err();
     assert!(matches!(err, CollectError::Replace(ReplaceError::InUse)), "{err:?}");
     assert_eq!(picture_of(&directory), before);
     drop(writer);
 
     forget_root(&directory);
     let before = picture_of(&directory);
-    assert_eq!(droppable(&database).unwrap().untouchable, Some(Untouchable::Unsound));
-    let err = collect(&directory, &chats.path()).unwrap_err();
+    assert_eq!(droppable(&database, &[]).unwrap().untouchable, Some(Untouchable::Unsound));
+    let err = collect(&directory, &chats.path(), &[], Original::Dropped).unwrap_err();
     assert!(matches!(err, CollectError::Unsound), "{err:?}");
     assert_eq!(picture_of(&directory), before);
 }

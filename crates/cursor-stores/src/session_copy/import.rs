@@ -9,7 +9,7 @@ use super::fork_point::{Checkpoint, ForkPointError, latest_checkpoint};
 use super::is_open_for_writing;
 use super::new_session::NewSession;
 use super::reachable::{CopySourceError, Source};
-use super::root_relation::RootRelation;
+use super::root_relation::{Progress, RootRelation};
 use super::staging::Staging;
 use super::store_update::add_missing;
 use super::store_writer::{StoreWriter, WriteStoreError};
@@ -101,12 +101,14 @@ fn extend(
     if is_open_for_writing(database) {
         return Err(ImportError::InUse);
     }
-    let here = {
+    let (here, relation) = {
         let older = Source::open(database)?;
         older.check_whole()?;
-        latest_checkpoint(&older, &older.meta()?).map_err(ImportError::Incomparable)?
+        let here = latest_checkpoint(&older, &older.meta()?).map_err(ImportError::Incomparable)?;
+        let progress = Progress::of(&older, &here)?;
+        let relation = RootRelation::of(&progress, &Progress::of(newer, bundled)?);
+        (here, relation)
     };
-    let relation = RootRelation::of(&here.state, &bundled.state);
     if here.id == bundled.id || relation == RootRelation::IsExtended {
         return Ok(Imported::NothingNew { directory, root: here.id });
     }

@@ -46,7 +46,7 @@ fn a_newer_bundle_adds_what_is_missing_and_an_older_one_changes_nothing() {
     assert!(matches!(import_into(&here, &newer), Ok(Imported::NothingNew { .. })));
     assert_eq!(picture_of(&directory), before);
     // Roots that the second one has and the first had are orphans; everything else is in use.
-    assert_eq!(verify_store(&directory.join("store.db")).unwrap().findings, []);
+    assert_eq!(verify_store(&directory.join("store.db"), &[]).unwrap().findings, []);
 }
 
 #[test]

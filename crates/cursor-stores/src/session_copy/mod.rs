@@ -41,7 +41,8 @@ pub use bundle_writer::{Bundled, WriteBundleError, write_bundle};
 pub use fork::{ForkError, Forked, fork};
 pub use fork_point::{ForkPoint, ForkPointError};
 pub use gc::{
-    CollectError, Collected, Droppable, Untouchable, collect, droppable, is_abandoned_session,
+    CollectError, Collected, Droppable, Original, Untouchable, collect, droppable,
+    is_abandoned_session,
 };
 pub use import::{ImportError, Imported, import};
 pub use new_session::NewSession;
@@ -49,7 +50,6 @@ pub use reachable::{CopySourceError, CopyTally};
 pub use repair::{RepairAction, RepairError, RepairPlan, Repaired, plan_repair, repair};
 pub use replace::ReplaceError;
 pub use root_candidates::RootCandidate;
-pub use root_relation::RootRelation;
 pub use staging::{Leftover, leftovers};
 pub use store_writer::WriteStoreError;
 pub use verify::{Place, Severity, StoreFinding, StoreVerdict, verify_store};

@@ -143,12 +143,15 @@ impl Source {
     ///
     /// What a field of a known message refers to stands in its bytes, so that it is found here too.
     pub(super) fn reach(&self, root: BlobId) -> Result<Reach, CopySourceError> {
+        self.reach_from(&[root])
+    }
+
+    /// The same from several blobs.
+    pub(super) fn reach_from(&self, roots: &[BlobId]) -> Result<Reach, CopySourceError> {
         let mut reach = Reach::default();
-        let mut rest = Vec::new();
-        if self.ids.contains(&root) {
-            reach.ids.insert(root);
-            rest.push(root);
-        }
+        let mut rest: Vec<BlobId> =
+            roots.iter().filter(|root| self.ids.contains(root)).copied().collect();
+        reach.ids.extend(&rest);
         while let Some(id) = rest.pop() {
             let data = match self.fetch(id)? {
                 Fetched::Data(data) => data,

@@ -79,7 +79,7 @@ impl AsSourceError for RepairError {
 
 /// Says what can be done for a session. Changes nothing.
 pub fn plan_repair(directory: &Path) -> Result<RepairPlan, RepairError> {
-    let verdict = verify_store(&directory.join("store.db"))?;
+    let verdict = verify_store(&directory.join("store.db"), &[])?;
     Ok(plan(&verdict, directory))
 }
 
@@ -140,12 +140,12 @@ pub fn repair(
     let database = directory.join("store.db");
     let replacement = Replacement::begin(directory, root)?;
     with_source(&database, |source| -> Result<(), RepairError> {
-        if plan(&verify(source, &database)?, directory) != *wanted {
+        if plan(&verify(source, &database, &[])?, directory) != *wanted {
             return Err(RepairError::PlanIsOld);
         }
         write_copy(source, &replacement, wanted, directory, now_ms)
     })?;
-    let verdict = verify_store(&replacement.staging.database())?;
+    let verdict = verify_store(&replacement.staging.database(), &[])?;
     // Its directory has another name as yet.
     let is_expected = |finding: &StoreFinding| {
         matches!(finding, StoreFinding::AgentIdDiffers { .. })
@@ -161,7 +161,7 @@ pub fn repair(
         .back_up(backup)
         .map_err(|source| RepairError::BackUp { path: backup.to_owned(), source })?;
     replacement.finish()?;
-    let verdict = verify_store(&database)?;
+    let verdict = verify_store(&database, &[])?;
     Ok(Repaired { backup: backup.to_owned(), verdict })
 }
 

@@ -182,8 +182,10 @@ impl StoreVerdict {
 }
 
 /// Checks the store of a session. Fails only where nothing can be said, as with a store that keeps changing.
-pub fn verify_store(database: &Path) -> Result<StoreVerdict, CopySourceError> {
-    match with_source(database, |source| verify(source, database)) {
+///
+/// `kept` are checkpoints that somebody else counts on, beside the store's own: what they lead to is no orphan.
+pub fn verify_store(database: &Path, kept: &[BlobId]) -> Result<StoreVerdict, CopySourceError> {
+    match with_source(database, |source| verify(source, database, kept)) {
         Err(CopySourceError::Open(err)) if is_state_of_the_file(&err) => {
             Ok(StoreVerdict::unreadable(crate::error_chain::describe(&err)))
         }
@@ -198,7 +200,11 @@ fn is_state_of_the_file(err: &OpenChatStoreError) -> bool {
     !matches!(err, OpenChatStoreError::Database(OpenDatabaseError::Changing))
 }
 
-pub(super) fn verify(source: &Source, database: &Path) -> Result<StoreVerdict, CopySourceError> {
+pub(super) fn verify(
+    source: &Source,
+    database: &Path,
+    kept: &[BlobId],
+) -> Result<StoreVerdict, CopySourceError> {
     let mut findings = Vec::new();
     let structure = source.store.structural_damage()?;
     if structure.is_some() || source.scanned == Scanned::InPart {
@@ -225,7 +231,7 @@ pub(super) fn verify(source: &Source, database: &Path) -> Result<StoreVerdict, C
     verdict.n_blobs = source.ids.len() as u64;
     verdict.n_bytes = source.n_bytes();
     if let Some(root) = root {
-        let reach = source.reach(root)?;
+        let reach = source.reach_from(&[&[root], kept].concat())?;
         let tally = source.tally(&reach);
         verdict.n_orphans = verdict.n_blobs - reach.ids.len() as u64;
         verdict.n_orphan_bytes = verdict.n_bytes.saturating_sub(tally.n_bytes);

@@ -18,7 +18,7 @@ fn written() -> (Chats, PathBuf) {
 }
 
 fn verdict(directory: &Path) -> StoreVerdict {
-    verify_store(&directory.join("store.db")).unwrap()
+    verify_store(&directory.join("store.db"), &[]).unwrap()
 }
 
 fn root_of(directory: &Path) -> (BlobId, ConversationStateStructure) {

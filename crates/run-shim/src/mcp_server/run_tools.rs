@@ -50,6 +50,11 @@ struct Refusal {
     text: String,
 }
 
+/// How many there are.
+pub(super) fn n_tools() -> usize {
+    definitions::tools().len()
+}
+
 impl RunTools {
     pub(super) fn new(facts: WhoAmI, events: mpsc::Sender<RunEvent>) -> Self {
         let second = Duration::from_secs(1);

@@ -84,3 +84,40 @@ pub fn large_chat(chats: &Path, id: &str, n_steps: usize, word: &str) -> PathBuf
     store.close(Closing::Clean);
     directory
 }
+
+/// Writes one chat of a workspace with so many messages of so many bytes each, of which every so manieth is in the prompt:
+/// the others are left over. Returns its directory.
+pub fn wide_chat(
+    chats: &Path,
+    workspace: &Path,
+    id: &str,
+    n_messages: usize,
+    n_bytes: usize,
+    prompt_every: usize,
+) -> PathBuf {
+    let workspace = workspace.to_str().unwrap();
+    let directory = chats.join(bucket_of(workspace)).join(id);
+    let mut store = StoreWriter::create(&directory, id, 1_780_000_000_000);
+    store.connection().execute_batch("PRAGMA synchronous = OFF; BEGIN").unwrap();
+    let mut root = ConversationStateStructure::default();
+    let filler = "some words of a long answer ".repeat(n_bytes / 28);
+    for number in 0..n_messages {
+        let role = if number % 2 == 0 { "user" } else { "assistant" };
+        let text = format!("{number} {filler}");
+        let message =
+            serde_json::json!({"role": role, "content": [{"type": "text", "text": text}]});
+        let message = store.put_json(&message);
+        if number % prompt_every == 0 {
+            root.root_prompt_messages_json.push(message);
+        }
+    }
+    store.put_root(&root);
+    store.connection().execute_batch("COMMIT").unwrap();
+    store.close(Closing::Clean);
+    let meta = serde_json::json!({
+        "schemaVersion": 1, "createdAtMs": 1_780_000_000_000_i64, "hasConversation": true,
+        "updatedAtMs": 1_780_000_000_000_i64, "cwd": workspace, "title": "A wide chat",
+    });
+    std::fs::write(directory.join("meta.json"), meta.to_string()).unwrap();
+    directory
+}

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-pub use bulk::{MetaFiles, large_chat, many_chats};
+pub use bulk::{MetaFiles, large_chat, many_chats, wide_chat};
 pub use planted::{Planted, planted_chat};
 pub use store_writer::{MetaForm, StoreWriter};
 

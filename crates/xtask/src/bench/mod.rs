@@ -3,6 +3,8 @@
 mod corpus;
 mod parsing;
 mod report;
+#[cfg(feature = "sessions")]
+mod resume;
 #[cfg(feature = "runs")]
 mod runs;
 #[cfg(feature = "sessions")]
@@ -51,6 +53,7 @@ enum Part {
     Parsing,
     Runs,
     Sessions,
+    Resume,
 }
 
 impl Part {
@@ -59,6 +62,7 @@ impl Part {
             Self::Parsing => "parsing",
             Self::Runs => "runs",
             Self::Sessions => "sessions",
+            Self::Resume => "resume",
         }
     }
 }
@@ -79,14 +83,14 @@ fn orchestrate(args: &Args) -> anyhow::Result<()> {
     commands::run(&cargo, &["build", "--locked", "--release", "-p", "caretaker", "--bins"])?;
     let scratch = Scratch::new()?;
     let mut figures = serde_json::Map::new();
-    for part in [Part::Parsing, Part::Runs, Part::Sessions] {
+    for part in [Part::Parsing, Part::Runs, Part::Sessions, Part::Resume] {
         if args.only.is_some_and(|only| only != part) {
             continue;
         }
         let features: &[&str] = match part {
             Part::Parsing => &[],
             Part::Runs => &["--features", "runs"],
-            Part::Sessions => &["--features", "sessions"],
+            Part::Sessions | Part::Resume => &["--features", "sessions"],
         };
         let build = [&["build", "--locked", "--release", "-p", "xtask"], features].concat();
         commands::run(&cargo, &build)?;
@@ -132,8 +136,10 @@ fn measure(args: &Args, part: Part, out: &Path) -> anyhow::Result<()> {
         Part::Sessions => {
             serde_json::to_vec(&sessions::measure(&scratch.0, &caretaker, args.rounds)?)?
         }
+        #[cfg(feature = "sessions")]
+        Part::Resume => serde_json::to_vec(&resume::measure(&scratch.0, &caretaker, args.rounds)?)?,
         #[cfg(not(feature = "sessions"))]
-        Part::Sessions => bail!("this build does not measure sessions"),
+        Part::Sessions | Part::Resume => bail!("this build does not measure sessions"),
     };
     Ok(std::fs::write(out, figures)?)
 }

@@ -16,6 +16,9 @@ pub(crate) fn print(figures: &Value, json: bool) -> anyhow::Result<()> {
     if let Some(sessions) = figures.get("sessions") {
         sessions_table(&mut tables, sessions)?;
     }
+    if let Some(resume) = figures.get("resume") {
+        resume_table(&mut tables, resume)?;
+    }
     if json {
         eprintln!("{tables}");
         println!("{}", serde_json::to_string_pretty(figures)?);
@@ -129,4 +132,36 @@ fn sessions_table(table: &mut String, sessions: &Value) -> Result<(), std::fmt::
         writeln!(table, "    peak memory {peak:.0} MiB (promised: at most 95 MiB){sql}")?;
     }
     Ok(())
+}
+
+fn resume_table(table: &mut String, resume: &Value) -> Result<(), std::fmt::Error> {
+    writeln!(
+        table,
+        "sessions: a store.db of {:.0} MB, {} blobs, {} messages in the prompt, warm",
+        number(resume, "store_bytes") / 1e6,
+        resume["n_blobs"],
+        resume["n_messages"]
+    )?;
+    for figure in resume["figures"].as_array().into_iter().flatten() {
+        let name = figure["name"].as_str().unwrap_or_default();
+        let seconds = number(figure, "seconds");
+        match figure["promised_seconds"].as_f64() {
+            Some(promised) => row(table, name, seconds, "s", &format!("at most {promised} s"))?,
+            None => writeln!(table, "  {name:<52} {seconds:>9.2} s")?,
+        }
+        let peak = number(figure, "peak_memory_kib") / 1024.0;
+        let promise = match figure["promised_memory_mib"].as_u64() {
+            Some(promised) => format!(" (promised: at most {promised} MiB)"),
+            None => String::new(),
+        };
+        let peer = figure["peer"].as_str().unwrap_or_default();
+        let peer_seconds = number(figure, "peer_seconds");
+        writeln!(table, "    peak memory {peak:.0} MiB{promise}; {peer}: {peer_seconds:.3} s")?;
+    }
+    writeln!(
+        table,
+        "  the fork carries {:.0} MB and leaves {:.0} MB behind",
+        number(resume, "fork_carried_bytes") / 1e6,
+        number(resume, "fork_saved_bytes") / 1e6
+    )
 }

@@ -148,7 +148,8 @@ impl Home {
     }
 }
 
-fn high_water(pid: u32) -> Option<u64> {
+/// The most memory that a process has had so far, in KiB.
+pub(super) fn high_water(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse().ok()

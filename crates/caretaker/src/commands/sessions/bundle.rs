@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use cursor_stores::model::StoreKind;
 use cursor_stores::session_copy::{
     BundleOrigin, BundleReader, Bundled, ImportError, Imported, NewSession, WriteBundleError,
     import, write_bundle,
@@ -229,6 +230,10 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
             .hint("name its workspace with --workspace DIR, or import it beside with --as-new"));
     }
     let imported = import(&mut bundle, &target).map_err(unimported)?;
+    if let Some(place) = ChatPlace::of_directory(StoreKind::Cli, &target.directory()) {
+        // What we remember may be of a store that was here before.
+        place.renew_record(&host);
+    }
     let (outcome, directory, root, n_added_blobs, n_added_bytes) = match &imported {
         Imported::Placed { directory, root, n_blobs, n_bytes } => {
             ("placed", directory, root, *n_blobs, *n_bytes)

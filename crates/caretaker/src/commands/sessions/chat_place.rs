@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 
 use cursor_home::WorkspacePath;
 use cursor_stores::Catalogue;
+use cursor_stores::chat::BlobId;
 use cursor_stores::model::{Head, StoreKind, WorkspacePlace};
 use run_journal::{KernelLock, LockHolder};
 use run_protocol::ExitCode;
+use run_shim::{read_session_record, renew_session_record};
 use uuid::Uuid;
 
 use crate::command_error::CommandError;
-use crate::host::Host;
+use crate::host::{Host, now_ms};
+use crate::talk::note;
 
 /// Where a session of the command line or of ACP lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +67,30 @@ impl ChatPlace {
                 ))
                 .hint(format!("caretaker sessions export {}", head.id))
         })
+    }
+
+    /// The checkpoint that the last run of ours left in it. A resume wants to find it again.
+    pub(super) fn recorded_root(&self, host: &Host) -> Option<BlobId> {
+        if self.kind != StoreKind::Cli {
+            return None;
+        }
+        let record = read_session_record(&host.state, &self.id.parse().ok()?)?;
+        record.checkpoint?.root?.parse().ok()
+    }
+
+    /// Remembers what the store holds after it was changed. The lease must be held.
+    pub(super) fn renew_record(&self, host: &Host) {
+        let Ok(session) = self.id.parse() else { return };
+        if let Err(error) = renew_session_record(&host.state, &session, &self.database()) {
+            let what = format!("what {} holds now could not be remembered", self.id);
+            let error = CommandError::new(ExitCode::Failed, what).because(error);
+            note(&error.message_with_causes());
+        }
+    }
+
+    /// Where the original is kept when a copy takes its place.
+    pub(super) fn backup(&self, host: &Host) -> PathBuf {
+        host.places.state.join("backups").join(format!("{}-{}", self.id, now_ms()))
     }
 
     /// The lease of the session, so that no run of ours begins meanwhile.

@@ -2,6 +2,7 @@
 
 use cursor_stores::session_copy::{ForkError, ForkPoint, ForkPointError, Forked, NewSession, fork};
 use run_protocol::ExitCode;
+use run_shim::pending_tools;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -12,6 +13,7 @@ use crate::data_out::{print_json, print_text};
 use crate::host::{Host, now_ms};
 use crate::talk::{note, say};
 use crate::view::units::{bytes, counted};
+use crate::view::words;
 
 /// Copy a session into a new one, as it is now or as it was before an earlier turn.
 ///
@@ -87,7 +89,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     };
     let forked = fork(&original.database(), &point, &target).map_err(|error| {
         let what = format!("{} was not forked", original.id);
-        CommandError::new(exit_code(&error), what).because(error)
+        let hint = match &error {
+            ForkError::Point(ForkPointError::NoSuchTurn { .. }) => {
+                Some(format!("turns are counted from 1: caretaker sessions show {}", original.id))
+            }
+            ForkError::Point(ForkPointError::NoSuchMessage { .. }) => {
+                let show = format!("caretaker sessions show {} --json", original.id);
+                Some(format!("the ids of its messages are in `{show}`"))
+            }
+            _ => None,
+        };
+        let refused = CommandError::new(exit_code(&error), what).because(error);
+        match hint {
+            Some(hint) => refused.hint(hint),
+            None => refused,
+        }
     })?;
     if args.json {
         print_json(&Report {
@@ -126,17 +142,10 @@ fn tell(forked: &Forked, target: &NewSession) {
             counted(tally.n_damaged, "blob", "blobs")
         ));
     }
-    if let Some(call) = forked.pending.tool_calls.first() {
-        note(&format!(
-            "the agent was running `{}` at that moment; it will be told that it was interrupted",
-            call.tool_name
-        ));
+    for call in pending_tools(&forked.pending) {
+        say(&words::interrupted(&call));
     }
-    let workspace = crate::view::safe_text::on_one_line(&target.workspace).into_owned();
-    say(&format!(
-        "Continue it with: caretaker run --session {} --workspace '{workspace}' 'PROMPT'",
-        target.id
-    ));
+    say(&format!("Continue it with: caretaker resume {} 'PROMPT'", target.id));
 }
 
 pub(super) fn exit_code(error: &ForkError) -> ExitCode {

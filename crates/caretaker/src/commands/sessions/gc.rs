@@ -5,13 +5,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use cursor_stores::chat::BlobId;
 use cursor_stores::model::{Head, Shelf, StoreKind};
 use cursor_stores::parallel;
 use cursor_stores::session_copy::{
-    CollectError, Droppable, Leftover, ReplaceError, Untouchable, collect, droppable,
+    CollectError, Droppable, Leftover, Original, ReplaceError, Untouchable, collect, droppable,
     is_abandoned_session,
 };
 use run_protocol::ExitCode;
+use run_shim::session_holder;
 use serde::Serialize;
 
 use super::chat_place::ChatPlace;
@@ -29,7 +31,8 @@ use crate::view::units::{bytes, counted};
 ///
 /// Dropped are pieces that no conversation leads to any more, such as earlier checkpoints and what was edited away;
 /// sessions in which nothing was said for a day; and copies of ours that were never finished. A session that is in use,
-/// or with which something is wrong, is left as it is.
+/// or with which something is wrong, is left as it is. It is done on a copy, which is checked and then takes the place of
+/// the original; the original is kept below the state directory, where it takes its room until you delete it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,9 +43,12 @@ pub(crate) struct Args {
     session: Option<String>,
     #[command(flatten)]
     place: Where,
-    /// Drop it. What was dropped cannot be brought back.
+    /// Drop it.
     #[arg(long)]
     yes: bool,
+    /// Keep no original: what was dropped cannot be brought back.
+    #[arg(long, requires = "yes")]
+    no_backup: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -56,6 +62,8 @@ struct Report {
     empty_sessions: Vec<PathBuf>,
     leftovers: Vec<Leftover>,
     n_bytes: u64,
+    /// Where the originals are kept.
+    backups: Vec<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -78,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         }
     };
     let places: Vec<ChatPlace> = heads.iter().flat_map(ChatPlace::all_of).collect();
-    let found = examine(&places);
+    let found = examine(&host, &places);
     let empty = empty_sessions(&heads);
     let left = if args.session.is_none() { all_leftovers(&host)? } else { Vec::new() };
     let mut stores = Vec::new();
@@ -97,15 +105,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let touchable = stores.iter().filter(|store| store.droppable.untouchable.is_none());
     let n_bytes = touchable.map(|store| store.droppable.n_bytes).sum::<u64>()
         + left.iter().map(|left| left.n_bytes).sum::<u64>();
-    let gc = Report {
+    let mut gc = Report {
         v: 1,
         is_done: args.yes,
         sessions: stores,
         empty_sessions: empty,
         leftovers: left,
         n_bytes,
+        backups: Vec::new(),
     };
-    let n_failed = if args.yes { drop_all(&host, &wanted, &gc) } else { 0 };
+    let mut code = ExitCode::Success;
+    if args.yes {
+        code = drop_all(&host, args, &wanted, &mut gc);
+    }
     if args.json {
         print_json(&gc)?;
     } else {
@@ -114,14 +126,40 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if !args.yes && (n_bytes > 0 || !gc.empty_sessions.is_empty()) {
         say("Nothing was dropped. Drop it with --yes.");
     }
-    Ok(if n_failed == 0 { ExitCode::Success } else { ExitCode::Failed })
+    if let [first, ..] = gc.backups.as_slice() {
+        let kept_in = first.parent().unwrap_or(first).display().to_string();
+        let n_kept = counted(gc.backups.len() as u64, "original is", "originals are");
+        say(&format!("{n_kept} kept in {}; delete them when you like", on_one_line(&kept_in)));
+    }
+    let is_in_use = |store: &Store| store.droppable.untouchable == Some(Untouchable::InUse);
+    if args.yes && args.session.is_some() && gc.sessions.iter().any(is_in_use) {
+        return Err(CommandError::new(ExitCode::Conflict, "the session is in use")
+            .hint("wait until its run is over, or suspend it: caretaker suspend RUN"));
+    }
+    Ok(code)
 }
 
-fn examine(places: &[ChatPlace]) -> Vec<Option<Droppable>> {
+/// What must stay: the checkpoint that our own record names, beside the store's own.
+fn kept(host: &Host, place: &ChatPlace) -> Vec<BlobId> {
+    place.recorded_root(host).into_iter().collect()
+}
+
+/// A run may have the session without having its store open.
+fn is_held(host: &Host, place: &ChatPlace) -> bool {
+    let session = place.id.parse().ok();
+    session.is_some_and(|session| matches!(session_holder(&host.state, &session), Ok(Some(_))))
+}
+
+fn examine(host: &Host, places: &[ChatPlace]) -> Vec<Option<Droppable>> {
     let progress = Progress::of(places.len(), "looking");
     let examined = parallel::map(places, |place| {
-        let droppable = droppable(&place.database());
+        let mut droppable = droppable(&place.database(), &kept(host, place));
         progress.step();
+        if let Ok(droppable) = &mut droppable
+            && is_held(host, place)
+        {
+            droppable.untouchable = Some(Untouchable::InUse);
+        }
         droppable
     });
     drop(progress);
@@ -150,26 +188,36 @@ fn empty_sessions(heads: &[Head]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns how many could not be dropped.
-fn drop_all(host: &Host, wanted: &[ChatPlace], gc: &Report) -> usize {
-    let mut n_failed = 0;
+/// Returns the code of the first that could not be dropped.
+fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> ExitCode {
+    let mut code = ExitCode::Success;
     let mut failed = |error: CommandError| {
-        n_failed += 1;
         note(&error.message_with_causes());
+        if code == ExitCode::Success {
+            code = error.exit_code();
+        }
     };
     for place in wanted {
+        let backup = place.backup(host);
+        let original = if args.no_backup { Original::Dropped } else { Original::KeptIn(&backup) };
         let dropped = place.lease(host).and_then(|_lease| {
-            collect(&place.directory, &place.root).map_err(|error| {
+            // Under the lease: a run may have left another checkpoint since we looked.
+            let kept = kept(host, place);
+            collect(&place.directory, &place.root, &kept, original).map_err(|error| {
                 let code = match &error {
-                    CollectError::Replace(ReplaceError::InUse) => ExitCode::Conflict,
+                    CollectError::Replace(ReplaceError::InUse | ReplaceError::Changed) => {
+                        ExitCode::Conflict
+                    }
                     _ => ExitCode::Failed,
                 };
                 let what = format!("nothing was dropped from {}", place.id);
                 CommandError::new(code, what).because(error)
             })
         });
-        if let Err(error) = dropped {
-            failed(error);
+        match dropped {
+            Ok(_) if !args.no_backup => gc.backups.push(backup),
+            Ok(_) => {}
+            Err(error) => failed(error),
         }
     }
     for directory in &gc.empty_sessions {
@@ -187,7 +235,7 @@ fn drop_all(host: &Host, wanted: &[ChatPlace], gc: &Report) -> usize {
             failed(CommandError::new(ExitCode::Failed, what).because(error));
         }
     }
-    n_failed
+    code
 }
 
 fn print(gc: &Report) -> std::io::Result<()> {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use cursor_home::WorkspacePath;
-use cursor_stores::chat::SessionMetaFile;
+use cursor_stores::chat::{BlobId, ChatStore, SessionMetaFile};
 use cursor_stores::model::StoreKind;
 use cursor_stores::session_copy::{
     Leftover, RepairAction, RepairError, RepairPlan, ReplaceError, StoreVerdict, leftovers,
@@ -96,11 +96,17 @@ struct SessionReport {
     /// The run that held the session last and never ended. Its lock is free, and the next run takes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     stale_lock_of: Option<String>,
+    /// The checkpoint that the last run of ours left, if the store has it no more: a log was lost, or it is another store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint_lost: Option<BlobId>,
 }
 
 impl SessionReport {
     fn is_sound(&self) -> bool {
-        self.verdict.is_sound() && self.also_in.is_empty() && self.bucket_is_not_of.is_none()
+        self.verdict.is_sound()
+            && self.also_in.is_empty()
+            && self.bucket_is_not_of.is_none()
+            && self.checkpoint_lost.is_none()
     }
 }
 
@@ -118,7 +124,8 @@ pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
     };
     let progress = Progress::of(wanted.len(), "checking");
     let verdicts = parallel::map(&wanted, |place| {
-        let verdict = verify_store(&place.database());
+        let kept: Vec<BlobId> = place.recorded_root(&host).into_iter().collect();
+        let verdict = verify_store(&place.database(), &kept);
         progress.step();
         verdict
     });
@@ -183,6 +190,7 @@ fn session_report(
         also_in,
         bucket_is_not_of: wrong_workspace(place),
         stale_lock_of: stale_lock(host, place),
+        checkpoint_lost: lost_checkpoint(host, place),
     }
 }
 
@@ -191,6 +199,12 @@ fn wrong_workspace(place: &ChatPlace) -> Option<String> {
     let told = SessionMetaFile::read(&place.directory.join("meta.json")).ok()?.cwd?;
     let workspace = WorkspacePath::new(told.as_ref()).ok()?;
     (place.kind == StoreKind::Cli && workspace.bucket() != bucket).then_some(told)
+}
+
+fn lost_checkpoint(host: &Host, place: &ChatPlace) -> Option<BlobId> {
+    let recorded = place.recorded_root(host)?;
+    let store = ChatStore::open_read_only(&place.database()).ok()?;
+    matches!(store.blob(recorded), Ok(None)).then_some(recorded)
 }
 
 fn stale_lock(host: &Host, place: &ChatPlace) -> Option<String> {
@@ -224,6 +238,9 @@ fn print(report: &VerifyReport) -> std::io::Result<()> {
         if let Some(workspace) = &session.bucket_is_not_of {
             let workspace = on_one_line(workspace);
             writeln!(out, "  it says it works in {workspace}, where a resume would not find it")?;
+        }
+        if let Some(lost) = &session.checkpoint_lost {
+            writeln!(out, "  the checkpoint {lost} that the last run left is gone")?;
         }
         if let Some(run) = &session.stale_lock_of {
             writeln!(out, "  run {run} had it last and was lost; its lock is free")?;
@@ -287,9 +304,10 @@ pub(crate) fn run_repair(args: &RepairArgs) -> Result<ExitCode, CommandError> {
     let mut backup = None;
     if args.yes && !plan.actions.is_empty() {
         let _lease = place.lease(&host)?;
-        let kept = host.places.state.join("backups").join(format!("{}-{}", place.id, now_ms()));
+        let kept = place.backup(&host);
         let at = i64::try_from(now_ms()).unwrap_or(i64::MAX);
         let repaired = repair(&place.directory, &place.root, &plan, &kept, at).map_err(unmended)?;
+        place.renew_record(&host);
         backup = Some(repaired.backup);
     }
     if args.json {

@@ -1,0 +1,86 @@
+//! The user's own MCP servers: where they are defined, and what is said of them before a run.
+
+use std::path::Path;
+
+use cursor_home::{CursorRoots, WorkspacePath};
+use run_protocol::{BytesPath, ExitCode, RunSpec, UserMcpFiles};
+use run_shim::{UserMcpReport, user_mcp};
+
+use crate::command_error::CommandError;
+use crate::talk::note;
+
+/// The files, if there are any.
+pub(crate) fn find(workspace: &WorkspacePath, roots: &CursorRoots) -> Option<UserMcpFiles> {
+    let servers = roots.user_mcp_json();
+    servers.try_exists().is_ok_and(|exists| exists).then(|| {
+        // Cursor goes by the repository; older builds by the workspace.
+        let mut disabled: Vec<BytesPath> = Vec::new();
+        for root in repository_of(workspace).iter().chain([workspace]) {
+            let file = BytesPath::from(roots.project_dir(root).disabled_servers());
+            if !disabled.contains(&file) {
+                disabled.push(file);
+            }
+        }
+        UserMcpFiles { servers: servers.into(), disabled }
+    })
+}
+
+fn repository_of(workspace: &WorkspacePath) -> Option<WorkspacePath> {
+    let is_top = |directory: &&Path| directory.join(".git").exists();
+    let top = workspace.as_path().ancestors().find(is_top)?;
+    WorkspacePath::new(top).ok()
+}
+
+/// Checks the servers of a run that is to have them.
+pub(crate) fn check(spec: &RunSpec) -> Result<Option<UserMcpReport>, CommandError> {
+    user_mcp(spec).map_err(|error| {
+        CommandError::new(ExitCode::Usage, "your own MCP servers cannot be used")
+            .because(error)
+            .hint("mend the file, or do without `--user-mcp`")
+    })
+}
+
+/// Says which of the user's servers a run gets, and which not. Silent for a run that asked for none.
+pub(crate) fn say_what_came_of_it(report: Option<&UserMcpReport>) {
+    if let Some(report) = report {
+        remarks(report).iter().for_each(|remark| note(remark));
+    }
+}
+
+fn remarks(report: &UserMcpReport) -> Vec<String> {
+    let UserMcpReport { added, clashes, switched_off, budget } = report;
+    let mut remarks = Vec::new();
+    remarks.push(if added.is_empty() {
+        "none of your own MCP servers are switched on".to_owned()
+    } else {
+        format!("your own MCP servers are in reach of the agent: {}", added.join(", "))
+    });
+    if !switched_off.is_empty() {
+        remarks.push(format!("switched off for this workspace: {}", switched_off.join(", ")));
+    }
+    for clash in clashes {
+        remarks.push(format!(
+            "your MCP server `{}` is left out: ours is called `{}`",
+            clash.left_out, clash.ours
+        ));
+    }
+    let limit = budget.limit;
+    if budget.is_over() {
+        remarks.push(format!(
+            "the MCP servers have {} tools; Cursor is said to use {limit} and to ignore the rest: name those you need in \
+             `enabledTools`",
+            budget.used
+        ));
+    } else if !budget.unknown.is_empty() {
+        remarks.push(format!(
+            "of the {limit} MCP tools that Cursor is said to use, {} are taken; how many {} has is not known",
+            budget.used,
+            budget.unknown.join(", ")
+        ));
+    }
+    remarks
+}
+
+#[cfg(test)]
+#[path = "user_mcp_tests.rs"]
+mod tests;

@@ -1,0 +1,123 @@
+//! The user's own MCP servers in a run that asked for them.
+
+use std::path::Path;
+use std::process::Output;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+const KEY: &str = "key-of-the-users-own-server";
+
+/// A server with one tool, which tells the key that it was given.
+const SERVER: &str = r#"
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case $line in
+    *'"initialize"'*) answer='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"notes","version":"1"}}' ;;
+    *'"tools/list"'*) answer='{"tools":[{"name":"tell","inputSchema":{"type":"object"}}]}' ;;
+    *'"tools/call"'*) answer='{"content":[{"type":"text","text":"told by notes: '$NOTES_KEY'"}],"isError":false}' ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$answer"
+done
+"#;
+
+fn stage_with(servers: Value) -> Stage {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.home().join(".cursor")).unwrap();
+    let file = stage.home().join(".cursor/mcp.json");
+    std::fs::write(file, json!({"mcpServers": servers}).to_string()).unwrap();
+    stage
+}
+
+fn notes() -> Value {
+    json!({"command": "/bin/sh", "args": ["-c", SERVER], "env": {"NOTES_KEY": KEY}})
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+fn journal(stage: &Stage) -> String {
+    let run = stage.run_ids().pop().unwrap();
+    std::fs::read_to_string(stage.journal_path(&run)).unwrap()
+}
+
+/// Whether a file below this directory holds the key.
+fn is_written_below(directory: &Path) -> bool {
+    std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()).any(|entry| {
+        let kind = entry.file_type().unwrap();
+        let holds = |path| {
+            let content = std::fs::read(path).unwrap();
+            content.windows(KEY.len()).any(|window| window == KEY.as_bytes())
+        };
+        (kind.is_dir() && is_written_below(&entry.path()))
+            || (kind.is_file() && holds(entry.path()))
+    })
+}
+
+#[test]
+fn on_request_the_agent_reaches_the_users_servers_and_their_keys_stay_with_the_user() {
+    let stage = stage_with(json!({"notes": notes(), "slack": {"url": "https://slack.invalid"}}));
+    let workspace = stage.workspace();
+    let words = workspace.to_str().unwrap().split(|letter: char| !letter.is_alphanumeric());
+    let slug: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let project = stage.home().join(".cursor/projects").join(slug.join("-"));
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(project.join("mcp-disabled.json"), r#"["slack"]"#).unwrap();
+
+    let script = "mcp notes tell {}\nmcp slack tell {}\nshell cat .cursor/mcp.json\nsay done";
+    let output = stage.play(script, &["--user-mcp"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(
+        stderr(&output).lines().filter(|line| line.starts_with("note:")).collect::<Vec<_>>(),
+        [
+            "note: your own MCP servers are in reach of the agent: notes",
+            "note: switched off for this workspace: slack",
+            "note: of the 40 MCP tools that Cursor is said to use, 3 are taken; how many notes has is not known",
+        ]
+    );
+    let journal = journal(&stage);
+    assert!(journal.contains("told by notes: [redacted]"), "{journal}");
+    assert!(!journal.contains("slack.invalid"), "what is off is not even shown: {journal}");
+    assert!(!is_written_below(&stage.runs()));
+}
+
+#[test]
+fn without_being_asked_for_they_are_out_of_reach() {
+    let stage = stage_with(json!({"notes": notes()}));
+    let output = stage.play("mcp notes tell {}\nsay done", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!journal(&stage).contains("told by notes"));
+}
+
+#[test]
+fn the_configuration_can_ask_for_every_run() {
+    let stage = stage_with(json!({"notes": notes()}));
+    stage.configure("min_free = '0'\nuser_mcp = true\n");
+    let output = stage.play("mcp notes tell {}\nsay done", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(journal(&stage).contains("told by notes: [redacted]"));
+}
+
+#[test]
+fn servers_that_cannot_be_used_refuse_the_run_before_anything_exists() {
+    for (content, code, words) in [
+        (None, 3, "you have no MCP servers"),
+        (Some("not json"), 2, "is not valid JSON"),
+        (Some(r#"{"mcpServers":{"half":{"args":[]}}}"#), 2, "half"),
+    ] {
+        let stage = stage_with(json!({}));
+        let file = stage.home().join(".cursor/mcp.json");
+        match content {
+            None => std::fs::remove_file(file).unwrap(),
+            Some(content) => std::fs::write(file, content).unwrap(),
+        }
+        let output = stage.play("say done", &["--user-mcp"]);
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+        assert_eq!(stage.run_ids(), Vec::<String>::new());
+    }
+}
