@@ -57,7 +57,7 @@ fn keep(arguments: &[OsString]) -> io::Result<ExitCode> {
     let [shim, program, rest @ ..] = arguments else {
         return Err(io::Error::other("it needs the pid of its shim and a program"));
     };
-    // Signals are taken one by one, in the loop below. The agent starts with none blocked: the standard library sees to it.
+    // Signals are taken one by one, in the loop below. The agent starts with none blocked: its gate sees to it.
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         signals.add(signal);

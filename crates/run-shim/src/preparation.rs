@@ -199,6 +199,9 @@ impl Prepared {
             return Ok(outline.unconfined(run, spec, secrets, prompt));
         }
         let roots = outline.mcp.request().build()?;
+        if outline.profile.blocks_missing_names() {
+            outline.mcp.request().make_nothing()?;
+        }
         let login_file = spec.login_file.as_ref();
         let login = login_file.map(|file| LoginCopy::make(run.path(), &file.0)).transpose()?;
         let bucket = outline.bucket(spec);

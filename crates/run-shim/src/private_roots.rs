@@ -87,8 +87,6 @@ impl RootsRequest<'_> {
     pub(crate) fn build(&self) -> Result<PrivateRoots, PrivateRootsError> {
         let roots = self.expected();
         make_dir(&roots.dot_cursor)?;
-        make_dir(&roots.nothing.directory)?;
-        write(&roots.nothing.file, b"")?;
         self.write_mcp_json()?;
         let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
         make_dir(project.path())?;
@@ -96,6 +94,13 @@ impl RootsRequest<'_> {
         write(&project.approvals(), &approvals_json(root, self.servers))?;
         write(&project.trust_marker(), &trust_marker_json(self.workspace, self.now_ms)?)?;
         Ok(roots)
+    }
+
+    /// Makes what is shown where nothing is to be created.
+    pub(crate) fn make_nothing(&self) -> Result<(), PrivateRootsError> {
+        let nothing = self.expected().nothing;
+        make_dir(&nothing.directory)?;
+        write(&nothing.file, b"")
     }
 
     /// Written anew by renaming, which a directory that is mounted shows at once.

@@ -143,6 +143,11 @@ impl Profile {
         self.rules.as_ref().map(|rules| rules.network.value)
     }
 
+    /// Tells whether protected names that do not exist are blocked.
+    pub fn blocks_missing_names(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.missing.value == MissingNames::Blocked)
+    }
+
     /// Tells whether it is not for root.
     pub fn refuses_root(&self) -> bool {
         self.rules.as_ref().is_some_and(|rules| rules.root_caller.value == RootCaller::Refuse)
