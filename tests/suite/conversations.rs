@@ -26,12 +26,12 @@ use crate::stage::Stage;
 /// Stand where only credentials stand; no output may have one.
 const SECRETS: [&str; 3] = ["5ec2e7", "sk-of-the-mcp-server", "0badc0de0badc0de"];
 
-fn user_dir(stage: &Stage) -> PathBuf {
+pub(crate) fn user_dir(stage: &Stage) -> PathBuf {
     stage.home().join(".config/Cursor/User")
 }
 
 /// Writes a conversation into every store there is, with a word of its own in every field, and returns the words.
-fn plant_everywhere(stage: &Stage) -> Vec<(String, String)> {
+pub(crate) fn plant_everywhere(stage: &Stage) -> Vec<(String, String)> {
     let cursor = stage.home().join(".cursor");
     let mut cli = Planted::default();
     planted_chat(&cursor.join("chats"), "c11c11c1-0000-4000-8000-000000000001", &mut cli);
@@ -167,6 +167,7 @@ fn no_command_shows_a_secret_or_changes_a_byte() {
     for id in ids.lines() {
         commands.push(vec!["sessions", "show", id, "--full", "--orphans"]);
         commands.push(vec!["sessions", "show", id, "--json", "--orphans"]);
+        commands.push(vec!["sessions", "show", id, "--raw", "--orphans"]);
     }
     assert!(ids.lines().count() >= 8, "{ids}");
     for command in commands {
@@ -193,15 +194,15 @@ fn no_command_shows_a_secret_or_changes_a_byte() {
 }
 
 /// A conversation that is followed by `sessions tail -f`.
-struct Tail {
+pub(crate) struct Tail {
     child: Child,
     lines: Receiver<Value>,
 }
 
 impl Tail {
-    fn start(stage: &Stage, id: &str) -> Self {
+    pub(crate) fn start(stage: &Stage, which: &str) -> Self {
         let mut child = stage
-            .caretaker(&["sessions", "tail", id, "-f", "--json"])
+            .caretaker(&["sessions", "tail", which, "-f", "--json"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -216,7 +217,7 @@ impl Tail {
     }
 
     /// Waits for a message that holds the word; those before it are passed over.
-    fn wait_for(&self, word: &str) -> Duration {
+    pub(crate) fn wait_for(&self, word: &str) -> Duration {
         let start = Instant::now();
         loop {
             let line = self
@@ -229,8 +230,21 @@ impl Tail {
         }
     }
 
+    /// Tells whether a message that holds the word comes in time.
+    pub(crate) fn shows_within(&self, word: &str, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) if line.to_string().contains(word) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// Everything else that came so far.
-    fn rest(&self) -> Vec<String> {
+    pub(crate) fn rest(&self) -> Vec<String> {
         self.lines.try_iter().map(|line| line.to_string()).collect()
     }
 }

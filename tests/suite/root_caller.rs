@@ -7,7 +7,7 @@ use std::path::Path;
 use pretty_assertions::assert_eq;
 
 use crate::stage::{Stage, stderr};
-use crate::strict::give_away;
+use crate::strict::{extend_strict, give_away};
 
 const OWNER: u32 = 65534;
 
@@ -62,7 +62,9 @@ say done";
 #[test]
 fn strict_takes_such_a_run_for_it_is_not_roots() {
     let Some(stage) = stage_of_another() else { return };
-    let output = stage.play("shell id -u\nsay done", &["--profile", "strict"]);
+    extend_strict(&stage, "strict-here", "[limits]\nrequired = false\n");
+    give_away(&stage.root(), OWNER);
+    let output = stage.play("shell id -u\nsay done", &["--profile", "strict-here"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 

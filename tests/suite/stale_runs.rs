@@ -58,7 +58,8 @@ fn replace(path: &Path, content: &[u8]) {
 
 #[test]
 fn a_run_that_lost_its_lease_appends_nothing_but_how_it_ended() {
-    let changes: [(&str, fn(&Scene)); 4] = [
+    type Change = fn(&Scene);
+    let changes: [(&str, Change); 4] = [
         ("deleted", |scene| fs::remove_file(scene.lease()).unwrap()),
         ("its directory deleted", |scene| {
             fs::remove_dir_all(scene.lease().parent().unwrap()).unwrap();

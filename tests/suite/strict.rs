@@ -42,6 +42,14 @@ pub(crate) fn give_away(directory: &Path, uid: u32) {
     assert!(status.unwrap().success());
 }
 
+/// A profile that is strict but for what it says itself.
+pub(crate) fn extend_strict(stage: &Stage, name: &str, more: &str) {
+    let profiles = stage.home().join(".config/caretaker/profiles");
+    fs::create_dir_all(&profiles).unwrap();
+    fs::write(profiles.join(format!("{name}.toml")), format!("extends = \"strict\"\n{more}"))
+        .unwrap();
+}
+
 fn repository(stage: &Stage) {
     let git = |args: &[&str]| {
         let mut command = Command::new("git");
@@ -66,7 +74,8 @@ shell for f in .mcp.json .envrc .cursorignore .gitmodules .gitlab-ci.yml; do (ec
 shell (echo evil > .git/hooks/pre-commit) 2>/dev/null && echo WROTE-HOOK; git commit -qam two 2>/dev/null && echo COMMITTED; mv .git .old 2>/dev/null && echo MOVED; true
 shell cat /proc/net/dev | grep -c : ; ls ~/.cursor/chats/*
 say done";
-    let output = play(&stage, script, &["--profile", "strict"]);
+    extend_strict(&stage, "strict-here", "[limits]\nrequired = false\n");
+    let output = play(&stage, script, &["--profile", "strict-here"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(fs::read_to_string(stage.workspace().join("file")).unwrap(), "2\n");
     let run = stage.run_ids().pop().unwrap();
@@ -81,6 +90,31 @@ say done";
         .collect();
     left.sort();
     assert_eq!(left, [".git", "file"]);
+}
+
+#[test]
+fn strict_runs_with_limits_that_hold_or_not_at_all() {
+    let stage = Stage::new();
+    let output = play(&stage, "shell touch it-ran\nsay done", &["--profile", "strict"]);
+    let said = stderr(&output);
+    let has_run = stage.workspace().join("it-ran").exists();
+    match output.status.code() {
+        Some(0) => {
+            assert!(has_run);
+            let run = stage.run_ids().pop().unwrap();
+            let journal = stage.journal(&run);
+            let ready = journal.iter().find(|entry| entry.line["run"]["kind"] == "sandbox_ready");
+            assert_ne!(ready.unwrap().line["run"]["limits"]["backend"], "rlimits");
+        }
+        Some(125) => {
+            assert!(!has_run && said.contains("the profile requires limits that hold"), "{said}");
+            assert_eq!(stage.run_ids(), Vec::<String>::new());
+            // Nothing is left of a run that was refused, not even an empty session.
+            assert!(!stage.session_dir("x").parent().unwrap().exists());
+            assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), 0);
+        }
+        code => panic!("{code:?}: {said}"),
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::disk;
 use crate::environment::Environment;
 use crate::host::{Host, now_ms};
+use crate::limit_options;
 use crate::login_file;
 use crate::name_claim;
 use crate::named_secret::{self, KEYS, NamedSecret};
@@ -196,6 +197,11 @@ impl Admission<'_> {
             login_file: self.login_file(&chosen.agent, roots)?.map(BytesPath::from),
             user_mcp: self.user_mcp(&chosen.workspace, roots)?,
             limits: self.limits(),
+            resources: limit_options::resources(
+                &options.limits,
+                &config.resource_limits(),
+                profile,
+            ),
             wait_for_locks: options.wait,
             retry_of: self.retry_of,
             restart: options.restart,

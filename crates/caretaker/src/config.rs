@@ -13,6 +13,7 @@ use crate::byte_size::ByteSize;
 use crate::command_error::CommandError;
 use crate::environment::Environment;
 use crate::human_duration::HumanDuration;
+use crate::limit_options::{CpuLimit, LimitOptions, MemoryLimit, ProcessLimit, SizeLimit};
 use crate::places::Places;
 
 /// The file with every key, its default and its explanation.
@@ -46,6 +47,11 @@ struct Limits {
     wall: HumanDuration,
     linger: HumanDuration,
     drain: HumanDuration,
+    memory: Option<MemoryLimit>,
+    processes: Option<ProcessLimit>,
+    cpus: Option<CpuLimit>,
+    file_size: Option<SizeLimit>,
+    disk: Option<SizeLimit>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -89,6 +95,11 @@ impl Default for Limits {
             wall: of_milliseconds(limits.wall_ms),
             linger: of_milliseconds(limits.linger_ms),
             drain: of_milliseconds(limits.drain_ms),
+            memory: None,
+            processes: None,
+            cpus: None,
+            file_size: None,
+            disk: None,
         }
     }
 }
@@ -155,7 +166,7 @@ impl Config {
     }
 
     pub(crate) fn run_limits(&self) -> RunLimits {
-        let Limits { startup, idle, tool, settle, wall, linger, drain } = self.limits;
+        let Limits { startup, idle, tool, settle, wall, linger, drain, .. } = self.limits;
         RunLimits {
             startup_ms: startup.milliseconds(),
             idle_ms: idle.milliseconds(),
@@ -169,6 +180,12 @@ impl Config {
                 kill_after_ms: self.stop.kill_after.milliseconds(),
             },
         }
+    }
+
+    /// What was decided about the machine; the rest is the profile's to say.
+    pub(crate) fn resource_limits(&self) -> LimitOptions {
+        let Limits { memory, processes, cpus, file_size, disk, .. } = self.limits;
+        LimitOptions { memory, processes, cpus, max_file_size: file_size, disk }
     }
 
     fn with_absolute_paths(self, home: &Path, directory: &Path) -> Self {

@@ -4,8 +4,9 @@ use std::path::Path;
 use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
-    Checkpoint, FailureClass, JournalHeader, LimitKind, McpCallOutcome, PendingTool,
-    ReportedStatus, Resumable, RunEvent, RunId, RunOutcome, SignalName, StopReason,
+    Checkpoint, FailureClass, JournalHeader, LimitBackend, LimitKind, LimitsInForce,
+    McpCallOutcome, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunEvent, RunId,
+    RunOutcome, SignalName, StopReason,
 };
 use serde_json::Value;
 
@@ -126,6 +127,15 @@ fn run_examples() -> Vec<RunEvent> {
             profile: text("default"),
             sandbox_pid: 4242,
             mounts: 42,
+            limits: Some(LimitsInForce {
+                backend: LimitBackend::CgroupV1,
+                held: ResourceLimits {
+                    memory_bytes: 4 << 30,
+                    processes: 512,
+                    cpu_weight: 100,
+                    ..ResourceLimits::default()
+                },
+            }),
             warnings: vec![text("bubblewrap 0.8.0 has a known hole")],
         },
         RunEvent::Resuming {

@@ -1,4 +1,4 @@
-//! What `doctor` looks at. Everything is looked at, nothing is changed.
+//! What `doctor` looks at. Everything is looked at, nothing is changed but what dead runs left behind.
 
 use std::fs;
 use std::io;
@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::unistd::{AccessFlags, access};
-use run_protocol::{AgentKind, AgentProgram, RunId};
-use run_shim::SocketPaths;
+use run_protocol::{AgentKind, AgentProgram, LimitBackend, RunId};
+use run_shim::{LimitSurvey, SocketPaths, survey_limits};
 use serde::{Deserialize, Serialize};
 
 use crate::admission::has_key;
@@ -23,7 +23,7 @@ use crate::places::is_private_directory_of;
 use crate::probe;
 use crate::profiles::{self, NamedBy};
 use crate::promises;
-use crate::view::units;
+use crate::view::{units, words};
 
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -111,6 +111,7 @@ pub(crate) fn examine(
     if let (true, Ok(found)) = (is_sandbox_sound, found) {
         findings.extend(promises::of(&found.profile, host.environment.uid));
     }
+    findings.push(limits(&survey_limits(), host.environment.uid.is_root()));
     findings.extend(agent_and_login(host, &config, agent));
     findings.extend(directories(host));
     findings.push(disk_space(host, &config));
@@ -170,6 +171,35 @@ fn bubblewrap(host: &Host) -> Vec<Finding> {
         Err(error) => failure(error),
     };
     vec![version, trial]
+}
+
+/// What holds a run to its limits here.
+fn limits(survey: &LimitSurvey, is_root: bool) -> Finding {
+    let swept = match survey.swept {
+        0 => String::new(),
+        count => {
+            let groups = units::counted(count as u64, "control group", "control groups");
+            format!("; {groups} of dead runs removed")
+        }
+    };
+    if survey.backend == LimitBackend::Rlimits {
+        let processes = match is_root {
+            true => {
+                "and the number of processes only by looking, since the kernel does not hold root to it"
+            }
+            false => "and the number of processes for each run",
+        };
+        let summary = format!(
+            "no cgroup can be had: memory is held for each process, and for all of a run by looking now and then, {processes}{swept}; {}",
+            survey.refused.join("; ")
+        );
+        let fix = "let systemd delegate one: run caretaker in a session of systemd's, or in a service with `Delegate=yes` \
+                   and `DelegateSubgroup=supervisor`; profiles with `required = true` do not run here";
+        return Finding::warning("limits", summary, fix);
+    }
+    let backend = words::backend(survey.backend);
+    let cpu = if survey.has_cpu { " and processors" } else { ", not processors" };
+    Finding::ok("limits", format!("{backend} holds memory, processes{cpu} of a whole run{swept}"))
 }
 
 fn agent_and_login(host: &Host, config: &Config, agent: Option<&Path>) -> Vec<Finding> {

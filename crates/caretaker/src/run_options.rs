@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use crate::human_duration::HumanDuration;
+use crate::limit_options::LimitOptions;
 use crate::run_marks::{Label, RunName, Variable};
 
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -49,6 +50,8 @@ pub(crate) struct RunOptions {
     /// Stop the run after so much silence, while no tool is under way. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) idle_timeout: Option<HumanDuration>,
+    #[command(flatten)]
+    pub(crate) limits: LimitOptions,
     /// Run tools only as the agent's own permissions allow. Without it they run unasked: the sandbox is the guard.
     #[arg(long)]
     pub(crate) no_force: bool,

@@ -25,10 +25,6 @@ struct Told {
 }
 
 impl SessionNews {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.told.is_empty()
-    }
-
     /// Counts everything as told.
     pub(crate) fn skip(&mut self, messages: &[Message]) {
         drop(self.tell(messages));

@@ -17,6 +17,7 @@ pub(crate) fn store_places(host: &Host) -> Result<StorePlaces, CommandError> {
         acp_sessions: roots.acp_sessions(),
         projects: vec![roots.projects(), dot_cursor.join("projects")],
         cursor_user_dirs: cursor_user_dirs(host),
+        others: other_places(&dot_cursor),
         sdk_stores: Vec::new(),
         exports: Vec::new(),
     };
@@ -26,6 +27,21 @@ pub(crate) fn store_places(host: &Host) -> Result<StorePlaces, CommandError> {
     }
     remove_repeats(&mut places.cursor_user_dirs);
     Ok(places)
+}
+
+/// What a user may take for a store.
+fn other_places(dot_cursor: &Path) -> Vec<(PathBuf, String)> {
+    [
+        (
+            "ai-tracking/ai-code-tracking.db",
+            "which lines of code are whose, and titles of conversations",
+        ),
+        ("prompt_history.json", "what was typed last, of no conversation"),
+        ("plans", "plans that conversations led to"),
+        ("worktrees", "copies of repositories"),
+    ]
+    .map(|(name, what)| (dot_cursor.join(name), what.to_owned()))
+    .into()
 }
 
 /// The data roots of sessions that we sandboxed: their transcripts are there, not in the user's home.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 use crate::merge::{merge_conversations, merge_heads};
 use crate::model::{Conversation, Head, Origin, StoreKind};
@@ -17,6 +18,16 @@ use crate::{chat, export, ide, ide_old, sdk, transcript};
 pub struct Catalogue {
     stores: Vec<Box<dyn ConversationStore>>,
     skipped: Vec<SkippedPlace>,
+    others: Vec<OtherPlace>,
+    absent: Vec<PathBuf>,
+}
+
+/// What lies beside the stores and holds no conversation.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct OtherPlace {
+    pub path: run_protocol::BytesPath,
+    /// As a clause.
+    pub what: String,
 }
 
 /// Every conversation once, and what could not be listed.
@@ -58,7 +69,19 @@ impl Catalogue {
         ]
         .into_iter()
         .flat_map(|discover| discover(places));
-        let mut catalogue = Self { stores: Vec::new(), skipped: Vec::new() };
+        let StorePlaces { others, chats, acp_sessions, projects, cursor_user_dirs, .. } = places;
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        let asked = [chats, acp_sessions, projects, cursor_user_dirs].into_iter().flatten();
+        let mut catalogue = Self {
+            stores: Vec::new(),
+            skipped: Vec::new(),
+            others: others
+                .iter()
+                .filter(|(path, _)| is_there(path))
+                .map(|(path, what)| OtherPlace { path: path.as_path().into(), what: what.clone() })
+                .collect(),
+            absent: asked.filter(|path| !is_there(path)).cloned().collect(),
+        };
         let is_wanted = |kind: StoreKind| kinds.is_empty() || kinds.contains(&kind);
         for found in discovered {
             match found {
@@ -76,6 +99,18 @@ impl Catalogue {
         self.stores.iter().map(AsRef::as_ref)
     }
 
+    /// What belongs to conversations and holds none.
+    #[must_use]
+    pub fn others(&self) -> &[OtherPlace] {
+        &self.others
+    }
+
+    /// Where was looked and nothing is.
+    #[must_use]
+    pub fn absent(&self) -> &[PathBuf] {
+        &self.absent
+    }
+
     #[must_use]
     pub fn skipped(&self) -> &[SkippedPlace] {
         &self.skipped
@@ -84,11 +119,19 @@ impl Catalogue {
     /// Lists all conversations; one that several stores have is one, with several origins.
     #[must_use]
     pub fn list(&self) -> CatalogueListing {
-        let listings = parallel::map(&self.stores, |store| store.list());
+        self.list_in(|_| true)
+    }
+
+    /// As [`Self::list`], of the stores that `is_meant` says.
+    #[must_use]
+    pub fn list_in(&self, is_meant: impl Fn(&dyn ConversationStore) -> bool) -> CatalogueListing {
+        let stores: Vec<&dyn ConversationStore> =
+            self.stores().filter(|store| is_meant(*store)).collect();
+        let listings = parallel::map(&stores, |store| store.list());
         let mut damage = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut heads: Vec<Head> = Vec::new();
-        for (store, Listing { heads: listed, damage: lost }) in self.stores.iter().zip(listings) {
+        for (store, Listing { heads: listed, damage: lost }) in stores.into_iter().zip(listings) {
             damage.extend(lost.into_iter().map(|damage| StoreDamage {
                 store: store.kind(),
                 path: store.path().into(),

@@ -1,10 +1,16 @@
 //! JSON as JavaScript writes it, which is not always JSON as others read it.
 
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 /// Parses JSON, also where it holds half of a surrogate pair or bytes that are no UTF-8: both become the replacement
-/// character.
+/// character. A text that was cut between the two halves of an emoji has the former, and programs like to cut texts.
 pub(crate) fn parse(json: &[u8]) -> Result<Json, serde_json::Error> {
+    parse_as(json)
+}
+
+/// As [`parse`], for anything.
+pub(crate) fn parse_as<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
     match serde_json::from_slice(json) {
         Ok(value) => Ok(value),
         Err(err) => serde_json::from_str(&repair(json).ok_or(err)?),
@@ -12,7 +18,7 @@ pub(crate) fn parse(json: &[u8]) -> Result<Json, serde_json::Error> {
 }
 
 /// Returns the text without what makes a strict reader give up, or `None` if there is nothing of that kind.
-fn repair(json: &[u8]) -> Option<String> {
+pub(crate) fn repair(json: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(json);
     let mut repaired = String::with_capacity(text.len());
     let mut rest = text.as_ref();

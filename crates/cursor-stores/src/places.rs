@@ -5,6 +5,8 @@ use std::path::PathBuf;
 /// The directories to look in. Those that are not there are passed over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StorePlaces {
+    /// Files and directories of Cursor's that belong to conversations and hold none, each with what it is, as a clause.
+    pub others: Vec<(PathBuf, String)>,
     /// `chats`, below which are `<md5>/<uuid>/store.db`.
     pub chats: Vec<PathBuf>,
     /// `acp-sessions`, below which are `<uuid>/store.db`.

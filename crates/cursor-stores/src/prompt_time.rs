@@ -1,155 +1,215 @@
-//! The time that stands in a prompt in human words: `Tuesday, Jul 21, 2026, 3:04 PM (UTC+2)`.
+//! Times as Cursor writes them into prompts, for humans: `Tuesday, Jul 21, 2026, 3:04 PM (UTC+2)`.
 
+use crate::model::Moment;
+
+/// Longer texts are no times.
+const MAX_BYTES: usize = 200;
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Reads a time, in milliseconds since 1970. `None` if it does not say in which time zone it is: half a day off is no
-/// recorded time.
-pub(crate) fn parse_prompt_time(text: &str) -> Option<i64> {
-    let text = text.trim();
-    // Nothing of this kind is long, and what is has not been written by Cursor.
-    if text.len() > 100 {
+/// Reads a time, whatever the order of its parts. One that names no zone is only known to within a day, so it does not
+/// count as recorded.
+pub(crate) fn parse_prompt_time(text: &str) -> Option<Moment> {
+    if text.len() > MAX_BYTES {
         return None;
     }
-    let (date, rest) = iso_date(text).or_else(|| human_date(text).map(|date| (date, text)))?;
-    let (minutes, seconds) = time_of_day(rest)?;
-    let offset = offset_minutes(rest)?;
-    let ms = (days_since_1970(date) * 24 * 60 + minutes - offset) * 60_000 + seconds * 1_000;
-    Some(ms)
+    let tokens = tokens(text);
+    let (offset_minutes, tokens) = take_offset(tokens);
+    let (time, tokens) = take_time(tokens);
+    let days = find_date(&tokens)?;
+    let time = time?;
+    let seconds = days * 86_400 + time.seconds - offset_minutes.unwrap_or(0) * 60;
+    let at_ms = seconds * 1000 + time.millis;
+    Some(match offset_minutes {
+        Some(_) => Moment::recorded(at_ms),
+        None => Moment::interpolated(at_ms),
+    })
 }
 
-#[derive(Clone, Copy)]
-struct Date {
-    year: i64,
-    month: i64,
-    day: i64,
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Number { value: i64, n_digits: usize },
+    Word(String),
+    Sign(char),
 }
 
-impl Date {
-    fn checked(year: i64, month: i64, day: i64) -> Option<Self> {
-        let is_one =
-            (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-        is_one.then_some(Self { year, month, day })
+struct Time {
+    seconds: i64,
+    millis: i64,
+}
+
+fn tokens(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let run = |is_part: fn(char) -> bool| rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let length = if first.is_ascii_digit() {
+            let length = run(|c| c.is_ascii_digit());
+            // Numbers that are too long for an i64 are no parts of a time.
+            let value = rest[..length].parse().unwrap_or(i64::MAX);
+            tokens.push(Token::Number { value, n_digits: length });
+            length
+        } else if first.is_ascii_alphabetic() {
+            let length = run(|c| c.is_ascii_alphabetic());
+            tokens.push(Token::Word(rest[..length].to_ascii_lowercase()));
+            length
+        } else {
+            match first {
+                '\u{2212}' | '\u{2013}' => tokens.push(Token::Sign('-')),
+                c if c.is_whitespace() || c == '(' || c == ')' || c == ',' => {}
+                c => tokens.push(Token::Sign(c)),
+            }
+            first.len_utf8()
+        };
+        rest = &rest[length..];
     }
+    tokens
 }
 
-/// `2026-07-21`, and what follows it.
-fn iso_date(text: &str) -> Option<(Date, &str)> {
-    let (date, rest) = text.split_at_checked(10)?;
-    let mut numbers = date.split('-').map(str::parse::<i64>);
-    let date = Date::checked(numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?)?;
-    Some((date, rest))
-}
-
-/// A month by name, a day and a year, in any order.
-fn human_date(text: &str) -> Option<Date> {
-    let words =
-        || text.split(|c: char| !c.is_alphanumeric() && c != ':').filter(|word| !word.is_empty());
-    let month = words().find_map(|word| {
-        let beginning = word.get(..3)?.to_ascii_lowercase();
-        MONTHS.iter().position(|month| *month == beginning)
-    })?;
-    let numbers = || words().filter_map(|word| word.parse::<i64>().ok());
-    let year = numbers().find(|number| *number >= 1970)?;
-    let day = numbers().find(|number| (1..=31).contains(number))?;
-    Date::checked(year, i64::try_from(month).ok()? + 1, day)
-}
-
-/// Minutes since midnight, and seconds.
-fn time_of_day(text: &str) -> Option<(i64, i64)> {
-    let word =
-        text.split(|c: char| !c.is_ascii_digit() && c != ':').find(|word| word.contains(':'))?;
-    let mut numbers = word.split(':').map(str::parse::<i64>);
-    let (hour, minute) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    let second = numbers.next().and_then(Result::ok).unwrap_or(0);
-    let lower = text.to_ascii_lowercase();
-    let is_word = |word: &str| lower.split(|c: char| !c.is_alphabetic()).any(|other| other == word);
-    let hour = match hour {
-        12 if is_word("am") => 0,
-        1..=11 if is_word("pm") => hour + 12,
-        hour => hour,
-    };
-    let is_time = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..61).contains(&second);
-    is_time.then_some((hour * 60 + minute, second))
-}
-
-/// `UTC+2`, `GMT-03:30`, `+0200` after a time, `UTC`, `Z`.
-fn offset_minutes(text: &str) -> Option<i64> {
-    let zone = ["UTC", "GMT"].iter().find_map(|name| Some(&text[text.find(name)? + 3..]));
-    let offset = match zone {
-        Some(zone) => zone,
-        None if text.ends_with('Z') => "",
-        None => {
-            let after_time = &text[text.rfind(':').filter(|at| *at > 0)?.saturating_sub(3)..];
-            &after_time[after_time.find(['+', '-'])?..]
+/// `UTC+2`, `GMT-03:30`, `UTC`, `Z`, or `+0200` after a time of day.
+fn take_offset(mut tokens: Vec<Token>) -> (Option<i64>, Vec<Token>) {
+    let is_zone = |token: &Token| matches!(token, Token::Word(word) if word == "utc" || word == "gmt" || word == "z");
+    if let Some(at) = tokens.iter().position(is_zone) {
+        let rest = tokens.split_off(at);
+        let (minutes, n_used) = signed_offset(&rest[1..]).unwrap_or((0, 0));
+        tokens.extend(rest.into_iter().skip(1 + n_used));
+        return (Some(minutes), tokens);
+    }
+    let last_colon = tokens.iter().rposition(|token| *token == Token::Sign(':'));
+    let starts = (0..tokens.len()).filter(|start| {
+        // `14:05:06+02:00`: the last colon may be the offset's own.
+        last_colon.is_some_and(|colon| *start > colon || *start + 2 == colon)
+    });
+    for start in starts.collect::<Vec<_>>() {
+        if let Some((minutes, n_used)) = signed_offset(&tokens[start..])
+            && tokens[..start].contains(&Token::Sign(':'))
+        {
+            tokens.drain(start..start + n_used);
+            return (Some(minutes), tokens);
         }
-    };
-    let (sign, digits) = match offset.chars().next() {
-        Some('+') => (1, &offset[1..]),
-        Some('-') => (-1, &offset[1..]),
-        _ => return Some(0),
-    };
-    let end = digits.find(|c: char| !c.is_ascii_digit() && c != ':').unwrap_or(digits.len());
-    let digits: String = digits[..end].chars().filter(char::is_ascii_digit).collect();
-    let number: i64 = digits.parse().ok()?;
-    let (hours, minutes) =
-        if digits.len() <= 2 { (number, 0) } else { (number / 100, number % 100) };
-    (hours <= 14 && minutes < 60).then_some(sign * (hours * 60 + minutes))
+    }
+    (None, tokens)
 }
 
-/// Days of the proleptic Gregorian calendar, counted from March so that the leap day is the last of its year.
-fn days_since_1970(Date { year, month, day }: Date) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year / 400, year % 400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
+/// Reads `+2`, `-03:30` or `+0200` at the front, and tells how many tokens that took.
+fn signed_offset(tokens: &[Token]) -> Option<(i64, usize)> {
+    let sign = match tokens.first()? {
+        Token::Sign('+') => 1,
+        Token::Sign('-') => -1,
+        _ => return None,
+    };
+    let (hours, minutes, n_used) = match &tokens[1..] {
+        [
+            Token::Number { value: hours, n_digits: 1 | 2 },
+            Token::Sign(':'),
+            Token::Number { value: minutes, n_digits: 2 },
+            ..,
+        ] => (*hours, *minutes, 4),
+        [Token::Number { value, n_digits: 3 | 4 }, ..] => (value / 100, value % 100, 2),
+        [Token::Number { value: hours, n_digits: 1 | 2 }, ..] => (*hours, 0, 2),
+        _ => return None,
+    };
+    (hours <= 18 && minutes < 60).then_some((sign * (hours * 60 + minutes), n_used))
+}
+
+/// `3:04 PM`, `15:04:05.678`, or `3 PM`.
+fn take_time(mut tokens: Vec<Token>) -> (Option<Time>, Vec<Token>) {
+    let half = tokens.iter().position(
+        |token| matches!(token, Token::Word(word) if word == "am" || word == "pm" || word == "a" || word == "p"),
+    );
+    let is_afternoon =
+        half.map(|at| matches!(&tokens[at], Token::Word(word) if word.starts_with('p')));
+    let colon = tokens.iter().position(|token| *token == Token::Sign(':'));
+    let start = match (colon, half) {
+        (Some(colon), _) => colon.checked_sub(1),
+        (None, Some(half)) => half.checked_sub(1),
+        (None, None) => None,
+    };
+    let Some(start) = start else { return (None, tokens) };
+    let number = |at: usize| match tokens.get(at) {
+        Some(Token::Number { value, n_digits }) => Some((*value, *n_digits)),
+        _ => None,
+    };
+    let after = |at: usize, sign: char| tokens.get(at) == Some(&Token::Sign(sign));
+    let Some((hour, _)) = number(start) else { return (None, tokens) };
+    let (mut minute, mut second, mut millis, mut end) = (0, 0, 0, start + 1);
+    if after(end, ':')
+        && let Some((value, _)) = number(end + 1)
+    {
+        (minute, end) = (value, end + 2);
+        if after(end, ':')
+            && let Some((value, _)) = number(end + 1)
+        {
+            (second, end) = (value, end + 2);
+            if after(end, '.')
+                && let Some((value, n_digits)) = number(end + 1)
+            {
+                let scale = 10_i64.checked_pow(u32::try_from(n_digits).unwrap_or(u32::MAX));
+                millis = scale.map_or(0, |scale| value.saturating_mul(1000) / scale).clamp(0, 999);
+                end += 2;
+            }
+        }
+    }
+    let hour = match (is_afternoon, hour) {
+        (None, 0..24) => hour,
+        (Some(false), 1..=12) => hour % 12,
+        (Some(true), 1..=12) => hour % 12 + 12,
+        // `15:04 PM` says enough.
+        (Some(true), 13..24) => hour,
+        _ => return (None, tokens),
+    };
+    tokens.drain(start..end);
+    if minute > 59 || second > 60 {
+        return (None, tokens);
+    }
+    (Some(Time { seconds: hour * 3600 + minute * 60 + second, millis }), tokens)
+}
+
+/// Days since 1970 of `2026-07-21`, `Jul 21, 2026`, `21 July 2026` or `7/21/2026`.
+fn find_date(tokens: &[Token]) -> Option<i64> {
+    let numbers: Vec<(i64, usize)> = tokens
+        .iter()
+        .filter_map(|token| match token {
+            Token::Number { value, n_digits } => Some((*value, *n_digits)),
+            _ => None,
+        })
+        .collect();
+    let named_month = tokens.iter().find_map(|token| match token {
+        Token::Word(word) => {
+            MONTHS.iter().position(|month| word.starts_with(month)).map(|month| month as i64 + 1)
+        }
+        _ => None,
+    });
+    let (year, month, day) = match (named_month, numbers.as_slice()) {
+        (Some(month), [(year, 4), (day, 1 | 2), ..] | [(day, 1 | 2), (year, 4), ..]) => {
+            (*year, month, *day)
+        }
+        (None, [(year, 4), (month, 1 | 2), (day, 1 | 2), ..])
+        | (None, [(month, 1 | 2), (day, 1 | 2), (year, 4), ..]) => (*year, *month, *day),
+        _ => return None,
+    };
+    days_since_1970(year, month, day)
+}
+
+fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let n_days = match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if is_leap => 29,
+        2 => 28,
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        _ => return None,
+    };
+    if !(1970..=9999).contains(&year) || !(1..=n_days).contains(&day) {
+        return None;
+    }
+    // Counts from March, so that a leap day is the last of its year.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let before_year = 365 * year + year / 4 - year / 100 + year / 400;
+    let before_month = (153 * month + 2) / 5;
+    Some(before_year + before_month + day - 1 - 719_468)
 }
 
 #[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-    use proptest::prelude::*;
-
-    use super::parse_prompt_time;
-
-    #[test]
-    fn a_time_with_its_zone_is_read() {
-        let expected = Some(1_784_639_040_000);
-        for text in [
-            "Tuesday, Jul 21, 2026, 3:04 PM (UTC+2)",
-            "Tuesday, July 21, 2026 at 15:04 UTC+02:00",
-            "21 Jul 2026 13:04:00 GMT",
-            "2026-07-21T13:04:00Z",
-            "2026-07-21T13:04:00.250Z",
-            "2026-07-21 15:04:00+0200",
-            "2026-07-21T09:34:00-03:30",
-        ] {
-            assert_eq!(parse_prompt_time(text), expected, "{text}");
-        }
-        assert_eq!(parse_prompt_time("Thu, Jan 1, 1970, 12:00 AM (UTC)"), Some(0));
-        assert_eq!(parse_prompt_time("Feb 29, 2024, 12:30 PM (UTC-7)"), Some(1_709_235_000_000));
-    }
-
-    #[test]
-    fn half_a_time_is_none() {
-        for text in [
-            "",
-            "Tuesday",
-            "Tuesday, Jul 21, 2026",
-            "Jul 21, 2026, 3:04 PM",
-            "99:99 UTC",
-            "2026-13-45T00:00Z",
-        ] {
-            assert_eq!(parse_prompt_time(text), None, "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_makes_it_fail(text in "\\PC{0,60}", words in prop::collection::vec("[0-9]{1,12}|:|-|\\+|UTC|Jul|é| |Z", 0..20)) {
-            parse_prompt_time(&text);
-            parse_prompt_time(&words.concat());
-        }
-    }
-}
+#[path = "prompt_time_tests.rs"]
+mod tests;

@@ -8,6 +8,7 @@ use run_protocol::BytesPath;
 use serde::Serialize;
 
 use crate::model::{Conversation, Damage, Head, StoreKind};
+use crate::raw_record::VisitRaw;
 use crate::search::{Matcher, Snippet};
 
 /// One place where Cursor keeps conversations. Reading it never changes it.
@@ -39,6 +40,15 @@ pub trait ConversationStore: Send + Sync {
         found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
     ) -> Vec<Damage>;
 
+    /// Calls `visit` with every record that the store keeps of a conversation, until it breaks. Of what was edited away or
+    /// regenerated only on request, where that can be told apart.
+    fn visit_raw(
+        &self,
+        key: &str,
+        branches: Branches,
+        visit: &mut VisitRaw<'_>,
+    ) -> Result<(), ReadConversationError>;
+
     /// Gives itself to an index, if it can be indexed. Others are fast enough without, or cannot tell what they hold.
     fn indexable(&self) -> Option<&dyn IndexableStore> {
         None
@@ -48,8 +58,14 @@ pub trait ConversationStore: Send + Sync {
     /// there is nothing now.
     fn stamp(&self, key: &str) -> Option<u64>;
 
-    /// The directories in which something changes when the conversation does, or any conversation for `None`. Not
-    /// files: logs are deleted and made anew.
+    /// As [`Self::stamp`] of each. Where that would mean reading everything, a record that was changed in its place may
+    /// be overlooked.
+    fn stamps(&self, keys: &[&str]) -> Vec<Option<u64>> {
+        keys.iter().map(|key| self.stamp(key)).collect()
+    }
+
+    /// The directories in which something changes when the conversation does; for `None`, those in which something
+    /// changes when there is a new one. Not files: logs are deleted and made anew.
     fn watched(&self, key: Option<&str>) -> Vec<PathBuf>;
 
     /// Counts what is there by the store's own families of keys, and says which of them are used. Values are not read.

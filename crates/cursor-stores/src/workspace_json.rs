@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
+use crate::lenient_json;
 use crate::model::{Workspace, WorkspacePlace};
 use crate::plain_file;
 
@@ -14,7 +15,7 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 pub(crate) fn read_workspace_json(path: &Path) -> Option<Workspace> {
     let file = if path.is_dir() { path.join("workspace.json") } else { path.to_owned() };
     let bytes = plain_file::read_at_most(&file, MAX_FILE_BYTES).ok()?;
-    let json: Json = serde_json::from_slice(&bytes).ok()?;
+    let json = lenient_json::parse(&bytes).ok()?;
     ["folder", "workspace", "configuration"].iter().find_map(|name| workspace_of_json(&json[name]))
 }
 

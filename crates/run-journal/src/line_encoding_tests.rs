@@ -2,8 +2,9 @@ use pretty_assertions::assert_eq;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use run_protocol::{
-    BytesPath, Checkpoint, FailureClass, LimitKind, McpCallOutcome, NoResult, PendingTool,
-    ReportedStatus, Resumable, RunOutcome, SignalName, StopReason,
+    BytesPath, Checkpoint, FailureClass, LimitBackend, LimitKind, LimitsInForce, McpCallOutcome,
+    NoResult, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome, SignalName,
+    StopReason,
 };
 
 use super::*;
@@ -137,6 +138,8 @@ fn every_event_of_ours_is_read_back() {
         RunOutcome::Unknown { why: NoResult::ExitedWithoutResult },
         RunOutcome::TimedOut { limit: LimitKind::Idle },
         RunOutcome::TimedOut { limit: LimitKind::Tool { name: "shell".to_owned() } },
+        RunOutcome::QuotaExceeded { limit: LimitKind::Memory { bytes: 4 << 30 } },
+        RunOutcome::QuotaExceeded { limit: LimitKind::Processes { most: 512 } },
         RunOutcome::Cancelled,
         RunOutcome::Suspended,
         RunOutcome::Interrupted,
@@ -166,6 +169,15 @@ fn every_event_of_ours_is_read_back() {
             profile: "default".to_owned(),
             sandbox_pid: 4,
             mounts: 31,
+            limits: Some(LimitsInForce {
+                backend: LimitBackend::CgroupV1,
+                held: ResourceLimits {
+                    memory_bytes: 4 << 30,
+                    processes: 512,
+                    cpu_weight: 100,
+                    ..ResourceLimits::default()
+                },
+            }),
             warnings: vec!["old bwrap".to_owned()],
         },
         RunEvent::Resuming {
@@ -180,6 +192,8 @@ fn every_event_of_ours_is_read_back() {
         RunEvent::ProtocolDrift { event: "system/new".to_owned() },
         RunEvent::LimitReached { limit: LimitKind::Tool { name: "shell".to_owned() }, after_ms: 3 },
         RunEvent::LimitReached { limit: LimitKind::WallClock, after_ms: 3 },
+        RunEvent::LimitReached { limit: LimitKind::Disk { bytes: 9 }, after_ms: 3 },
+        RunEvent::LimitReached { limit: LimitKind::FileSize { bytes: 9 }, after_ms: 3 },
         RunEvent::SettledWithoutResult { silent_ms: 3 },
         RunEvent::StreamClosed,
         RunEvent::Lingered { ms: 5000 },

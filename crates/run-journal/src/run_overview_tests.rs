@@ -83,6 +83,7 @@ fn a_run_is_followed_from_its_start_to_its_end() {
         profile: "default".to_owned(),
         sandbox_pid: 1,
         mounts: 1,
+        limits: None,
         warnings: Vec::new(),
     };
     assert_eq!(after(2, ready).state, RunState::Starting);

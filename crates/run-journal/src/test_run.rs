@@ -76,6 +76,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         user_mcp: None,
         env: BTreeMap::new(),
         secrets: Vec::new(),
+        resources: run_protocol::ResourceLimits::default(),
         limits: RunLimits::default(),
         wait_for_locks: false,
         retry_of: None,

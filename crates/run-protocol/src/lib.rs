@@ -13,6 +13,7 @@ mod event;
 mod exit_code;
 mod limits;
 mod outcome;
+mod resources;
 mod run_id;
 mod session_record;
 mod spec;
@@ -26,6 +27,7 @@ pub use event::{
 pub use exit_code::ExitCode;
 pub use limits::{RunLimits, StopLadder};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
+pub use resources::{LimitBackend, LimitsInForce, ResourceLimits};
 pub use run_id::{NotARunId, RunId};
 pub use session_record::SessionRecord;
 pub use spec::{

@@ -28,6 +28,11 @@ pub enum RunOutcome {
         /// Which.
         limit: LimitKind,
     },
+    /// The run took more of the machine than it may, and was ended.
+    QuotaExceeded {
+        /// Of what.
+        limit: LimitKind,
+    },
     /// Stopped on request.
     Cancelled,
     /// Stopped on request, to be taken up again.
@@ -108,6 +113,26 @@ pub enum LimitKind {
     },
     /// The whole run took too long.
     WallClock,
+    /// All its processes together needed more memory.
+    Memory {
+        /// Than this.
+        bytes: u64,
+    },
+    /// It started more processes and threads.
+    Processes {
+        /// Than this many.
+        most: u64,
+    },
+    /// It added more to the workspace and whatever else it can write on the host.
+    Disk {
+        /// Than this.
+        bytes: u64,
+    },
+    /// It wrote a larger file.
+    FileSize {
+        /// Than this.
+        bytes: u64,
+    },
 }
 
 impl RunOutcome {
@@ -119,6 +144,7 @@ impl RunOutcome {
             Self::AgentError | Self::Failed { .. } => ExitCode::Failed,
             Self::Unknown { .. } => ExitCode::Unknown,
             Self::TimedOut { .. } => ExitCode::TimedOut,
+            Self::QuotaExceeded { .. } => ExitCode::QuotaExceeded,
             Self::Cancelled | Self::Suspended | Self::Interrupted => ExitCode::Cancelled,
             Self::NotResumable => ExitCode::NotResumable,
             Self::LeaseLost => ExitCode::Conflict,

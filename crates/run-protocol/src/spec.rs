@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{BytesPath, RunId, RunLimits};
+use crate::{BytesPath, ResourceLimits, RunId, RunLimits};
 
 /// The spec of a run. Holds no secret: keys reach the shim by its environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +70,9 @@ pub struct RunSpec {
     pub secrets: Vec<String>,
     /// Time limits.
     pub limits: RunLimits,
+    /// What it may take of the machine.
+    #[serde(default)]
+    pub resources: ResourceLimits,
     /// Whether to wait for a session or workspace that is held, instead of failing.
     #[serde(default)]
     pub wait_for_locks: bool,

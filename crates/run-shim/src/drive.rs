@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use agent_stream::{AgentStream, AssistantForm, EventKind, ShellArgs, StreamLine};
-use run_protocol::{RunEvent, SignalName};
+use run_protocol::{LimitKind, RunEvent, SignalName};
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
@@ -45,6 +45,8 @@ pub(crate) struct Drive {
     pub(crate) own_events: mpsc::Receiver<RunEvent>,
     /// Hears of it if the agent does not continue the conversation that it was to continue.
     pub(crate) forgotten: mpsc::Receiver<()>,
+    /// Hears of it if the sandbox takes more of the machine than it may.
+    pub(crate) exceeded: mpsc::Receiver<LimitKind>,
     /// Writes `mcp.json` anew.
     pub(crate) regenerate_mcp: Box<dyn Fn()>,
 }
@@ -73,6 +75,7 @@ enum Happened {
     Tool(RunEvent),
     Own(RunEvent),
     Forgotten,
+    Exceeded(LimitKind),
     Deadline,
     Look,
 }
@@ -96,6 +99,7 @@ impl Drive {
             let happened = tokio::select! {
                 biased;
                 Some(order) = self.orders.recv() => Happened::Order(order),
+                Some(limit) = self.exceeded.recv() => Happened::Exceeded(limit),
                 read = self.sandbox.stdout.read(&mut chunk), if stdout_open => Happened::Stdout(read.unwrap_or(0)),
                 read = self.sandbox.stderr.read(&mut stderr_chunk), if stderr_open => Happened::Stderr(read.unwrap_or(0)),
                 Some(event) = self.own_events.recv() => Happened::Own(event),
@@ -137,12 +141,17 @@ impl Drive {
                 Happened::Exited => {
                     alive = false;
                     exit_code = self.sandbox.process.exit_code().await;
-                    vec![Input::Exited { exit_code }]
+                    // The kernel may have ended it before we heard why.
+                    let limits = self.sandbox.limits.as_ref();
+                    let exceeded = limits.and_then(|limits| limits.look(exit_code));
+                    let exceeded = exceeded.map(Input::HadExceeded);
+                    exceeded.into_iter().chain([Input::Exited { exit_code }]).collect()
                 }
                 Happened::Order(Order::Stop(manner)) => vec![Input::Stop(manner)],
                 Happened::Order(Order::Suspend) => vec![Input::Suspend],
                 Happened::Order(Order::Interrupt) => vec![Input::Interrupt],
                 Happened::Forgotten => vec![Input::Forgotten],
+                Happened::Exceeded(limit) => vec![Input::Exceeded(limit)],
                 Happened::Order(Order::RegenerateMcp) => {
                     (self.regenerate_mcp)();
                     Vec::new()

@@ -27,6 +27,7 @@ use tokio::process::{Child, Command};
 
 use crate::gate;
 use crate::keeper;
+use crate::limits::{Confined, HeldProcesses, PreparedLimits};
 use crate::unconfined::UnconfinedPlan;
 
 /// How long setting up may take before it counts as failed.
@@ -50,6 +51,8 @@ pub(crate) enum LaunchError {
     TooSlow,
     #[error("the sandbox is not as planned")]
     Mismatch(#[source] Mismatch),
+    #[error("the sandbox could not be put under its limits")]
+    Limits(#[source] io::Error),
     #[error("the sandbox could not be let go")]
     Release(#[source] io::Error),
 }
@@ -75,6 +78,8 @@ pub(crate) struct Sandbox {
     pub(crate) stdin: Option<tokio::process::ChildStdin>,
     pub(crate) stdout: pipe::Receiver,
     pub(crate) stderr: pipe::Receiver,
+    /// What it is held by. Last, because what is dropped before takes everything along that is held.
+    pub(crate) limits: Option<Confined>,
 }
 
 /// bwrap, and the namespace it keeps.
@@ -151,7 +156,7 @@ impl HeldSandbox {
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
         let stdin = child.stdin.take();
         let process = SandboxProcess { bwrap: child, status, init, init_fd, killed_by };
-        let sandbox = Sandbox { process, stdin, stdout: pipes.stdout, stderr };
+        let sandbox = Sandbox { process, stdin, stdout: pipes.stdout, stderr, limits: None };
         Ok(Self { sandbox })
     }
 
@@ -175,6 +180,18 @@ impl HeldSandbox {
         }
     }
 
+    /// Puts everything that is there under its limits. The agent must be at the gate.
+    pub(crate) async fn confine(
+        &mut self,
+        limits: PreparedLimits,
+    ) -> Result<&Confined, LaunchError> {
+        let processes = self.sandbox.process.all().map_err(LaunchError::Limits)?;
+        // Moving a process between groups waits for every processor of the machine.
+        let confined = tokio::task::spawn_blocking(move || limits.confine(&processes)).await;
+        let confined = confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
+        Ok(self.sandbox.limits.insert(confined))
+    }
+
     /// The namespace's pid 1, as the host sees it.
     pub(crate) fn pid(&self) -> u32 {
         pid_number(self.sandbox.process.init)
@@ -190,12 +207,30 @@ impl HeldSandbox {
     pub(crate) async fn release(mut self) -> Result<Sandbox, LaunchError> {
         let gone = || LaunchError::Release(io::ErrorKind::BrokenPipe.into());
         let stdin = self.sandbox.stdin.as_mut().ok_or_else(gone)?;
-        stdin.write_all(&[gate::GO]).await.map_err(LaunchError::Release)?;
+        // What was never put under limits is not let go.
+        let limits = self.sandbox.limits.as_ref().ok_or_else(gone)?;
+        let word = gate::word(&limits.process_limits);
+        stdin.write_all(&word).await.map_err(LaunchError::Release)?;
         Ok(self.sandbox)
     }
 }
 
 impl SandboxProcess {
+    /// bwrap and everything below it, as it is now.
+    fn all(&self) -> io::Result<HeldProcesses> {
+        let bwrap = self.bwrap.id().ok_or(io::ErrorKind::NotFound)?;
+        let mut all = vec![bwrap];
+        let mut next = 0;
+        while let Some(pid) = all.get(next) {
+            for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+                let children = std::fs::read_to_string(thread?.path().join("children"))?;
+                all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            }
+            next += 1;
+        }
+        Ok(HeldProcesses { all, init: pid_number(self.init) })
+    }
+
     /// Signals the payload: neither bwrap, which would kill everything at once, nor pid 1, which would ignore it.
     pub(crate) fn signal_agent(&self, signal: Signal) -> io::Result<()> {
         let init = self.init.as_raw_nonzero();

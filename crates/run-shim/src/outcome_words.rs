@@ -62,7 +62,7 @@ pub(crate) fn why(
             }
             NoResult::Lost => "the run's supervisor died, and the sandbox with it".to_owned(),
         },
-        RunOutcome::TimedOut { limit } => match limit {
+        RunOutcome::TimedOut { limit } | RunOutcome::QuotaExceeded { limit } => match limit {
             LimitKind::Startup => {
                 format!("the agent did not begin within {}", seconds(limits.startup_ms))
             }
@@ -73,6 +73,21 @@ pub(crate) fn why(
             LimitKind::WallClock => {
                 format!("the run took longer than {}", seconds(limits.wall_ms))
             }
+            LimitKind::Memory { bytes } => format!(
+                "its processes needed more memory than {} together; `--memory` allows more",
+                size(*bytes)
+            ),
+            LimitKind::Processes { most } => format!(
+                "it started more than {most} processes and threads; `--processes` allows more"
+            ),
+            LimitKind::Disk { bytes } => format!(
+                "it added more than {} to the workspace and what else it can write; `--disk` allows more",
+                size(*bytes)
+            ),
+            LimitKind::FileSize { bytes } => format!(
+                "it wrote a file larger than {}; `--max-file-size` allows more",
+                size(*bytes)
+            ),
         },
         RunOutcome::Cancelled => "it was stopped on request".to_owned(),
         RunOutcome::Suspended => "it was stopped on request, to be taken up again".to_owned(),
@@ -94,4 +109,11 @@ pub(crate) fn why(
         RunOutcome::JournalFailed => "the journal could not be written".to_owned(),
         RunOutcome::SupervisorFailed => "the run's supervisor failed".to_owned(),
     }
+}
+
+/// A size as it is written in a flag.
+fn size(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = units.into_iter().find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift));
+    unit.map_or_else(|| format!("{bytes}B"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
 }

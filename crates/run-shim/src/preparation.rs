@@ -17,6 +17,7 @@ use sandbox_plan::{
 
 use crate::agent_servers::{self, UserMcpError};
 use crate::launch::Launchable;
+use crate::limits::LimitsNotHeld;
 use crate::login_copy::{LoginCopy, LoginCopyError, LoginWatch};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest, mcp_json_in};
 use crate::session_bucket::SessionBucket;
@@ -54,6 +55,8 @@ pub enum PrepareError {
     UserMcp(#[from] UserMcpError),
     #[error("the prompt cannot be read from `{}`", path.display())]
     Prompt { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Limits(#[from] LimitsNotHeld),
     #[error("our own program cannot be found")]
     OwnProgram(#[source] std::io::Error),
 }
@@ -82,6 +85,7 @@ impl PrepareError {
             | Self::MountPoints(_)
             | Self::Bucket(_)
             | Self::Prompt { .. }
+            | Self::Limits(_)
             | Self::OwnProgram(_) => ExitCode::SupervisorFailed,
         }
     }
@@ -106,6 +110,10 @@ impl PrepareError {
             Self::Login(_) => {
                 Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
             }
+            Self::Limits(_) => Some(
+                "see what to change with `caretaker doctor`, or use the profile `default`"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }
@@ -241,6 +249,16 @@ impl Prepared {
                 plan.warnings().iter().map(ToString::to_string).collect()
             }
             Launchable::Unconfined(_) => vec![UnconfinedPlan::warning()],
+        }
+    }
+
+    /// Where the agent can write; `None` if that is wherever the user can, which nobody could watch.
+    pub(crate) fn writable_on_host(&self) -> Option<Vec<PathBuf>> {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => {
+                Some(plan.writable_on_host().map(Path::to_owned).collect())
+            }
+            Launchable::Unconfined(_) => None,
         }
     }
 

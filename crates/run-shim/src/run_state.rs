@@ -68,6 +68,10 @@ pub(crate) enum Input {
     Interrupt,
     /// The store shows that the agent does not continue the conversation.
     Forgotten,
+    /// The sandbox takes more of the machine than it may.
+    Exceeded(LimitKind),
+    /// It did, and is gone: what the kernel counted says so.
+    HadExceeded(LimitKind),
     /// A batch could not be written to the journal.
     JournalFailed,
     /// The session's lease is not the run's any more.
@@ -210,6 +214,14 @@ impl RunState {
             Input::Forgotten => {
                 self.session_lost(RunOutcome::Amnesia, StopReason::Amnesia, &mut effects);
             }
+            Input::Exceeded(limit) => {
+                if self.note_exceeded(limit, now, &mut effects) {
+                    self.kill(StopReason::Limit, &mut effects);
+                }
+            }
+            Input::HadExceeded(limit) => {
+                self.note_exceeded(limit, now, &mut effects);
+            }
             Input::JournalFailed => self.journal_failed(now, &mut effects),
             Input::LeaseLost => {
                 self.session_lost(RunOutcome::LeaseLost, StopReason::LeaseLost, &mut effects);
@@ -279,6 +291,7 @@ impl RunState {
                     | RunOutcome::Suspended
                     | RunOutcome::Interrupted
                     | RunOutcome::TimedOut { .. }
+                    | RunOutcome::QuotaExceeded { .. }
                     | RunOutcome::Unknown { .. }
             )
         );
@@ -387,6 +400,17 @@ impl RunState {
             Phase::Killed | Phase::Draining { .. } | Phase::Ended => {}
             _ => self.kill(reason, effects),
         }
+    }
+
+    /// Whoever takes what belongs to others is not given time to take more. Says whether there is anything to end.
+    fn note_exceeded(&mut self, limit: LimitKind, now: Moment, effects: &mut Vec<Effect>) -> bool {
+        if matches!(self.phase, Phase::Killed | Phase::Ended) {
+            return false;
+        }
+        let after_ms = now.saturating_sub(self.started);
+        effects.push(Effect::Record(RunEvent::LimitReached { limit: limit.clone(), after_ms }));
+        self.verdict.get_or_insert(RunOutcome::QuotaExceeded { limit });
+        !matches!(self.phase, Phase::Draining { .. })
     }
 
     fn journal_failed(&mut self, now: Moment, effects: &mut Vec<Effect>) {

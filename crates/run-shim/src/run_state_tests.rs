@@ -336,6 +336,8 @@ fn inputs() -> impl Strategy<Value = Input> {
         Just(Input::StdoutClosed),
         proptest::option::of(0i32..256).prop_map(|exit_code| Input::Exited { exit_code }),
         prop_oneof![Just(StopManner::Ladder), Just(StopManner::Now)].prop_map(Input::Stop),
+        Just(Input::Exceeded(LimitKind::Processes { most: 9 })),
+        Just(Input::HadExceeded(LimitKind::Memory { bytes: 9 })),
         Just(Input::Suspend),
         Just(Input::Forgotten),
         Just(Input::JournalFailed),
@@ -387,4 +389,51 @@ proptest! {
         let (_, happened) = wait(state, now + 20_000);
         prop_assert!(killed || happened.iter().any(|(_, effect)| *effect == Effect::KillSandbox));
     }
+}
+
+#[test]
+fn a_run_that_takes_too_much_is_ended_at_once_and_says_what_it_was() {
+    let limit = LimitKind::Memory { bytes: 1 << 30 };
+    let (state, _) = RunState::new(RunLimits::default(), 0).step(Input::Released, 0);
+    let (state, effects) = state.step(Input::Exceeded(limit.clone()), 700);
+    assert_eq!(
+        effects,
+        [
+            Effect::Record(RunEvent::LimitReached { limit: limit.clone(), after_ms: 700 }),
+            Effect::Record(RunEvent::StopRequested { reason: StopReason::Limit }),
+            Effect::KillSandbox,
+        ]
+    );
+    // Told again by what the kernel counted, it is still one limit and one end.
+    let (state, effects) = state.step(Input::HadExceeded(limit.clone()), 701);
+    assert_eq!(effects, []);
+    let (state, _) = state.step(Input::StdoutClosed, 702);
+    let (_, effects) = state.step(Input::Exited { exit_code: Some(137) }, 703);
+    let outcome = RunOutcome::QuotaExceeded { limit };
+    assert_eq!(effects, [Effect::End(Ending::Decided(outcome))]);
+}
+
+#[test]
+fn a_run_that_the_kernel_ended_for_taking_too_much_is_not_ended_again() {
+    let limit = LimitKind::Processes { most: 64 };
+    let (state, _) = RunState::new(RunLimits::default(), 0).step(Input::Released, 0);
+    let (state, effects) = state.step(Input::HadExceeded(limit.clone()), 5);
+    let reached = RunEvent::LimitReached { limit: limit.clone(), after_ms: 5 };
+    assert_eq!(effects, [Effect::Record(reached)]);
+    let (state, _) = state.step(Input::StdoutClosed, 6);
+    let (_, effects) = state.step(Input::Exited { exit_code: None }, 6);
+    let outcome = RunOutcome::QuotaExceeded { limit };
+    assert_eq!(effects, [Effect::End(Ending::Decided(outcome))]);
+}
+
+#[test]
+fn a_result_that_was_given_stays_whatever_is_taken_afterwards() {
+    let (state, _) = RunState::new(RunLimits::default(), 0).step(Input::Released, 0);
+    let result = Input::Agent(AgentSign::Result { is_error: false });
+    let (state, _) = state.step(result, 5);
+    let (state, effects) = state.step(Input::Exceeded(LimitKind::Disk { bytes: 9 }), 6);
+    assert!(effects.contains(&Effect::KillSandbox));
+    let (state, _) = state.step(Input::StdoutClosed, 7);
+    let (_, effects) = state.step(Input::Exited { exit_code: None }, 7);
+    assert_eq!(effects, [Effect::End(Ending::Decided(RunOutcome::Succeeded))]);
 }

@@ -21,6 +21,7 @@ use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected};
 use crate::launch_guard::LaunchGuard;
 use crate::lease_watch::LeaseWatch;
+use crate::limits::PreparedLimits;
 use crate::locks::{LockRefusal, RunLocks};
 use crate::mcp_server::{self, WhoAmI};
 use crate::outcome_words;
@@ -44,6 +45,8 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
     close_fds::set_fds_cloexec(3, &[]);
     // A terminal that closes takes its session along, and we are not to be in it. Fails only where we lead one already.
     nix::unistd::setsid().ok();
+    // Whoever started us may have blocked signals for itself, and a mask is inherited: a shutdown would go unheard.
+    nix::sys::signal::SigSet::all().thread_unblock().ok();
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
     let secrets = secrets_of_process();
     start_log();
@@ -218,7 +221,21 @@ async fn supervise_guarded(
         starting.record.event(&session_memory::resuming(before));
     }
 
-    let mut prepared = match Prepared::new(&run, &state_root, &spec, secrets) {
+    // In the background: control groups are slow to make.
+    let (run_id, resources) = (spec.run.to_string(), spec.resources);
+    let limits = tokio::task::spawn_blocking(move || PreparedLimits::prepare(&run_id, resources));
+    let prepared = Prepared::new(&run, &state_root, &spec, secrets);
+    // Taken into hand even where the rest failed, so that nothing of it stays.
+    let limits = limits.await.map_err(|error| unusable(&error))?;
+    let prepared = prepared.and_then(|prepared| match limits {
+        Ok(limits) => Ok((prepared, limits)),
+        Err(error) => {
+            prepared.remove_mount_points();
+            prepared.settle_session();
+            Err(error.into())
+        }
+    });
+    let (mut prepared, limits) = match prepared {
         Ok(prepared) => prepared,
         Err(error) if has_reported => {
             let why = with_causes(&error);
@@ -246,7 +263,7 @@ async fn supervise_guarded(
         .mcp
         .take()
         .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
-    let launched = starting.launch(&prepared, guard.take()).await;
+    let launched = starting.launch(&prepared, limits, guard.take()).await;
     let Starting { state, orders, record, .. } = starting;
     let driven = match launched {
         Ok(mut sandbox) => {
@@ -255,7 +272,12 @@ async fn supervise_guarded(
                 let prompt = std::mem::take(&mut prepared.prompt);
                 tokio::spawn(crate::prompt::send(prompt, stdin, own_sender));
             }
+            let exceeded = match (&mut sandbox.limits, prepared.writable_on_host()) {
+                (Some(limits), Some(writable)) => limits.watch(writable),
+                _ => mpsc::channel(1).1,
+            };
             let drive = Drive {
+                exceeded,
                 state,
                 began,
                 sandbox,

@@ -23,6 +23,7 @@ use crate::control_socket::Order;
 use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
 use crate::launch::{HeldSandbox, LaunchError, Sandbox};
 use crate::launch_guard::LaunchGuard;
+use crate::limits::{Confined, PreparedLimits};
 use crate::preparation::Prepared;
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{Effect, Ending, Input, RunState};
@@ -172,6 +173,7 @@ impl Starting {
     pub(crate) async fn launch(
         &mut self,
         prepared: &Prepared,
+        limits: PreparedLimits,
         guard: Option<PostedGuard>,
     ) -> Result<Sandbox, NotLaunched> {
         let guard = match guard {
@@ -180,7 +182,7 @@ impl Starting {
         };
         let guard = guard.map_err(LaunchError::Guard)?;
         tracing::debug!("the guard is posted");
-        let held = self.hold(prepared).await;
+        let held = self.hold(prepared, limits).await;
         // Whatever came of it: what was started is bound to our life, or gone.
         guard.dismiss().await;
         let sandbox = held?.release().await?;
@@ -189,15 +191,26 @@ impl Starting {
     }
 
     /// Brings a sandbox to the point where one word lets its agent go.
-    async fn hold(&mut self, prepared: &Prepared) -> Result<HeldSandbox, NotLaunched> {
+    async fn hold(
+        &mut self,
+        prepared: &Prepared,
+        limits: PreparedLimits,
+    ) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
         self.go_on()?;
         let mut held = self.attend(HeldSandbox::start(&prepared.launchable)).await?;
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
-        let verified = self.attend(held.verify(&prepared.launchable)).await;
-        match self.decide_on_release(prepared, held.pid(), verified) {
+        let (sandbox_pid, verified) =
+            (held.pid(), self.attend(held.verify(&prepared.launchable)).await);
+        let confined = match verified {
+            Ok(mounts) => {
+                self.attend(held.confine(limits)).await.map(|confined| (mounts, confined))
+            }
+            Err(error) => Err(error),
+        };
+        match self.decide_on_release(prepared, sandbox_pid, confined) {
             Ok(()) => Ok(held),
             Err(why) => {
                 held.end().await;
@@ -213,15 +226,23 @@ impl Starting {
         &mut self,
         prepared: &Prepared,
         sandbox_pid: u32,
-        verified: Result<u32, LaunchError>,
+        confined: Result<(u32, &Confined), LaunchError>,
     ) -> Result<(), NotLaunched> {
         self.catch_up();
         self.go_on()?;
-        let mounts = verified?;
-        tracing::debug!("the agent is at the gate, the mounts are verified");
+        let (mounts, confined) = confined?;
+        tracing::debug!("the agent is at the gate, the mounts are verified, the limits hold");
         let profile = prepared.profile.clone();
-        let warnings = prepared.warnings();
-        self.record.event(&RunEvent::SandboxReady { profile, sandbox_pid, mounts, warnings });
+        let mut warnings = prepared.warnings();
+        warnings.extend(confined.warnings.iter().cloned());
+        let limits = Some(confined.in_force.clone());
+        self.record.event(&RunEvent::SandboxReady {
+            profile,
+            sandbox_pid,
+            mounts,
+            limits,
+            warnings,
+        });
         self.record.event(&RunEvent::Released);
         self.flush();
         self.go_on()

@@ -43,7 +43,10 @@ pub use mount_points::{DotCursorMounts, MountPointError, MountPoints, Removal};
 pub use origin::Origin;
 pub use plan::{DataFile, PlanError, PlanWarning, SandboxPlan};
 pub use planner::plan;
-pub use profile::{Access, Confinement, Network, Profile, ProfileError, builtin_profiles};
+pub use profile::{
+    Access, Confinement, Network, Profile, ProfileError, ProfileLimit, ProfileLimits,
+    builtin_profiles,
+};
 pub use request::{
     ChatsBind, EnvVariable, Nothing, PrivateFile, RunDirectories, SandboxRequest, SandboxUser,
     Secrecy, VariableSource,

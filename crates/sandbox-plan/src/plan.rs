@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::explain::Explained;
 use crate::host_path::{FileIdentity, FileKind};
 use crate::mount_points::{DotCursorMounts, MountPoints};
+use crate::profile::Access;
 use crate::seccomp::{FilterError, SeccompProgram};
-use crate::step::{Arguments, PlanFds, PlannedStep};
+use crate::step::{Arguments, PlanFds, PlannedStep, Step};
 use crate::workspace::WorkspaceError;
 
 /// A checked plan for one run.
@@ -37,9 +38,7 @@ pub struct DataFile {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanWarning {
-    #[error(
-        "you are root: what the agent creates belongs to root, and limits on processes do not hold; an ordinary user is safer"
-    )]
+    #[error("you are root: what the agent creates belongs to root; an ordinary user is safer")]
     Root,
     #[error("git does not work inside: {reason}")]
     GitHidden { reason: String },
@@ -144,6 +143,14 @@ impl SandboxPlan {
     /// Returns the device and inode of the workspace, after which its lock is named.
     pub fn workspace_identity(&self) -> FileIdentity {
         self.workspace
+    }
+
+    /// Returns the directories and files of the host that can be written from inside.
+    pub fn writable_on_host(&self) -> impl Iterator<Item = &Path> {
+        self.steps.iter().filter_map(|planned| match &planned.step {
+            Step::Bind { source, access: Access::ReadWrite, .. } => Some(source.as_path()),
+            _ => None,
+        })
     }
 
     pub fn warnings(&self) -> &[PlanWarning] {

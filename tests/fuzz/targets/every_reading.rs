@@ -4,16 +4,18 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use cursor_stores::search::{Case, Matcher, Pattern};
-use cursor_stores::{Branches, Catalogue, Extent, StorePlaces};
+use cursor_stores::{Branches, Catalogue, Encoding, Extent, StorePlaces};
 
-/// Lists, reads, completes, searches and counts. Nothing of it may panic, and what is read must survive being written.
+/// Lists, reads, completes, searches, cuts for an index and counts. Nothing of it may panic, and what is read must
+/// survive being written.
 pub fn read_everything(home: &Path) {
     let places = StorePlaces {
         chats: vec![home.join("chats")],
         acp_sessions: vec![home.join("acp-sessions")],
         projects: vec![home.join("projects")],
         cursor_user_dirs: vec![home.join("User")],
-        ..StorePlaces::default()
+        sdk_stores: vec![home.join("lines")],
+        exports: vec![home.join("exports")],
     };
     let catalogue = Catalogue::open(&places, &[]);
     let mut heads = catalogue.list().heads;
@@ -25,13 +27,31 @@ pub fn read_everything(home: &Path) {
         ] {
             if let Ok(conversation) = catalogue.read(head, extent) {
                 let json = serde_json::to_string(&conversation).expect("every conversation can be written");
-                serde_json::from_str::<cursor_stores::model::Conversation>(&json).expect("and read again");
+                // Deeper than a JSON parser goes by itself.
+                let mut read = serde_json::Deserializer::from_str(&json);
+                read.disable_recursion_limit();
+                let again = <cursor_stores::model::Conversation as serde::Deserialize>::deserialize(&mut read)
+                    .expect("and read again");
+                assert!(again == conversation, "and is the same");
+            }
+        }
+        for origin in &head.origins {
+            if let Some(store) = catalogue.store_of(origin) {
+                store.stamp(origin.key(head));
+                store.watched(Some(origin.key(head)));
             }
         }
     }
-    let matcher = Matcher::new(Pattern::Words("a"), Case::Smart).expect("a letter is a pattern");
-    catalogue.search(&matcher, &|_| ControlFlow::Continue(()));
+    for pattern in [Pattern::Words("a"), Pattern::Words("planted 1"), Pattern::Regex("p.an(t|d)ed.*x")] {
+        let matcher = Matcher::new(pattern, Case::Smart).expect("a pattern");
+        catalogue.search(&matcher, &|_| ControlFlow::Continue(()));
+    }
     for store in catalogue.stores() {
         store.account();
+        let Some(indexable) = store.indexable() else { continue };
+        for section in indexable.sections().unwrap_or_default() {
+            let mut visit = |_: &[u8], _: Encoding| {};
+            indexable.visit_section(&section.name, &mut visit).ok();
+        }
     }
 }

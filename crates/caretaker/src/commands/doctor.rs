@@ -16,7 +16,7 @@ use crate::view::styled_line::{BAD, DIM, GOOD, ODD};
 
 /// Check bubblewrap, the agent and its login, directories, disk and clock; say what to change.
 ///
-/// Nothing is changed. The exit code is 1 where a run could not work.
+/// Nothing is changed, but for what dead runs left behind. The exit code is 1 where a run could not work.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use run_protocol::{ExitCode, RunSpec};
-use run_shim::plan_run;
-use sandbox_plan::SandboxPlan;
+use run_shim::{plan_run, survey_limits};
+use sandbox_plan::{Profile, ProfileLimit, SandboxPlan};
 use serde::Serialize;
 
 use crate::admission::{Admission, Conversation, unprepared};
@@ -15,12 +15,14 @@ use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::data_out::print_json;
 use crate::host::Host;
+use crate::limit_options::LimitOptions;
 use crate::profiles;
 use crate::run_options::RunOptions;
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{DIM, ODD, PLAIN, write_line};
 use crate::view::width::{Width, columns};
+use crate::view::{units, words};
 use crate::workspace_owner::become_owner;
 
 /// See what a sandbox is made of.
@@ -35,7 +37,7 @@ enum SandboxCommand {
     Explain(ExplainArgs),
 }
 
-/// Print every mount, variable and filter of a run's sandbox, with the line of the profile that it comes from.
+/// Print every mount, variable, filter and limit of a run's sandbox, with the line of the profile that it comes from.
 ///
 /// Nothing is started and nothing is created.
 #[derive(Debug, clap::Args)]
@@ -49,6 +51,8 @@ struct ExplainArgs {
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
     #[arg(long, value_name = "PATH|simulated")]
     agent: Option<PathBuf>,
+    #[command(flatten)]
+    limits: LimitOptions,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -81,7 +85,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let explained = match spec.profile.as_str() {
         // There is nothing to plan, and that is what there is to say.
         profiles::OFF => without_sandbox(&spec),
-        _ => explained(&spec, &plan_run(&host.state, &spec).map_err(unprepared)?),
+        _ => {
+            let mut explained =
+                explained(&spec, &plan_run(&host.state, &spec).map_err(unprepared)?);
+            explained.parts.extend(limits(&spec));
+            explained
+        }
     };
     if args.json {
         print_json(&explained)?;
@@ -99,7 +108,12 @@ fn spec(host: &Host, args: &ExplainArgs) -> Result<RunSpec, CommandError> {
     let config = Config::load(&host.environment, &host.places)?;
     let program = own_program()?;
     let hypothetical = |agent: Option<PathBuf>| {
-        let options = RunOptions { profile: args.profile.clone(), agent, ..RunOptions::default() };
+        let options = RunOptions {
+            profile: args.profile.clone(),
+            agent,
+            limits: args.limits.clone(),
+            ..RunOptions::default()
+        };
         let conversation = Conversation::New { workspace: args.workspace.clone() };
         let admission = Admission {
             host,
@@ -156,6 +170,49 @@ fn explained(spec: &RunSpec, plan: &SandboxPlan) -> ExplainedSandbox {
             })
             .collect(),
     }
+}
+
+/// What the run may take of the machine, where each limit was decided, and what would hold it here.
+fn limits(spec: &RunSpec) -> Vec<Part> {
+    let Ok(profile) = Profile::parse(&spec.profile, &spec.profile_text) else { return Vec::new() };
+    let Some(of_profile) = profile.limits() else { return Vec::new() };
+    let asked = &spec.resources;
+    let part = |value: u64, limit: &ProfileLimit, text: String| Part {
+        what: "limit".to_owned(),
+        detail: if value == 0 { format!("{text}: none") } else { text },
+        origin: match value == limit.value {
+            true => limit.origin.to_string(),
+            false => "config or flag".to_owned(),
+        },
+    };
+    let sized = |name: &str, bytes: u64| match bytes {
+        0 => name.to_owned(),
+        bytes => format!("{name} at most {}", units::bytes(bytes)),
+    };
+    let counted = |name: &str, count: u64| match count {
+        0 => name.to_owned(),
+        count => format!("{name} at most {count}"),
+    };
+    let processors = match asked.cpu_milli {
+        0 => "processors".to_owned(),
+        milli => format!("processors at most {}", words::processors(milli)),
+    };
+    let survey = survey_limits();
+    let mut parts = vec![
+        part(asked.memory_bytes, &of_profile.memory, sized("memory", asked.memory_bytes)),
+        part(asked.processes, &of_profile.processes, counted("processes", asked.processes)),
+        part(asked.cpu_weight, &of_profile.cpu_weight, format!("weight {}", asked.cpu_weight)),
+        part(asked.cpu_milli, &of_profile.cpu_milli, processors),
+        part(asked.file_bytes, &of_profile.file_size, sized("any one file", asked.file_bytes)),
+        part(asked.open_files, &of_profile.open_files, counted("open files", asked.open_files)),
+        part(asked.disk_bytes, &of_profile.disk, sized("growth on disk", asked.disk_bytes)),
+    ];
+    parts.push(Part {
+        what: "limit".to_owned(),
+        detail: format!("held by {}", words::backend(survey.backend)),
+        origin: "this host".to_owned(),
+    });
+    parts
 }
 
 fn print(out: &mut dyn Write, explained: &ExplainedSandbox, width: Width) -> io::Result<()> {

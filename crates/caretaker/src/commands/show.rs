@@ -1,12 +1,12 @@
 //! `caretaker show`: everything there is to know of one run.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read as _, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use agent_stream::{StreamSummary, Usage};
 use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunOverview};
-use run_protocol::{BytesPath, ExitCode, RunEvent};
+use run_protocol::{BytesPath, ExitCode, LimitsInForce, RunEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -42,6 +42,8 @@ pub(crate) struct ShownRun {
     pub(crate) why: Option<String>,
     /// The exit code of a command that waited for it.
     pub(crate) exit_code: Option<u8>,
+    /// What it may take of the machine, and what holds it to that. `None`: not known, as before the sandbox is up.
+    pub(crate) limits: Option<LimitsInForce>,
     /// Tool → outcome → how often.
     pub(crate) tools: BTreeMap<String, BTreeMap<String, u64>>,
     /// Calls that were started and never completed.
@@ -80,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
-    let (summary, ended_stderr) = read_journal(run)?;
+    let Read { summary, ended_stderr, limits } = read_journal(run)?;
     let stderr_tail = match ended_stderr {
         Some(tail) => tail,
         // Not over, or lost: what was kept so far.
@@ -90,6 +92,7 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
         v: 1,
         why: crate::view::words::why(&overview.state).map(ToOwned::to_owned),
         exit_code: overview.state.outcome().map(|outcome| outcome.exit_code() as u8),
+        limits,
         tools: summary.tools,
         open_tools: summary.open_tools,
         usage: summary.usage,
@@ -106,26 +109,36 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     })
 }
 
-/// Sums up the agent's lines, and gives what the last event says of stderr.
-fn read_journal(run: &RunDirectory) -> Result<(StreamSummary, Option<String>), CommandError> {
+/// What a journal tells.
+struct Read {
+    /// The agent's lines, summed up.
+    summary: StreamSummary,
+    /// What the last event says of stderr.
+    ended_stderr: Option<String>,
+    limits: Option<LimitsInForce>,
+}
+
+fn read_journal(run: &RunDirectory) -> Result<Read, CommandError> {
     let mut reader = open_journal(run, Position::Start)?;
     let mut summary = StreamSummary::default();
     let mut lines = AgentLines::default();
-    let mut stderr_tail = None;
+    let mut ended_stderr = None;
+    let mut in_force = None;
     let mut on_entry = |entry: JournalEntry<'_>| match entry {
         JournalEntry::Agent { line, ending, .. } => {
             summary.observe(&lines.read(&line, ending), &mut |_| {});
         }
         JournalEntry::Run { event: RunEvent::Ended { stderr_tail: tail, .. }, .. } => {
-            stderr_tail = Some(tail);
+            ended_stderr = Some(tail);
         }
+        JournalEntry::Run { event: RunEvent::SandboxReady { limits, .. }, .. } => in_force = limits,
         _ => {}
     };
     let cannot =
         |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
     while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
     summary.finish(lines.open_calls(), &mut |_| {});
-    Ok((summary, stderr_tail))
+    Ok(Read { summary, ended_stderr, limits: in_force })
 }
 
 fn tail_of(path: &Path) -> io::Result<String> {

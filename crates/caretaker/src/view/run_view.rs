@@ -5,7 +5,7 @@ use std::path::Path;
 
 use agent_stream::{TextMode, TextReducer};
 use run_journal::{AgentLine, EventNumber, JournalEntry, LineEnding};
-use run_protocol::{Checkpoint, McpCallOutcome, RunEvent, RunOutcome, SignalName};
+use run_protocol::{Checkpoint, LimitsInForce, McpCallOutcome, RunEvent, RunOutcome, SignalName};
 
 use super::agent_lines::AgentLines;
 use super::safe_text::on_one_line;
@@ -91,8 +91,8 @@ impl RunView {
                 agent_version.as_deref(),
                 &workspace.0,
             ),
-            RunEvent::SandboxReady { profile, mounts, warnings, .. } => {
-                self.show_sandbox(out, profile, *mounts, warnings)
+            RunEvent::SandboxReady { profile, mounts, limits, warnings, .. } => {
+                self.show_sandbox(out, profile, *mounts, limits.as_ref(), warnings)
             }
             RunEvent::Waiting { reason } => {
                 self.odd(out, &format!("… waiting: {}", on_one_line(reason)))
@@ -199,12 +199,16 @@ impl RunView {
         out: &mut dyn Write,
         profile: &str,
         mounts: u32,
+        limits: Option<&LimitsInForce>,
         warnings: &[String],
     ) -> io::Result<()> {
         let mounts = units::counted(u64::from(mounts), "mount", "mounts");
         let profile = on_one_line(profile);
+        let limits = limits.map_or(String::new(), |limits| {
+            format!(", limits held by {}", words::backend(limits.backend))
+        });
         if profile != profiles::OFF {
-            self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified"))?;
+            self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified{limits}"))?;
         }
         warnings
             .iter()

@@ -72,6 +72,7 @@ fn a_run_reads_from_its_name_to_its_outcome() {
         profile: "default".to_owned(),
         sandbox_pid: 1,
         mounts: 42,
+        limits: None,
         warnings: vec!["bubblewrap 0.8.0 has a known hole".to_owned()],
     };
     let checkpoint = RunEvent::Checkpoint(Checkpoint {
@@ -191,6 +192,7 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
             profile: evil(),
             sandbox_pid: 1,
             mounts: 1,
+            limits: None,
             warnings: vec![evil()],
         }),
         run(RunEvent::Slow { silent_ms: 1, tool: Some(evil()) }),

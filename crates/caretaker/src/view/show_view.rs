@@ -39,6 +39,10 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
         profile => profile.to_owned(),
     };
     row(out, "profile", &profile)?;
+    let limits = shown.limits.as_ref().map(|limits| {
+        format!("{}, by {}", words::resources(&limits.held), words::backend(limits.backend))
+    });
+    row(out, "limits", &limits.unwrap_or_default())?;
     print_times(out, shown)?;
     print_work(out, shown)?;
     if let Some(checkpoint) = &run.checkpoint {

@@ -3,7 +3,10 @@ use std::collections::BTreeMap;
 use agent_stream::Usage;
 use pretty_assertions::assert_eq;
 use run_journal::{Reported, RunOverview};
-use run_protocol::{LimitKind, PendingTool, ReportedStatus, Resumable, RunOutcome};
+use run_protocol::{
+    LimitBackend, LimitKind, LimitsInForce, PendingTool, ReportedStatus, ResourceLimits, Resumable,
+    RunOutcome,
+};
 
 use super::*;
 use crate::commands::show::RunFiles;
@@ -50,6 +53,16 @@ fn shown() -> ShownRun {
         v: 1,
         why: words::why(&overview.state).map(ToOwned::to_owned),
         exit_code: Some(124),
+        limits: Some(LimitsInForce {
+            backend: LimitBackend::CgroupV1,
+            held: ResourceLimits {
+                memory_bytes: 4 << 30,
+                processes: 512,
+                cpu_weight: 100,
+                cpu_milli: 1500,
+                ..ResourceLimits::default()
+            },
+        }),
         tools: BTreeMap::from([(
             "shell".to_owned(),
             BTreeMap::from([("failure".to_owned(), 1), ("success".to_owned(), 3)]),
@@ -92,6 +105,7 @@ fn a_run_is_shown_with_its_outcome_and_why_in_one_sentence() {
              workspace  /home/ada/project\n\
              agent      /opt/cursor-agent 2026.10.01-e373342\n\
              profile    default\n\
+             limits     memory 4.0 GiB, 512 processes, 1.5 processors, by cgroup v1\n\
              created    {created}\n\
              ended      {ended}, after 21 min 00 s\n\
              exit code  130 (the agent's own)\n\

@@ -3,12 +3,13 @@
 use anstyle::Style;
 use run_journal::RunState;
 use run_protocol::{
-    FailureClass, LimitKind, NoResult, PendingTool, ReportedStatus, Resumable, RunOutcome,
-    StopReason,
+    FailureClass, LimitBackend, LimitKind, NoResult, PendingTool, ReportedStatus, ResourceLimits,
+    Resumable, RunOutcome, StopReason,
 };
 
 use super::safe_text::on_one_line;
 use super::styled_line::{BAD, GOOD, ODD};
+use super::units;
 
 /// `timed out (idle)`.
 pub(crate) fn outcome(outcome: &RunOutcome) -> String {
@@ -18,6 +19,7 @@ pub(crate) fn outcome(outcome: &RunOutcome) -> String {
         RunOutcome::Failed { class } => format!("failed ({})", failure(*class)),
         RunOutcome::Unknown { why } => format!("unknown ({})", no_result(*why)),
         RunOutcome::TimedOut { limit } => format!("timed out ({})", limit_name(limit)),
+        RunOutcome::QuotaExceeded { limit } => format!("over its limit ({})", limit_name(limit)),
         RunOutcome::Cancelled => "cancelled".to_owned(),
         RunOutcome::Suspended => "suspended".to_owned(),
         RunOutcome::Interrupted => "interrupted".to_owned(),
@@ -72,7 +74,50 @@ pub(crate) fn limit(limit: &LimitKind) -> String {
             format!("the tool {} did not come back in time", on_one_line(name))
         }
         LimitKind::WallClock => "the whole run took too long".to_owned(),
+        LimitKind::Memory { bytes } => {
+            format!("its processes needed more memory than {} together", units::bytes(*bytes))
+        }
+        LimitKind::Processes { most } => {
+            format!("it started more than {most} processes and threads")
+        }
+        LimitKind::Disk { bytes } => {
+            format!("it added more than {} to what it can write", units::bytes(*bytes))
+        }
+        LimitKind::FileSize { bytes } => {
+            format!("it wrote a file larger than {}", units::bytes(*bytes))
+        }
     }
+}
+
+/// What holds a run to its limits.
+pub(crate) fn backend(backend: LimitBackend) -> &'static str {
+    match backend {
+        LimitBackend::CgroupV2 => "cgroup v2",
+        LimitBackend::SystemdScope => "a systemd scope",
+        LimitBackend::CgroupV1 => "cgroup v1",
+        LimitBackend::Rlimits => "limits of each process",
+    }
+}
+
+/// `memory 4.0 GiB, 512 processes`: what holds of the limits.
+pub(crate) fn resources(held: &ResourceLimits) -> String {
+    let limits = [
+        (held.memory_bytes, format!("memory {}", units::bytes(held.memory_bytes))),
+        (held.processes, format!("{} processes", held.processes)),
+        (held.cpu_milli, format!("{} processors", processors(held.cpu_milli))),
+        (held.file_bytes, format!("files {}", units::bytes(held.file_bytes))),
+        (held.open_files, format!("{} open files", held.open_files)),
+        (held.disk_bytes, format!("disk {}", units::bytes(held.disk_bytes))),
+    ];
+    let set: Vec<String> =
+        limits.into_iter().filter(|(limit, _)| *limit > 0).map(|(_, text)| text).collect();
+    if set.is_empty() { "none".to_owned() } else { set.join(", ") }
+}
+
+/// `1500` → `1.5`.
+pub(crate) fn processors(milli: u64) -> String {
+    let text = format!("{}.{:03}", milli / 1000, milli % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 pub(crate) fn stop_reason(reason: StopReason) -> &'static str {
@@ -123,6 +168,10 @@ fn limit_name(limit: &LimitKind) -> String {
         LimitKind::Idle => "idle".to_owned(),
         LimitKind::Tool { name } => format!("tool {}", on_one_line(name)),
         LimitKind::WallClock => "wall clock".to_owned(),
+        LimitKind::Memory { .. } => "memory".to_owned(),
+        LimitKind::Processes { .. } => "processes".to_owned(),
+        LimitKind::Disk { .. } => "disk".to_owned(),
+        LimitKind::FileSize { .. } => "file size".to_owned(),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::plain_file::{self, PlainFileError};
 
 pub(super) const DATABASE: &str = "store.db";
 const WAL: &str = "store.db-wal";
-const META_FILE: &str = "meta.json";
+pub(super) const META_FILE: &str = "meta.json";
 
 /// The files of one chat.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 3;
 
 /// Says why a store was not read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReadChatError {
+pub(crate) enum ReadChatError {
     #[error(transparent)]
     Open(#[from] OpenChatStoreError),
     #[error(transparent)]

@@ -14,16 +14,19 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::chat_files::{Below, ChatFiles, FileState, MetaFile, directories_below};
+use super::chat_files::{
+    Below, ChatFiles, DATABASE, FileState, META_FILE, MetaFile, directories_below,
+};
 use super::chat_head;
 use super::writers::Writers;
-use super::{chat_account, chat_reading, chat_search};
+use super::{chat_account, chat_raw, chat_reading, chat_search};
 use crate::model::{Activity, Conversation, Damage, Head, StoreKind};
 use crate::parallel;
 use crate::places::StorePlaces;
+use crate::raw_record::VisitRaw;
 use crate::search::Matcher;
 use crate::store::{
-    Account, ConversationStore, Discovered, Extent, Hit, Listing, ReadConversationError,
+    Account, Branches, ConversationStore, Discovered, Extent, Hit, Listing, ReadConversationError,
     SkippedPlace,
 };
 
@@ -293,6 +296,15 @@ impl ConversationStore for ChatsRoot {
         chat_search::search(self, matcher, found)
     }
 
+    fn visit_raw(
+        &self,
+        key: &str,
+        branches: Branches,
+        visit: &mut VisitRaw<'_>,
+    ) -> Result<(), ReadConversationError> {
+        chat_raw::visit_raw(self, key, branches, visit)
+    }
+
     fn stamp(&self, key: &str) -> Option<u64> {
         let (key, _) = split_key(key);
         let chat = self.find(key)?;
@@ -313,13 +325,19 @@ impl ConversationStore for ChatsRoot {
             return chat.map(|chat| chat.files.directory).into_iter().collect();
         }
         let mut refused = Vec::new();
+        // A session begins as an empty directory; what is a chat already is no new one.
+        let is_empty = |directory: &Path| {
+            let is_there = |name: &str| fs::symlink_metadata(directory.join(name)).is_ok();
+            !is_there(DATABASE) && !is_there(META_FILE)
+        };
         let sessions = self.directories(&mut refused).into_iter().map(|below| below.path);
+        let empty = sessions.filter(|directory| is_empty(directory));
         let buckets = match self.kind {
             StoreKind::Cli => directories_below(&self.path, "", &mut |_, _| {}),
             _ => Vec::new(),
         };
         let buckets = buckets.into_iter().map(|below| below.path);
-        std::iter::once(self.path.clone()).chain(buckets).chain(sessions).collect()
+        std::iter::once(self.path.clone()).chain(buckets).chain(empty).collect()
     }
 
     fn account(&self) -> Account {

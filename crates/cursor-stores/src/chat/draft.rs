@@ -4,7 +4,10 @@ use super::blob_id::BlobId;
 use super::json_message::JsonMessage;
 use super::tool_result::CallResult;
 use super::turn_history::{ItemContent, TurnItem};
-use crate::model::{Message, MessageKind, Moment, Part, Role, ToolCall, ToolResult, ToolState};
+use crate::model::{
+    Confidence, Message, MessageKind, Moment, Part, Role, ToolCall, ToolResult, ToolState,
+};
+use crate::prompt_time::parse_prompt_time;
 
 /// A message in the making.
 #[derive(Debug, Clone)]
@@ -75,7 +78,12 @@ impl Draft {
     }
 
     pub(super) fn of_message(id: Option<BlobId>, message: JsonMessage, ordinal: usize) -> Self {
-        let said_at = message.timestamp.as_deref().and_then(crate::prompt_time::parse_prompt_time);
+        // One without a zone may be off by half a day, which is worse than one between its neighbours'.
+        let said_at = message
+            .timestamp
+            .as_deref()
+            .and_then(parse_prompt_time)
+            .filter(|at| at.confidence == Confidence::Recorded);
         let started = message.started_at_ms.map(Moment::recorded);
         Self {
             id,
@@ -83,7 +91,7 @@ impl Draft {
             results: message.results,
             request_id: message.request_id,
             model: message.model,
-            at: said_at.map(Moment::recorded).or(started),
+            at: said_at.or(started),
             sources: id.into_iter().collect(),
             ..Self::new(message.role, message.kind, ordinal)
         }

@@ -6,6 +6,7 @@ use super::blob_id::BlobId;
 use super::json_binary::{n_bytes_of, without_bytes};
 use super::meta::lenient_integer;
 use super::tool_result::{CallResult, call_result};
+use crate::lenient_json;
 use crate::model::{MessageKind, Part, Role, ToolCall};
 use crate::user_text::split_user_text;
 
@@ -31,7 +32,7 @@ impl JsonMessage {
         if json.trim_ascii_start().first() != Some(&b'{') {
             return None;
         }
-        let Ok(Json::Object(fields)) = serde_json::from_slice(json) else { return None };
+        let Ok(Json::Object(fields)) = lenient_json::parse(json) else { return None };
         Some(Self::from_fields(fields))
     }
 
@@ -243,7 +244,7 @@ fn openai_call(call: &Json) -> Part {
 /// Some keep arguments as the text of JSON.
 fn parsed_arguments(arguments: Json) -> Json {
     match &arguments {
-        Json::String(text) => match serde_json::from_str(text) {
+        Json::String(text) => match lenient_json::parse(text.as_bytes()) {
             Ok(parsed @ (Json::Object(_) | Json::Array(_))) => parsed,
             _ => arguments,
         },

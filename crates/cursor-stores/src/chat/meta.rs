@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
 use super::blob_id::BlobId;
+use crate::lenient_json;
 
 const AGENT_ID: &str = "agentId";
 const LATEST_ROOT: &str = "latestRootBlobId";
@@ -102,9 +103,9 @@ impl ChatMeta {
     pub fn from_row(row: &[u8]) -> Result<Self, ReadChatMetaError> {
         let row = row.trim_ascii();
         let json = if row.first() == Some(&b'{') {
-            serde_json::from_slice(row)
+            lenient_json::parse(row)
         } else {
-            serde_json::from_slice(&hex::decode(row).map_err(|_| ReadChatMetaError::NotHex)?)
+            lenient_json::parse(&hex::decode(row).map_err(|_| ReadChatMetaError::NotHex)?)
         };
         // Through `Value`, because a mismatch of types would quote the text and with it perhaps the key.
         let Json::Object(fields) = json.map_err(ReadChatMetaError::NotJson)? else {

@@ -17,6 +17,7 @@ mod chat_account;
 mod chat_conversation;
 mod chat_files;
 mod chat_head;
+mod chat_raw;
 mod chat_reading;
 #[cfg(test)]
 mod chat_reading_tests;
@@ -80,6 +81,7 @@ pub use session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 pub use writers::{StoreWriter, writers_of};
 
 pub(crate) use blobs::{Fetched, Rows, Scanned, StoredBlob};
+pub(crate) use chat_raw::visit_raw_store;
 pub(crate) use chat_store::MAX_BLOB_BYTES;
 pub(crate) use chats_root::discover;
 pub(crate) use writers::Writers;

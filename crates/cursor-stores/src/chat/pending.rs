@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::meta::lenient_integer;
+use crate::lenient_json;
 
 /// The in-flight messages of a root.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,7 +29,7 @@ pub struct PendingToolCall {
 pub fn parse_pending(messages: &[String]) -> PendingMessages {
     let mut pending = PendingMessages { n_messages: messages.len(), ..PendingMessages::default() };
     for message in messages {
-        match serde_json::from_str(message) {
+        match lenient_json::parse_as(message.as_bytes()) {
             Ok(Json::Object(message)) => pending.tool_calls.extend(tool_calls(&message.into())),
             _ => pending.n_unreadable += 1,
         }

@@ -16,6 +16,8 @@ pub(super) struct Reached {
     pub(super) kind: BlobKind,
     /// Such as `todos[3]`.
     pub(super) field: String,
+    /// How many were reached before it.
+    pub(super) position: usize,
 }
 
 /// A store of half a gigabyte was reported to have 21,000 blobs.
@@ -61,8 +63,10 @@ impl ReachWalk {
                 return;
             }
             let Ok(id) = BlobId::try_from(reference.id) else { return };
+            let position = self.reached.len();
             if let Entry::Vacant(place) = self.reached.entry(id) {
-                place.insert(Reached { kind: reference.kind, field: reference.field.to_string() });
+                let field = reference.field.to_string();
+                place.insert(Reached { kind: reference.kind, field, position });
                 self.queue.push_back((id, reference.kind));
             }
         });

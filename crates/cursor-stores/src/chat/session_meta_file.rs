@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value as Json};
 
 use super::meta::lenient_integer;
+use crate::lenient_json;
 use crate::plain_file::{self, PlainFileError};
 
 /// What `meta.json` says. A chat has all but the last two; an ACP session only version, `cwd` and title.
@@ -45,7 +46,7 @@ impl SessionMetaFile {
 
     pub fn parse(bytes: &[u8]) -> Result<Self, ReadSessionMetaError> {
         let Json::Object(mut fields) =
-            serde_json::from_slice(bytes).map_err(ReadSessionMetaError::NotJson)?
+            lenient_json::parse_as(bytes).map_err(ReadSessionMetaError::NotJson)?
         else {
             return Err(ReadSessionMetaError::NotAnObject);
         };

@@ -18,6 +18,7 @@ use crate::model::{Conversation, Damage, Head, MessageKind, Origin, StoreKind};
 use crate::parallel;
 use crate::places::StorePlaces;
 use crate::plain_file::{self, PlainFileError};
+use crate::raw_record::{RawRecord, VisitRaw};
 use crate::search::{FieldMatch, Matcher, search_json};
 use crate::store::{
     Account, Branches, ConversationStore, Discovered, Extent, Family, Hit, Listing,
@@ -308,6 +309,45 @@ impl ConversationStore for ExportStore {
             }
         });
         searched.into_iter().flatten().collect()
+    }
+
+    fn visit_raw(
+        &self,
+        key: &str,
+        _branches: Branches,
+        visit: &mut VisitRaw<'_>,
+    ) -> Result<(), ReadConversationError> {
+        let known = key
+            .split_once('/')
+            .filter(|(file_name, _)| self.file_names.iter().any(|name| name == file_name));
+        let Some((file_name, id)) = known else {
+            return Err(ReadConversationError::Missing(self.path.clone()));
+        };
+        let path = self.file(file_name);
+        let unreadable = |error: ReadExportError| ReadConversationError::Unreadable {
+            path: path.clone(),
+            source: error.into(),
+        };
+        let bytes = self.bytes(file_name).map_err(unreadable)?;
+        let filed = split(&bytes).map_err(|error| unreadable(error.into()))?;
+        // The same id twice in a file: the later export is the newer.
+        let Some(filed) = filed.into_iter().rfind(|filed| filed.id == id) else {
+            return Err(ReadConversationError::Missing(path));
+        };
+        let lines = match filed.form {
+            Form::Object(bytes) => vec![bytes],
+            Form::Lines { opening, mut messages, .. } => {
+                messages.insert(0, opening);
+                messages
+            }
+        };
+        for (number, line) in lines.into_iter().enumerate() {
+            let record = format!("{file_name}#{number}");
+            if visit(RawRecord::of_bytes(record, line.trim_ascii())).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn stamp(&self, key: &str) -> Option<u64> {

@@ -8,7 +8,7 @@ use super::agent_message::{AgentMessage, call_key};
 use super::agent_state::AgentState;
 use super::bubble::Bubble;
 use super::turns::opens_turn;
-use crate::model::{Message, MessageKind, Part, Role, ToolCall, ToolResult, ToolState};
+use crate::model::{MessageKind, Part, Role, ToolCall, ToolResult, ToolState};
 use crate::store::Extent;
 
 /// Completes bubbles from the state of the agent. Where there are no bubbles, the state is all there is.
@@ -28,7 +28,7 @@ pub(super) fn merge_state(bubbles: Vec<Bubble>, state: &AgentState, extent: Exte
     for (turn, pair) in given.iter().zip(pairs) {
         match pair {
             Some(number) => {
-                enrich(&mut shown[number], turn);
+                enrich(&mut shown[number], turn, extent);
                 place = number + 1;
             }
             // Of a part of a conversation nobody knows what came before.
@@ -191,7 +191,7 @@ fn bounds(pairs: &[Option<usize>], place: usize, n_shown: usize) -> (usize, usiz
     (from, to.max(from))
 }
 
-fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>) {
+fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>, extent: Extent) {
     let said: String = shown.said.concat();
     let thought: String = shown
         .bubbles
@@ -203,7 +203,7 @@ fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>) {
     let mut place = 1.min(shown.bubbles.len());
     for message in &given.messages {
         if opens_turn(&message.message) {
-            fill_prompt(shown, &message.message);
+            fill_prompt(shown, message, extent);
             continue;
         }
         let mut missing = Vec::new();
@@ -268,15 +268,18 @@ fn reasoning(part: &Part) -> Option<String> {
     }
 }
 
-/// A prompt of which the IDE kept no text.
-fn fill_prompt(shown: &mut ShownTurn, prompt: &Message) {
-    let Some(bubble) = shown.bubbles.first_mut().filter(|bubble| opens_turn(&bubble.message))
-    else {
-        return;
-    };
-    if bubble.message.text().trim().is_empty() {
-        let said = prompt.parts.iter().filter(|part| matches!(part, Part::Text { .. })).cloned();
-        bubble.message.parts.splice(0..0, said);
+/// A prompt of which the IDE kept no text, or nothing at all.
+fn fill_prompt(shown: &mut ShownTurn, prompt: &AgentMessage, extent: Extent) {
+    match shown.bubbles.first_mut().filter(|bubble| opens_turn(&bubble.message)) {
+        Some(bubble) if bubble.message.text().trim().is_empty() => {
+            let parts = prompt.message.parts.iter();
+            let said = parts.filter(|part| matches!(part, Part::Text { .. })).cloned();
+            bubble.message.parts.splice(0..0, said);
+        }
+        Some(_) => {}
+        // Of a part of a conversation nobody knows whether it begins with this one.
+        None if extent.last.is_some() => {}
+        None => shown.insert(0, as_bubble(prompt)),
     }
 }
 

@@ -4,8 +4,8 @@ use serde_json::Value as Json;
 
 use super::context::{attachments, name_of};
 use super::lenient::{is_blank, items, text, text_of, time, tokens, unpack};
-use super::lexical::text_of_rich;
 use super::tool::{error_text, rest_of_call, todos, tool_call};
+use crate::editor_text::text_of_editor;
 use crate::model::{Message, Moment, Part, Role, TokenUsage, ToolResult};
 use crate::user_text::split_user_text;
 
@@ -148,7 +148,7 @@ fn said(bubble: &Json) -> String {
             .iter()
             .map(|field| {
                 let value = &bubble[field];
-                text_of_rich(value.get("a").unwrap_or(value))
+                text_of_editor(value.get("a").unwrap_or(value))
             })
             .find(|text| !text.trim().is_empty())
             .unwrap_or_default(),

@@ -15,7 +15,9 @@ const FIELDS: &[(&str, &str)] = &[
     ("attachedFolders", "folder"),
     ("attachedFoldersNew", "folder"),
     ("selections", "selection"),
+    ("codeSelections", "selection"),
     ("attachedCodeChunks", "selection"),
+    ("codeChunks", "selection"),
     ("codebaseContextChunks", "selection"),
     ("quotes", "selection"),
     ("terminalSelections", "terminal"),
@@ -25,6 +27,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("selectedDocs", "doc"),
     ("selectedDocuments", "doc"),
     ("documentationSelections", "doc"),
+    ("docSelections", "doc"),
     ("docsReferences", "doc"),
     ("webReferences", "link"),
     ("externalLinks", "link"),
@@ -55,10 +58,10 @@ const FIELDS: &[(&str, &str)] = &[
     ("useDiffReview", "context"),
 ];
 
-const IMAGE_FIELDS: [&str; 2] = ["images", "selectedImages"];
+const IMAGE_FIELDS: [&str; 3] = ["image", "images", "selectedImages"];
 
-/// Returns everything that is attached to a bubble, each once.
-pub(super) fn attachments(bubble: &Json) -> Vec<Part> {
+/// Returns everything that is attached to a bubble of any age, each once.
+pub(crate) fn attachments(bubble: &Json) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut seen = HashSet::new();
     // By the fields that are there, of which there are far fewer than there may be.
@@ -130,8 +133,12 @@ fn attachment(kind: &str, item: &Json) -> Option<Part> {
 }
 
 /// What an attachment is called.
-pub(super) fn name_of(item: &Json) -> Option<String> {
-    let of_uri = || item.get("uri").and_then(workspace_of_json).map(|place| place.path);
+pub(crate) fn name_of(item: &Json) -> Option<String> {
+    let of_uri = || {
+        let uri = item.get("uri")?;
+        let as_it_is = || text_of(uri, &["fsPath", "path", "external"]).map(str::to_owned);
+        workspace_of_json(uri).map(|place| place.path).or_else(as_it_is)
+    };
     let of_path = || {
         text_of(
             item,

@@ -1,11 +1,12 @@
 //! The rows of one conversation.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 
 use serde_json::Value as Json;
 
-use super::database::{OwnedValue, Row, Table};
+use super::database::{OwnedValue, Row, Table, Value};
 use super::keys;
 use super::lenient::{items, parse, parse_object, text};
 use super::pool::{Pool, UsePoolError, chain};
@@ -127,6 +128,35 @@ pub(super) fn visit_rows(pool: &Pool, id: &str, visit: &mut dyn FnMut(&Row<'_>))
         });
     }
     n_rows
+}
+
+/// Tells apart states of conversations by their composers and by which rows their bubbles are in: a row that is written
+/// anew gets a new number. The bubbles themselves are not read.
+pub(super) fn shapes(pool: &Pool, ids: &[&str]) -> Vec<Option<u64>> {
+    let mut shapes: HashMap<&str, DefaultHasher> = HashMap::new();
+    let places: HashMap<&str, &str> = ids.iter().map(|id| (*id, *id)).collect();
+    let _damage = pool.visit(Table::DiskKv, &keys::beginning_with(keys::COMPOSER), &mut |row| {
+        if let Some(id) = row.key.strip_prefix(keys::COMPOSER).and_then(|id| places.get(id)) {
+            let hasher = shapes.entry(id).or_default();
+            match row.value {
+                Value::Bytes(bytes) => bytes.hash(hasher),
+                Value::Tombstone => 0.hash(hasher),
+                Value::TooLarge { n_bytes } => (n_bytes, row.rowid).hash(hasher),
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    let range = keys::beginning_with(keys::BUBBLE);
+    // What is damaged now is damaged the next time.
+    let _read = pool.with(|database| {
+        database.visit_row_numbers(Table::DiskKv, &range, &mut |key, rowid| {
+            let owner = keys::split(keys::BUBBLE, key).and_then(|(owner, _)| places.get(owner));
+            if let Some(id) = owner {
+                (key, rowid).hash(shapes.entry(id).or_default());
+            }
+        })
+    });
+    ids.iter().map(|id| shapes.get(id).map(Hasher::finish)).collect()
 }
 
 /// What a conversation takes in the database, by the lengths in the heads of its rows.

@@ -1,26 +1,22 @@
-//! Reading JSON that was written over years: a field of the wrong type is a field that is not there.
+//! Rows that are JSON, without the keys that stand in some of them.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use jiff::Timestamp;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
+pub(super) use crate::json_values::{
+    is_blank, is_time, is_true, items, text, text_of, texts, time, tokens, unpack,
+};
+use crate::lenient_json;
 use crate::search::is_secret;
 
-/// Milliseconds before this are no times but counters of a clock that began with the computer.
-const EARLIEST_MS: i64 = 100_000_000_000;
-const LATEST_MS: i64 = 100_000_000_000_000;
-
-/// Parses JSON, also where its text is not quite UTF-8.
+/// Parses JSON, also where it is not quite.
 /// The keys to encrypted blobs that stand in it are left out, so that none of them can get out by any way.
 pub(super) fn parse(bytes: &[u8]) -> Option<Json> {
-    let mut json = serde_json::from_slice(bytes).ok().or_else(|| {
-        let text = std::str::from_utf8(bytes).err().map(|_| String::from_utf8_lossy(bytes))?;
-        serde_json::from_str(&text).ok()
-    })?;
+    let mut json = lenient_json::parse(bytes).ok()?;
     if memchr::memmem::find(bytes, b"EncryptionKey").is_some() {
         remove_secrets(&mut json);
     }
@@ -76,7 +72,9 @@ fn remove_secrets(json: &mut Json) {
         Json::Array(items) => items.iter_mut().for_each(remove_secrets),
         // A conversation in a conversation is a string of JSON.
         Json::String(text) if text.contains("EncryptionKey") => {
-            if let Ok(mut inner @ (Json::Object(_) | Json::Array(_))) = serde_json::from_str(text) {
+            if let Ok(mut inner @ (Json::Object(_) | Json::Array(_))) =
+                lenient_json::parse(text.as_bytes())
+            {
                 remove_secrets(&mut inner);
                 *text = inner.to_string();
             }
@@ -85,100 +83,12 @@ fn remove_secrets(json: &mut Json) {
     }
 }
 
-/// A value that may be JSON in a string.
-pub(super) fn unpack(json: &Json) -> Cow<'_, Json> {
-    match json {
-        Json::String(text) if text.trim_start().starts_with(['{', '[']) => {
-            match serde_json::from_str(text) {
-                Ok(inner) => Cow::Owned(inner),
-                Err(_) => Cow::Borrowed(json),
-            }
-        }
-        _ => Cow::Borrowed(json),
-    }
-}
-
-/// A string with something in it.
-pub(super) fn text(json: &Json) -> Option<&str> {
-    json.as_str().filter(|text| !text.is_empty())
-}
-
-/// The first of these fields that is a string with something in it.
-pub(super) fn text_of<'a>(json: &'a Json, names: &[&str]) -> Option<&'a str> {
-    names.iter().find_map(|name| text(json.get(name)?))
-}
-
-pub(super) fn items(json: &Json) -> &[Json] {
-    json.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// The strings of an array.
-pub(super) fn texts(json: &Json) -> Vec<String> {
-    items(json).iter().filter_map(text).map(str::to_owned).collect()
-}
-
-pub(super) fn is_true(json: &Json) -> bool {
-    json.as_bool().unwrap_or_else(|| json.as_i64().is_some_and(|number| number != 0))
-}
-
-/// Tells whether a value says nothing.
-pub(super) fn is_blank(json: &Json) -> bool {
-    match json {
-        Json::Null => true,
-        Json::String(text) => text.trim().is_empty(),
-        Json::Array(items) => items.iter().all(is_blank),
-        Json::Object(fields) => fields.values().all(is_blank),
-        Json::Bool(_) | Json::Number(_) => false,
-    }
-}
-
-/// A time in milliseconds since 1970, written as a number or as text.
-pub(super) fn time(json: &Json) -> Option<i64> {
-    match json {
-        Json::Number(number) => {
-            number.as_i64().or_else(|| number.as_f64().map(|number| number as i64)).filter(is_time)
-        }
-        Json::String(text) => time_of_text(text),
-        _ => None,
-    }
-}
-
-pub(super) fn time_of_text(text: &str) -> Option<i64> {
-    match text.parse::<Timestamp>() {
-        Ok(time) => Some(time.as_millisecond()),
-        Err(_) => text.parse().ok(),
-    }
-    .filter(is_time)
-}
-
-pub(super) fn is_time(at_ms: &i64) -> bool {
-    (EARLIEST_MS..LATEST_MS).contains(at_ms)
-}
-
-/// A count of tokens; none are not known to be none.
-pub(super) fn tokens(json: &Json) -> Option<u64> {
-    json.as_u64().filter(|count| *count > 0)
-}
-
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_time_is_a_number_or_a_text_and_never_a_counter() {
-        assert_eq!(time(&json!(1_790_000_000_000_i64)), Some(1_790_000_000_000));
-        assert_eq!(time(&json!(1_790_000_000_000.5)), Some(1_790_000_000_000));
-        assert_eq!(time(&json!("2026-01-22T00:53:34.189Z")), Some(1_769_043_214_189));
-        assert_eq!(time(&json!("1790000000000")), Some(1_790_000_000_000));
-        for none in
-            [json!(4_745_281.3), json!(0), json!("soon"), json!(null), json!(1e300), json!({})]
-        {
-            assert_eq!(time(&none), None, "{none}");
-        }
-    }
 
     #[test]
     fn keys_to_encrypted_blobs_are_left_out() {

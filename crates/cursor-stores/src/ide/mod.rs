@@ -23,9 +23,9 @@ mod heads;
 mod inline;
 mod keys;
 mod lenient;
-mod lexical;
 mod list;
 mod pool;
+mod raw;
 mod salvage;
 mod search;
 mod search_owners;
@@ -44,16 +44,19 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
+pub(crate) use context::{attachments, name_of};
 use heads::Writer;
 use pool::{Pool, chain};
+pub(crate) use tool::tool_call;
 use workspaces::WorkspaceLinks;
 
 use crate::StorePlaces;
 use crate::model::{Conversation, Damage, Head, Origin, StoreKind};
 use crate::plain_file::{self, PlainFileError};
+use crate::raw_record::VisitRaw;
 use crate::search::Matcher;
 use crate::store::{
-    Account, ConversationStore, Discovered, Extent, Hit, IndexableStore, Listing,
+    Account, Branches, ConversationStore, Discovered, Extent, Hit, IndexableStore, Listing,
     ReadConversationError, SkippedPlace,
 };
 
@@ -197,6 +200,15 @@ impl ConversationStore for IdeStore {
         search::search(self, &search::all_tasks(), matcher, found)
     }
 
+    fn visit_raw(
+        &self,
+        key: &str,
+        branches: Branches,
+        visit: &mut VisitRaw<'_>,
+    ) -> Result<(), ReadConversationError> {
+        raw::visit_raw(self, key, branches, visit)
+    }
+
     fn indexable(&self) -> Option<&dyn IndexableStore> {
         Some(self)
     }
@@ -213,6 +225,13 @@ impl ConversationStore for IdeStore {
             }
         });
         (n_rows > 0).then(|| hasher.finish())
+    }
+
+    fn stamps(&self, keys: &[&str]) -> Vec<Option<u64>> {
+        match self.open() {
+            Ok(opened) => gather::shapes(&opened.pool, keys),
+            Err(_) => vec![None; keys.len()],
+        }
     }
 
     fn watched(&self, _key: Option<&str>) -> Vec<PathBuf> {

@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use super::agent_state::{inline_root, says_something};
 use super::bubble::mode_name;
 use super::lenient::{is_true, parse, text, text_of, texts, time, tokens};
-use super::lexical::text_of_rich;
+use crate::editor_text::text_of_editor;
+use crate::lenient_json;
 use crate::model::{Parent, TokenUsage, Workspace};
 use crate::workspace_json::{workspace_of_json, workspace_of_uri};
 
@@ -189,7 +190,7 @@ fn summary_of(fields: &Fields<'_>) -> Summary {
 }
 
 fn json(raw: Option<&RawValue>) -> Json {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    raw.and_then(|raw| lenient_json::parse(raw.get().as_bytes()).ok()).unwrap_or_default()
 }
 
 fn owned_text(raw: Option<&RawValue>) -> Option<String> {
@@ -222,7 +223,7 @@ fn n_mapped(map: &Json) -> u64 {
 fn has_unsent(fields: &Fields<'_>) -> bool {
     let has_text = |raw: Option<&RawValue>| {
         raw.is_some_and(|raw| {
-            raw.get().len() > 2 && !text_of_rich(&json(Some(raw))).trim().is_empty()
+            raw.get().len() > 2 && !text_of_editor(&json(Some(raw))).trim().is_empty()
         })
     };
     has_text(fields.text) || has_text(fields.rich_text)

@@ -6,7 +6,7 @@ use super::lenient::{is_blank, items, text, text_of, unpack};
 use crate::model::{Part, Todo, TodoState, ToolCall, ToolResult, ToolState};
 
 /// Reads a call of a tool; `None` if there is nothing in it. Many have no name, and only say that they failed.
-pub(super) fn tool_call(data: &Json) -> Option<ToolCall> {
+pub(crate) fn tool_call(data: &Json) -> Option<ToolCall> {
     if is_blank(data) {
         return None;
     }

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::model::{ToolCall, ToolResult, ToolState};
 
 fn texts(bubble: Json) -> Vec<Part> {
     decode_bubble(&bubble, None).parts

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
-use super::bubble::{items, moment, text_of};
+use super::bubble::moment;
+use crate::json_values::{items, text_of};
 use crate::model::{Message, Part, Role, ToolCall, ToolState, Turn, TurnState};
 
 /// The fields of a request that belong to its answer.

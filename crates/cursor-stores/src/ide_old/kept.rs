@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::bubble::{decode_bubble, items, moment, text_of, unpack};
+use super::bubble::{decode_bubble, moment};
 use super::chat_session::{decode_requests, pieces_of_requests};
 use super::database::{CHATS, COMPOSERS, GENERATIONS, PROMPTS, Row, SESSIONS};
 use super::prompts::{decode_prompts, pieces_of_prompts};
+use crate::json_values::{items, text_of, unpack};
 use crate::lenient_json;
 use crate::model::{Head, Message, Moment, Role, Shelf, Turn};
 use crate::title::title_of;
@@ -260,12 +261,12 @@ fn capability_tools(composer: &Json) -> Map<String, Json> {
     let capabilities = items(&composer["capabilities"]).iter();
     let maps = capabilities
         .filter(|capability| capability["type"].as_i64() == Some(15))
-        .map(|capability| unpack(&unpack(&capability["data"])["bubbleDataMap"]));
+        .map(|capability| unpack(&unpack(&capability["data"])["bubbleDataMap"]).into_owned());
     maps.filter_map(|map| match map {
         Json::Object(map) => Some(map),
         _ => None,
     })
     .flatten()
-    .map(|(bubble, data)| (bubble, unpack(&data)))
+    .map(|(bubble, data)| (bubble, unpack(&data).into_owned()))
     .collect()
 }

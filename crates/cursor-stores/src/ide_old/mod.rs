@@ -16,7 +16,6 @@ mod chat_session;
 mod damage_tests;
 mod database;
 mod kept;
-mod lexical;
 mod prompts;
 mod scan;
 mod store;

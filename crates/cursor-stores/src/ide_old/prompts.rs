@@ -5,7 +5,8 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value as Json;
 
-use super::bubble::{items, moment, text_of};
+use super::bubble::moment;
+use crate::json_values::{items, text_of};
 use crate::model::{Message, Part, Role};
 use crate::spread_times::spread_times;
 

@@ -8,6 +8,8 @@ use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use serde_json::Value as Json;
+
 use super::database::{
     ALL_KEYS, Counts, GENERATIONS, PROMPTS, Place, Row, Rows, count_rows, read_rows,
 };
@@ -16,10 +18,12 @@ use super::scan::Scan;
 use crate::error_chain::describe;
 use crate::model::{Conversation, Damage, Head, Moment, Origin, Shelf, StoreKind};
 use crate::parallel;
+use crate::raw_record::{RawRecord, VisitRaw};
 use crate::read_only_database::DatabaseFingerprint;
 use crate::search::Matcher;
 use crate::store::{
-    Account, ConversationStore, Extent, Family, Hit, Listing, ReadConversationError, Treatment,
+    Account, Branches, ConversationStore, Extent, Family, Hit, Listing, ReadConversationError,
+    Treatment,
 };
 use crate::workspace_json::read_workspace_json;
 
@@ -242,6 +246,36 @@ impl ConversationStore for OldIdeStore {
         });
         damage.extend(lost.into_iter().flatten());
         damage
+    }
+
+    /// The part of a row that is the conversation: rows hold many.
+    fn visit_raw(
+        &self,
+        key: &str,
+        _branches: Branches,
+        visit: &mut VisitRaw<'_>,
+    ) -> Result<(), ReadConversationError> {
+        let missing = || ReadConversationError::Missing(self.path.join(key));
+        let (place, shape, _) = self.parse_key(key).ok_or_else(missing)?;
+        let Rows { rows, .. } = read_rows(&place, shape.keys());
+        let (named, _) = self.name(&place, &rows);
+        let named = named.into_iter().find(|named| named.key == key).ok_or_else(missing)?;
+        let mut tell = |name: &str, value: Json| {
+            visit(RawRecord::of_json(format!("{}/ItemTable/{name}", place.name), value))
+        };
+        match (shape, named.kept.value) {
+            (Shape::Prompts, Json::Object(fields)) => {
+                for (name, value) in fields {
+                    if tell(&format!("aiService.{name}"), value).is_break() {
+                        break;
+                    }
+                }
+            }
+            (shape, value) => {
+                let _only = tell(shape.keys().first().copied().unwrap_or_default(), value);
+            }
+        }
+        Ok(())
     }
 
     fn stamp(&self, key: &str) -> Option<u64> {

@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use super::fields::words;
 use super::run_story::prompt;
 use crate::chat::BlobId;
+use crate::lenient_json;
 use crate::model::{Message, Part, Role, ToolCall, ToolResult, ToolState};
 
 /// What was said between two prompts, the first of them included.
@@ -89,7 +90,7 @@ fn message_ids(blobs: &dyn Blobs, root: BlobId) -> Option<Vec<BlobId>> {
 }
 
 fn read_messages<'a>(blobs: &'a dyn Blobs, ids: &'a [BlobId]) -> impl Iterator<Item = Json> + 'a {
-    ids.iter().filter_map(|id| serde_json::from_slice(&blobs.blob(*id)?).ok())
+    ids.iter().filter_map(|id| lenient_json::parse(&blobs.blob(*id)?).ok())
 }
 
 /// Goes backwards, so that what is before the last prompt costs nothing.

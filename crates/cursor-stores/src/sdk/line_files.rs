@@ -12,6 +12,7 @@ use serde_json::{Map, Value as Json};
 use super::fields::{at_ms, words};
 use super::records::{Agent, Event, Payload, Run};
 use crate::chat::BlobId;
+use crate::lenient_json;
 use crate::model::Damage;
 use crate::plain_file::{self, PlainFileError};
 
@@ -145,7 +146,7 @@ impl LineFiles {
             if ids.len() == 1 && !is_mentioned(line) {
                 return ControlFlow::Continue(());
             }
-            match serde_json::from_slice(line) {
+            match lenient_json::parse(line) {
                 Ok(Json::Object(object)) => visit(&object),
                 _ if is_mentioned(line) => {
                     let place = format!("{name} line {number}");

@@ -18,6 +18,7 @@ mod heads;
 mod index_db;
 mod line_files;
 mod outcome;
+mod raw;
 #[cfg(test)]
 mod real_sdk_tests;
 mod records;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use super::fields::{at_ms, token_usage, words};
 use crate::chat::BlobId;
+use crate::lenient_json;
 use crate::model::{TokenUsage, TurnState};
 
 /// A conversation, as the SDK keeps it.
@@ -221,7 +222,7 @@ pub(super) fn sort_runs(runs: &mut [Run]) {
 fn inner_json(column: Option<&Json>) -> Json {
     column
         .and_then(Json::as_str)
-        .and_then(|text| serde_json::from_str(text).ok())
+        .and_then(|text| lenient_json::parse(text.as_bytes()).ok())
         .unwrap_or(Json::Null)
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use super::fields::{recorded, token_usage, words};
 use super::records::{Event, Payload, Run, RunStatus};
 use super::tool_event::{CallEvent, complete_call, merge_call, new_call};
+use crate::lenient_json;
 use crate::model::{Damage, Message, MessageKind, Part, Role, TokenUsage, ToolCall};
 use crate::user_text::split_user_text;
 
@@ -65,7 +66,7 @@ impl RunStory {
                 }
                 Payload::Absent => None,
             };
-            match json.map(|json| serde_json::from_slice(&json)) {
+            match json.map(|json| lenient_json::parse(&json)) {
                 Some(Ok(envelope)) => story.add_envelope(&Source { run, seq, at }, envelope),
                 Some(Err(_)) => story.damage.push(Damage::new(place(), "it is not JSON")),
                 None => {}

@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 
 use super::fields::words;
 use super::run_story::event_id;
+use crate::lenient_json;
 use crate::search::{FieldMatch, Matcher, Snippet, search_bytes, search_json, search_text};
 use crate::store::Hit;
 
@@ -247,7 +248,7 @@ fn piece_of(payload: &[u8]) -> Piece<'_> {
 
 /// Takes out the ids of agent and run, which every event repeats, and tells the call that it belongs to.
 fn without_known_ids(payload: &[u8], agent_id: &str, run_id: &str) -> (Option<String>, Vec<u8>) {
-    let Ok(mut envelope) = serde_json::from_slice::<Json>(payload) else {
+    let Ok(mut envelope) = lenient_json::parse(payload) else {
         return (None, payload.to_vec());
     };
     let is_known = |name: &str, value: &Json| {

@@ -16,6 +16,7 @@ use super::run_story::event_id;
 use super::search::{Finds, RunSearch};
 use super::{SdkStore, why};
 use crate::chat::ChatMeta;
+use crate::lenient_json;
 use crate::model::Damage;
 use crate::parallel;
 use crate::plain_file::PlainFileError;
@@ -267,7 +268,7 @@ pub(super) fn search_lines(files: &LineFiles, matcher: &Matcher, found: Found<'_
     let runs: Mutex<HashMap<String, (String, RunSearch)>> = Mutex::default();
     for name in line_files::ALL {
         let mut visit_line = |number: usize, line: &[u8]| {
-            let document: Json = serde_json::from_slice(line).unwrap_or_default();
+            let document = lenient_json::parse(line).unwrap_or_default();
             let key = key(&document);
             let mut finds = Finds::new(matcher, found, &key);
             let line_id = format!("{name}:{number}");

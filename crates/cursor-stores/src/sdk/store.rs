@@ -16,14 +16,17 @@ use super::line_files::{self, LineFiles};
 use super::records::{Agent, AgentStatus, Event, Run, sort_runs};
 use super::run_story::RunStory;
 use super::transcript_exchanges::transcript_exchanges;
-use super::{account, search_store};
+use super::{account, raw, search_store};
 use crate::chat::BlobId;
 use crate::database_holders::{changed_recently, is_open_for_writing};
 use crate::model::{Activity, Conversation, Damage, Head, Parent, StoreKind};
 use crate::plain_file;
+use crate::raw_record::VisitRaw;
 use crate::read_only_database::DatabaseFingerprint;
 use crate::search::Matcher;
-use crate::store::{Account, ConversationStore, Extent, Hit, Listing, ReadConversationError};
+use crate::store::{
+    Account, Branches, ConversationStore, Extent, Hit, Listing, ReadConversationError,
+};
 
 /// A store: `index.db`, or the files beside `agents.ndjson`.
 pub(super) struct SdkStore {
@@ -256,6 +259,27 @@ impl ConversationStore for SdkStore {
         match &self.form {
             Form::Database => search_store::search_database(self, matcher, found),
             Form::Lines(files) => search_store::search_lines(files, matcher, found),
+        }
+    }
+
+    fn visit_raw(
+        &self,
+        key: &str,
+        branches: Branches,
+        visit: &mut VisitRaw<'_>,
+    ) -> Result<(), ReadConversationError> {
+        let visited = match &self.form {
+            Form::Database => {
+                raw::visit_database(&self.path, &self.directory, key, branches, visit)
+            }
+            Form::Lines(files) => raw::visit_line_files(files, key, visit).map_err(Into::into),
+        };
+        match visited {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(ReadConversationError::Missing(self.path.clone())),
+            Err(source) => {
+                Err(ReadConversationError::Unreadable { path: self.path.clone(), source })
+            }
         }
     }
 

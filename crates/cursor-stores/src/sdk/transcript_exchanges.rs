@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::checkpoint::{Exchange, split};
 use super::line_files::visit_lines;
+use crate::lenient_json;
 
 /// Reads the transcript that lies with the store, in the nested or in the flat layout. Nothing, if there is none.
 pub(super) fn transcript_exchanges(store: &Path, agent_id: &str) -> Vec<Exchange> {
@@ -31,7 +32,7 @@ fn lines(path: &Path) -> Vec<Json> {
     // What is wrong with a transcript is for the reader of transcripts to say.
     let mut damage = Vec::new();
     let read = visit_lines(path, &mut damage, &mut |_, line| {
-        lines.extend(serde_json::from_slice::<Json>(line).ok());
+        lines.extend(lenient_json::parse(line).ok());
         ControlFlow::Continue(())
     });
     if read.is_err() {

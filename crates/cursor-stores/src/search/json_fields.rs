@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 
 use super::matcher::Matcher;
 use super::snippet::Snippet;
+use crate::lenient_json;
 
 /// JSON inside a string of JSON, inside a string of JSON: tools do that, and nobody does more.
 const MAX_NESTING: usize = 4;
@@ -23,7 +24,7 @@ pub fn search_json(matcher: &Matcher, json: &[u8]) -> Option<FieldMatch> {
     if !matcher.may_match_json(json) {
         return None;
     }
-    match serde_json::from_slice::<Json>(json) {
+    match lenient_json::parse(json) {
         Ok(value) => {
             let mut look = Look::new(matcher);
             look.visit(&value, 0);
@@ -82,7 +83,7 @@ impl<'a> Look<'a> {
                 if may_be_json
                     && nesting < MAX_NESTING
                     && !self.is_over()
-                    && let Ok(inner) = serde_json::from_str::<Json>(text)
+                    && let Ok(inner) = lenient_json::parse(text.as_bytes())
                 {
                     self.visit(&inner, nesting + 1);
                 }

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use regex::{Regex, RegexBuilder, bytes};
 
+use super::required_literals::required_literals;
+
 /// A compiled pattern.
 #[derive(Debug)]
 pub struct Matcher {
@@ -43,7 +45,7 @@ pub enum PatternError {
 struct Term {
     literal: Option<String>,
     text: Regex,
-    /// `None` where bytes that differ from the text may hold it: then everything has to be decoded.
+    /// What bytes must hold that hold the term as it is. `None` where that cannot be said: then everything is decoded.
     raw: Option<bytes::Regex>,
     in_json: InJson,
 }
@@ -139,7 +141,17 @@ impl Term {
             Case::Ignored => true,
         };
         let text = RegexBuilder::new(expression).case_insensitive(ignores_case).build()?;
-        Ok(Self { literal: None, text, raw: None, in_json: InJson::Plain })
+        let Some(literals) = required_literals(expression, ignores_case) else {
+            return Ok(Self { literal: None, text, raw: None, in_json: InJson::Plain });
+        };
+        let is_escaped = |byte: &u8| is_escaped_in_json(char::from(*byte)) && byte.is_ascii();
+        let in_json =
+            if literals.iter().flatten().any(is_escaped) { InJson::Escaped } else { InJson::Plain };
+        let literal = match literals.as_slice() {
+            [only] => String::from_utf8(only.clone()).ok(),
+            _ => None,
+        };
+        Ok(Self { literal, text, raw: Some(any_of(&literals)?), in_json })
     }
 
     fn may_match_json(&self, json: &[u8]) -> bool {
@@ -149,6 +161,15 @@ impl Term {
             InJson::Escaped => memchr::memchr(b'\\', json).is_some() || raw.is_match(json),
         }
     }
+}
+
+/// An expression for bytes, because a literal may end inside of a character.
+fn any_of(literals: &[Vec<u8>]) -> Result<bytes::Regex, regex::Error> {
+    let spelled = |literal: &Vec<u8>| -> String {
+        literal.iter().map(|byte| format!("\\x{byte:02x}")).collect()
+    };
+    let alternatives: Vec<String> = literals.iter().map(spelled).collect();
+    bytes::RegexBuilder::new(&alternatives.join("|")).unicode(false).build()
 }
 
 fn ignores_case(text: &str, case: Case) -> bool {

@@ -2,6 +2,7 @@
 
 mod json_fields;
 mod matcher;
+mod required_literals;
 mod snippet;
 pub(crate) mod trigrams;
 

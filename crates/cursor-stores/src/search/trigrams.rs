@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 
 use super::json_fields::is_secret;
+use crate::lenient_json;
 use crate::store::Encoding;
 
 /// JSON inside a string of JSON, as deep as a search looks.
@@ -36,7 +37,7 @@ impl Trigrams {
 
     pub(crate) fn add(&mut self, content: &[u8], encoding: Encoding) {
         let json = match encoding {
-            Encoding::Json => serde_json::from_slice(content).ok(),
+            Encoding::Json => lenient_json::parse(content).ok(),
             Encoding::Bytes => None,
         };
         match json {
@@ -52,7 +53,7 @@ impl Trigrams {
                 if text.starts_with(['{', '['])
                     && text.contains('\\')
                     && nesting < MAX_NESTING
-                    && let Ok(inner) = serde_json::from_str(text)
+                    && let Ok(inner) = lenient_json::parse(text.as_bytes())
                 {
                     self.add_json(&inner, nesting + 1);
                 }

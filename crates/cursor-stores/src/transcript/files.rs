@@ -49,7 +49,7 @@ pub(super) enum Layout {
 pub(super) struct Walk {
     pub(super) files: Vec<TranscriptFile>,
     pub(super) projects: Vec<Arc<Project>>,
-    /// Directories in which transcripts may appear.
+    /// Directories in which transcripts may appear, but for those that hold one.
     pub(super) directories: Vec<PathBuf>,
     /// Files among the transcripts that are none.
     pub(super) n_strangers: u64,
@@ -221,11 +221,10 @@ impl Walk {
     }
 
     fn visit_nested(&mut self, project: &Arc<Project>, directory: &Path, parent: &str) {
-        self.directories.push(directory.to_owned());
+        let n_before = self.files.len();
         for (entry, kind) in self.entries(directory) {
             match (entry.file_name().to_str(), kind) {
                 (Some(SUBAGENTS), Kind::Directory) => {
-                    self.directories.push(entry.path());
                     for (child, kind) in self.entries(&entry.path()) {
                         let name = child.file_name();
                         match name.to_str().and_then(|name| name.strip_suffix(".jsonl")) {
@@ -246,6 +245,10 @@ impl Walk {
                     self.damage.push(refused(&entry.path(), "its name is not a text"));
                 }
             }
+        }
+        // One that holds a transcript is watched with it.
+        if self.files.len() == n_before {
+            self.directories.push(directory.to_owned());
         }
     }
 

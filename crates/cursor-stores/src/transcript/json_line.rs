@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::timestamp::parse_timestamp;
 use crate::lenient_json;
 use crate::model::{Message, MessageKind, Part, Role, ToolCall, ToolResult, ToolState, TurnState};
+use crate::prompt_time::parse_prompt_time;
 use crate::user_text::split_user_text;
 
 /// What a line says. A line that is no JSON says nothing.
@@ -63,7 +63,7 @@ pub(super) fn user_message(texts: &[&str], mut others: Vec<Part>) -> Message {
             });
         }
         if let Some(written) = split.timestamp {
-            match parse_timestamp(written) {
+            match parse_prompt_time(written) {
                 Some(at) => message.at = message.at.or(Some(at)),
                 None => message.parts.push(Part::Attachment {
                     kind: "context".to_owned(),
@@ -137,7 +137,7 @@ fn decode_message(role: &str, fields: &Map<String, Json>) -> Message {
     message.id = text_of("id").or_else(|| text_of("uuid"));
     message.model = text_of("model");
     if message.at.is_none() {
-        message.at = text_of("timestamp").and_then(|text| parse_timestamp(&text));
+        message.at = text_of("timestamp").and_then(|text| parse_prompt_time(&text));
     }
     message
 }

@@ -28,7 +28,6 @@ mod store_tests;
 #[cfg(test)]
 mod test_home;
 mod text_form;
-mod timestamp;
 mod workspace;
 
 use std::fs;

@@ -23,9 +23,11 @@ use crate::model::{
 };
 use crate::parallel;
 use crate::plain_file::{self, PlainFileError};
+use crate::raw_record::{RawContent, RawRecord, VisitRaw};
 use crate::search::Matcher;
 use crate::store::{
-    Account, ConversationStore, Extent, Family, Hit, Listing, ReadConversationError, Treatment,
+    Account, Branches, ConversationStore, Extent, Family, Hit, Listing, ReadConversationError,
+    Treatment,
 };
 
 /// Transcripts hold no results of tools, so even long ones have some megabytes.
@@ -244,6 +246,37 @@ impl ConversationStore for TranscriptStore {
         damage
     }
 
+    fn visit_raw(
+        &self,
+        key: &str,
+        _branches: Branches,
+        visit: &mut VisitRaw<'_>,
+    ) -> Result<(), ReadConversationError> {
+        let file = self.find(key)?;
+        let unreadable = |source: PlainFileError| ReadConversationError::Unreadable {
+            path: file.path.clone(),
+            source: Box::new(source),
+        };
+        let failed = |source| unreadable(PlainFileError::Read { path: file.path.clone(), source });
+        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+        let opened = plain_file::open(&file.path).map_err(unreadable)?;
+        if opened.metadata().map_err(failed)?.len() > MAX_FILE_BYTES {
+            let path = file.path.clone();
+            return Err(unreadable(PlainFileError::TooLarge { path, limit: MAX_FILE_BYTES }));
+        }
+        let mut lines = LineReader::new(opened.take(MAX_FILE_BYTES));
+        loop {
+            let content = match lines.next().map_err(failed)? {
+                None => return Ok(()),
+                Some(Line::Whole { bytes, .. }) => RawContent::of_bytes(bytes),
+                Some(Line::TooLong) => RawContent::LeftOut("the line is too long".to_owned()),
+            };
+            if visit(RawRecord::new(format!("{name}:{}", lines.number), content)).is_break() {
+                return Ok(());
+            }
+        }
+    }
+
     fn stamp(&self, key: &str) -> Option<u64> {
         let file = self.find(key).ok()?;
         let metadata = plain_file::inspect(&file.path).ok()?;
@@ -254,17 +287,12 @@ impl ConversationStore for TranscriptStore {
     }
 
     fn watched(&self, key: Option<&str>) -> Vec<PathBuf> {
-        match key {
-            None => walk(&self.root).directories,
-            Some(key) => {
-                let files = locate(&self.root, key);
-                files
-                    .iter()
-                    .take(1)
-                    .filter_map(|file| Some(file.path.parent()?.to_owned()))
-                    .collect()
-            }
-        }
+        let Some(key) = key else { return walk(&self.root).directories };
+        let Some(file) = locate(&self.root, key).into_iter().next() else { return Vec::new() };
+        let own = file.path.parent().map(Path::to_owned);
+        // Where its sub-agents come to be.
+        let subagents = file.subagents_directory().filter(|directory| directory.is_dir());
+        own.into_iter().chain(subagents).collect()
     }
 
     fn account(&self) -> Account {

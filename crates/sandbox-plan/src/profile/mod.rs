@@ -1,6 +1,7 @@
 //! A profile: what a sandboxed process may see and reach, as its TOML file says.
 
 mod layers;
+mod limits;
 mod raw;
 mod values;
 
@@ -10,6 +11,7 @@ use layers::{Layer, Layers};
 
 use crate::origin::{Origin, Sourced};
 use crate::seccomp::FilterName;
+pub use limits::{ProfileLimit, ProfileLimits};
 pub use values::{Access, Confinement, Network};
 pub(crate) use values::{
     HostName, HostPattern, MissingNames, Namespace, ProtectedKind, ProtectedName, RootCaller,
@@ -89,6 +91,7 @@ pub(crate) struct Rules {
     pub(crate) pass: Vec<Sourced<VariablePattern>>,
     pub(crate) set: Vec<(String, Sourced<String>)>,
     pub(crate) filters: Vec<Sourced<FilterName>>,
+    limits: ProfileLimits,
 }
 
 /// A file of `/etc` that we write ourselves.
@@ -160,6 +163,11 @@ impl Profile {
         self.rules.as_ref().is_some_and(|rules| rules.passes(name).is_some())
     }
 
+    /// Returns what a sandboxed run may take of the machine. Without a sandbox nothing is decided here.
+    pub fn limits(&self) -> Option<&ProfileLimits> {
+        self.rules.as_ref().map(|rules| &rules.limits)
+    }
+
     pub(crate) fn rules(&self) -> Option<&Rules> {
         self.rules.as_ref()
     }
@@ -201,6 +209,7 @@ impl Rules {
             pass: layers.list(|raw| &raw.environment.pass)?,
             set: layers.set_variables()?,
             filters: layers.list(|raw| &raw.seccomp.filters)?,
+            limits: ProfileLimits::read(layers)?,
         };
         // Without the first no mount of ours is safe from the inside, without the second no run can be ended whole.
         for (needed, namespace) in [(Namespace::User, "user"), (Namespace::Pid, "pid")] {

@@ -30,6 +30,7 @@ pub(super) struct RawProfile {
     pub(super) workspace: RawWorkspace,
     pub(super) environment: RawEnvironment,
     pub(super) seccomp: RawSeccomp,
+    pub(super) limits: RawLimits,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -123,4 +124,17 @@ pub(super) struct RawEnvironment {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawSeccomp {
     pub(super) filters: List,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawLimits {
+    pub(super) memory: Scalar<String>,
+    pub(super) processes: Scalar<u64>,
+    pub(super) cpu_weight: Scalar<u64>,
+    pub(super) cpus: Scalar<String>,
+    pub(super) file_size: Scalar<String>,
+    pub(super) open_files: Scalar<u64>,
+    pub(super) disk: Scalar<String>,
+    pub(super) required: Scalar<bool>,
 }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 
 pub use bulk::{MetaFiles, large_chat, many_chats, wide_chat};
+pub use cursor_stores::chat::schema::ConversationStateStructure;
 pub use planted::{Planted, planted_chat};
 pub use store_writer::{MetaForm, StoreWriter};
 

@@ -15,13 +15,14 @@ use crate::open_writer;
 const CREATED_MS: i64 = 1_790_000_000_000;
 
 /// Writes a `state.vscdb` at `path` of about `n_bytes`: conversations with bubbles and blobs in equal parts, most of
-/// what is said made up of the same words.
+/// what is said made up of the same words. `word` is in one bubble in the middle, and in one blob.
 pub fn generate_large(
     path: &Path,
     n_composers: usize,
     n_bubbles: usize,
     n_blobs: usize,
     n_bytes: u64,
+    word: Option<&str>,
 ) {
     let connection = open_writer(path);
     connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;").unwrap();
@@ -36,6 +37,18 @@ pub fn generate_large(
         let share =
             |total: usize| total * (number + 1) / n_composers - total * number / n_composers;
         write_conversation(&connection, number, share(n_bubbles), share(n_blobs), &mut words);
+    }
+    if let Some(word) = word {
+        let id = uuid(n_composers as u64 / 2);
+        let bubble = assistant_bubble("rare", &format!("here is the {word}")).to_string();
+        let blob = json!({"role": "tool", "content": format!("and the {word} again")}).to_string();
+        let hash = hex::encode(Sha256::digest(&blob));
+        let rows =
+            [(format!("bubbleId:{id}:rare"), bubble), (format!("agentKv:blob:{hash}"), blob)];
+        for (key, value) in rows {
+            let sql = "INSERT INTO cursorDiskKV (key, value) VALUES (?1, ?2)";
+            connection.execute(sql, (key, value)).unwrap();
+        }
     }
     connection.execute_batch("COMMIT; PRAGMA journal_mode = WAL;").unwrap();
     connection.close().unwrap();

@@ -52,7 +52,7 @@ pub struct HeaderRow {
 }
 
 impl IdeHome {
-    /// Makes a `User` directory with an empty global database.
+    /// Opens the global database of a `User` directory, which is made if it is not there.
     pub fn new(user_dir: &Path) -> Self {
         let global = open_writer(&user_dir.join("globalStorage").join("state.vscdb"));
         create_tables(&global);
@@ -205,8 +205,8 @@ fn create_tables(connection: &Connection) {
     connection
         .execute_batch(
             "PRAGMA user_version = 1;
-             CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
-             CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);",
+             CREATE TABLE IF NOT EXISTS ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
+             CREATE TABLE IF NOT EXISTS cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);",
         )
         .unwrap();
 }

@@ -8,6 +8,8 @@ mod resume;
 #[cfg(feature = "runs")]
 mod runs;
 #[cfg(feature = "sessions")]
+mod session_tails;
+#[cfg(feature = "sessions")]
 mod sessions;
 
 use std::path::{Path, PathBuf};
@@ -148,12 +150,27 @@ fn release_binary(name: &str) -> PathBuf {
     commands::target_dir().join("release").join(name)
 }
 
+const SCRATCH: &str = "bench-";
+
 /// A directory that goes away with the bench.
 struct Scratch(PathBuf);
 
+/// Removes what benches left that were interrupted: it may be gigabytes.
+fn remove_leftovers() {
+    for entry in std::fs::read_dir(commands::target_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(SCRATCH)?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // What cannot be removed is in nobody's way.
+            std::fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}
+
 impl Scratch {
     fn new() -> anyhow::Result<Self> {
-        let directory = commands::target_dir().join(format!("bench-{}", std::process::id()));
+        remove_leftovers();
+        let directory = commands::target_dir().join(format!("{SCRATCH}{}", std::process::id()));
         std::fs::create_dir_all(&directory)
             .with_context(|| format!("`{}` could not be made", directory.display()))?;
         Ok(Self(directory))

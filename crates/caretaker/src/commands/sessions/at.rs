@@ -8,7 +8,7 @@ use cursor_stores::{Catalogue, Extent, ReadConversationError, parallel};
 use run_protocol::{BytesPath, ExitCode};
 use serde::Serialize;
 
-use super::selection::{Where, report};
+use super::selection::{Narrowing, Where, report};
 use super::unread::name_failures;
 use crate::command_error::CommandError;
 use crate::commits::evidence::{Evidence, WorkspaceMatch};
@@ -33,6 +33,8 @@ const MOST_COMMITS: usize = 1000;
 struct Common {
     #[command(flatten)]
     place: Where,
+    #[command(flatten)]
+    narrowing: Narrowing,
     /// The repository: a directory in it. [default: the current one]
     #[arg(long, short = 'C', value_name = "DIR")]
     workspace: Option<PathBuf>,
@@ -184,6 +186,7 @@ impl Common {
         heads.retain(|head| {
             !matches!(head.shelf, Shelf::Empty | Shelf::Draft) && may_fit(head, commits, window_ms)
         });
+        self.narrowing.retain(catalogue, &mut heads);
         let roots: Vec<String> =
             repository.worktrees.iter().map(|path| path.to_string_lossy().into_owned()).collect();
         let progress = Progress::of(heads.len(), "reading");

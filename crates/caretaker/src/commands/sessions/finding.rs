@@ -65,7 +65,7 @@ impl Search<'_> {
         let path = self.host.places.state.join("search.db");
         let is_wanted = self.args.index || (!self.args.no_index && path.exists());
         // What a model was is not in the index.
-        if !is_wanted || self.args.selection.needs_reading() {
+        if !is_wanted || self.args.selection.filter.needs_reading() {
             return Ok(None);
         }
         if self.args.index {
@@ -109,8 +109,8 @@ impl Search<'_> {
                     .or_insert_with(|| index.head(store, &hit.key).map(Arc::new))
                     .clone();
                 let is_meant = match &head {
-                    Some(head) => self.args.selection.allows(self.host, head),
-                    None => !self.args.selection.is_restricted(),
+                    Some(head) => self.args.selection.filter.allows(self.host, head),
+                    None => !self.args.selection.filter.is_given(),
                 };
                 if is_meant {
                     hits.push(FoundHit { head, store: store.kind(), hit });
@@ -133,7 +133,7 @@ impl Search<'_> {
         let heads = self.args.selection.select_all(self.host, self.catalogue);
         let places = Places::of(self.catalogue, heads);
         let hits = Mutex::new(hits);
-        let is_restricted = self.args.selection.is_restricted();
+        let is_restricted = self.args.selection.filter.is_given();
         let damage = self.catalogue.search_in(is_meant, self.matcher, &|found| {
             let head = places.head(found.store, found.path, &found.hit.key);
             // What belongs to no conversation cannot be of the ones that were asked for.

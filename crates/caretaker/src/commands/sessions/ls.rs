@@ -11,6 +11,7 @@ use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::host::{Host, now_ms};
 use crate::talk::note;
+use crate::view::safe_text::on_one_line;
 use crate::view::table::table;
 use crate::view::units;
 use crate::view::width::Width;
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     }
     let mut out = anstream::stdout().lock();
     if args.quiet {
-        page.iter().try_for_each(|head| writeln!(out, "{}", head.id))
+        page.iter().try_for_each(|head| writeln!(out, "{}", on_one_line(&head.id)))
     } else {
         writeln!(out, "{}", sessions_table(&page, now_ms(), Width::of_stdout()))
     }

@@ -14,6 +14,7 @@ mod show;
 mod stats;
 mod stores;
 mod tail;
+mod tail_all;
 mod unread;
 mod verify;
 mod verify_view;

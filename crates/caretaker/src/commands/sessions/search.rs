@@ -140,13 +140,17 @@ fn by_conversation(hits: Vec<FoundHit>) -> Vec<Found> {
                 &other.field,
             ))
         });
-        let mut seen: Vec<(StoreKind, Snippet)> = Vec::new();
+        let mut seen: Vec<(StoreKind, Option<String>, Snippet)> = Vec::new();
         found.hits.retain(|(store, hit)| {
             // Comparing each with each is for few; a flood of finds is not worth it.
             let is_repeat =
-                |(other, snippet): &(StoreKind, Snippet)| other != store && *snippet == hit.snippet;
+                |(other, message_id, snippet): &(StoreKind, Option<String>, Snippet)| {
+                    // Some builds keep a message in two places of one store.
+                    let is_same_message = message_id.is_some() && *message_id == hit.message_id;
+                    (other != store || is_same_message) && *snippet == hit.snippet
+                };
             let is_repeated = seen.len() < 200 && seen.iter().any(is_repeat);
-            seen.push((*store, hit.snippet.clone()));
+            seen.push((*store, hit.message_id.clone(), hit.snippet.clone()));
             !is_repeated
         });
     }

@@ -11,6 +11,7 @@ use crate::host::Host;
 use crate::point_in_time::PointInTime;
 use crate::store_places::store_places;
 use crate::talk::note;
+use crate::view::safe_text::on_one_line;
 use crate::view::units::counted;
 
 /// Where to look.
@@ -31,23 +32,37 @@ pub(crate) struct Where {
     from: Vec<PathBuf>,
 }
 
-/// Which of them to take.
+/// What a conversation must be like.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct Selection {
-    #[command(flatten)]
-    pub(crate) place: Where,
+pub(crate) struct Narrowing {
     /// Only those that changed at or after this: a date, a date and time, or how long ago, such as `3d`.
     #[arg(long, value_name = "WHEN")]
     since: Option<PointInTime>,
     /// Only those that began before this.
     #[arg(long, value_name = "WHEN")]
     until: Option<PointInTime>,
-    /// Only those about this directory or one below it.
-    #[arg(long, short = 'C', value_name = "DIR")]
-    workspace: Option<PathBuf>,
     /// Only those in which a model answered whose name contains this.
     #[arg(long, value_name = "TEXT")]
     model: Option<String>,
+}
+
+/// What it must be like, and about.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Filter {
+    #[command(flatten)]
+    narrowing: Narrowing,
+    /// Only those about this directory or one below it.
+    #[arg(long, short = 'C', value_name = "DIR")]
+    workspace: Option<PathBuf>,
+}
+
+/// Which of them to take.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Selection {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
     /// Sub-agents, archived and empty ones and drafts too.
     #[arg(long, short)]
     all: bool,
@@ -84,37 +99,65 @@ impl Where {
     }
 }
 
+impl Narrowing {
+    /// Whether it leaves out anything.
+    fn is_given(&self) -> bool {
+        self.since.is_some() || self.until.is_some() || self.model.is_some()
+    }
+
+    /// Whether a conversation is meant, as far as its head tells.
+    fn allows(&self, head: &Head) -> bool {
+        self.since.is_none_or(|since| changed_ms(head).is_some_and(|at| at >= since.0))
+            && self.until.is_none_or(|until| began_ms(head).is_some_and(|at| at < until.0))
+    }
+
+    /// Takes out those that are not meant. Those that are may have been looked into for that.
+    pub(crate) fn retain(&self, catalogue: &Catalogue, heads: &mut Vec<Head>) {
+        heads.retain(|head| self.allows(head));
+        if let Some(model) = &self.model {
+            let model = model.to_lowercase();
+            catalogue.complete(heads);
+            heads.retain(|head| {
+                head.models.iter().any(|known| known.to_lowercase().contains(&model))
+            });
+        }
+    }
+}
+
+impl Filter {
+    /// Whether it leaves out anything.
+    pub(crate) fn is_given(&self) -> bool {
+        self.narrowing.is_given() || self.workspace.is_some()
+    }
+
+    /// Whether a conversation has to be opened to tell if it is meant.
+    pub(crate) fn needs_reading(&self) -> bool {
+        self.narrowing.model.is_some()
+    }
+
+    /// Whether a conversation is meant, as far as its head tells.
+    pub(crate) fn allows(&self, host: &Host, head: &Head) -> bool {
+        let is_there = |workspace: &PathBuf| is_about(head, &canonical(host, workspace));
+        self.workspace.as_ref().is_none_or(is_there) && self.narrowing.allows(head)
+    }
+
+    /// Takes out those that are not meant. Those that are may have been looked into for that.
+    pub(crate) fn retain(&self, host: &Host, catalogue: &Catalogue, heads: &mut Vec<Head>) {
+        let workspace = self.workspace.as_ref().map(|workspace| canonical(host, workspace));
+        heads.retain(|head| workspace.as_ref().is_none_or(|workspace| is_about(head, workspace)));
+        self.narrowing.retain(catalogue, heads);
+    }
+}
+
 impl Selection {
     /// As [`Self::select`], with sub-agents, archived and empty ones and drafts.
     pub(crate) fn select_all(&self, host: &Host, catalogue: &Catalogue) -> Vec<Head> {
         Self { all: true, ..self.clone() }.select(host, catalogue)
     }
 
-    /// Whether a conversation is meant, as far as its head tells.
-    pub(crate) fn allows(&self, host: &Host, head: &Head) -> bool {
-        let is_there = |workspace: &PathBuf| is_about(head, &canonical(host, workspace));
-        self.workspace.as_ref().is_none_or(is_there)
-            && self.since.is_none_or(|since| changed_ms(head).is_some_and(|at| at >= since.0))
-            && self.until.is_none_or(|until| began_ms(head).is_some_and(|at| at < until.0))
-    }
-
-    /// Whether a conversation has to be opened to tell if it is meant.
-    pub(crate) fn needs_reading(&self) -> bool {
-        self.model.is_some()
-    }
-
-    /// Whether it leaves out anything but what is hidden.
-    pub(crate) fn is_restricted(&self) -> bool {
-        self.since.is_some()
-            || self.until.is_some()
-            || self.workspace.is_some()
-            || self.model.is_some()
-    }
-
     /// Whether anything was said about which.
     pub(crate) fn is_given(&self) -> bool {
-        let Self { place: _, since, until, workspace, model, all } = self;
-        since.is_some() || until.is_some() || workspace.is_some() || model.is_some() || *all
+        self.filter.is_given() || self.all
     }
 
     /// The conversations that are meant, newest first. What could not be listed is said on stderr.
@@ -122,33 +165,63 @@ impl Selection {
         let listing = catalogue.list();
         report(&listing.damage);
         let mut heads = listing.heads;
-        heads.retain(|head| (self.all || is_listed(head)) && self.allows(host, head));
+        heads.retain(|head| self.all || is_listed(head));
+        self.filter.retain(host, catalogue, &mut heads);
         heads.sort_by_key(|head| std::cmp::Reverse(changed_ms(head)));
-        if let Some(model) = &self.model {
-            let model = model.to_lowercase();
-            catalogue.complete(&mut heads);
-            heads.retain(|head| {
-                head.models.iter().any(|known| known.to_lowercase().contains(&model))
-            });
-        }
         heads
     }
 }
 
 /// The one conversation that the user means. Sub-agents and hidden ones can be named too.
 pub(crate) fn find(catalogue: &Catalogue, text: &str) -> Result<Head, CommandError> {
+    find_among(catalogue, text, |_| {})
+}
+
+/// As [`find`], among those that the filter lets through.
+pub(crate) fn find_filtered(
+    host: &Host,
+    catalogue: &Catalogue,
+    filter: &Filter,
+    text: &str,
+) -> Result<Head, CommandError> {
+    find_among(catalogue, text, |heads| filter.retain(host, catalogue, heads))
+}
+
+fn find_among(
+    catalogue: &Catalogue,
+    text: &str,
+    narrow: impl Fn(&mut Vec<Head>),
+) -> Result<Head, CommandError> {
     let mut heads = catalogue.list().heads;
     if text == "-" {
         heads.retain(is_listed);
+        let n_all = heads.len();
+        narrow(&mut heads);
         return heads.into_iter().max_by_key(changed_ms).ok_or_else(|| {
-            CommandError::new(ExitCode::NotFound, "there is no conversation on this machine")
-                .hint("see where was looked with `caretaker sessions stores`")
+            let (what, hint) = match n_all {
+                0 => (
+                    "there is no conversation on this machine",
+                    "see where was looked with `caretaker sessions stores`",
+                ),
+                _ => (
+                    "no conversation on this machine is like that",
+                    "see them all with `caretaker sessions ls`",
+                ),
+            };
+            CommandError::new(ExitCode::NotFound, what).hint(hint)
         });
     }
-    if let Some(exact) = heads.iter().position(|head| head.id == text) {
+    // Sub-agents of some builds have a line end in their id, which lists show as something else.
+    heads.retain(|head| {
+        let is_meant = |id: &str| id.starts_with(text);
+        !text.is_empty() && (is_meant(&head.id) || is_meant(&on_one_line(&head.id)))
+    });
+    narrow(&mut heads);
+    if let Some(exact) =
+        heads.iter().position(|head| head.id == text || on_one_line(&head.id) == text)
+    {
         return Ok(heads.swap_remove(exact));
     }
-    heads.retain(|head| !text.is_empty() && head.id.starts_with(text));
     match heads.len() {
         1 => Ok(heads.swap_remove(0)),
         0 => {

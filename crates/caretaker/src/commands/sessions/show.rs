@@ -1,35 +1,48 @@
 //! `caretaker sessions show`: one conversation, to read.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 
-use cursor_stores::model::{Conversation, Head};
-use cursor_stores::{Branches, Catalogue, Extent};
-use run_protocol::ExitCode;
+use cursor_stores::model::{Conversation, Head, StoreKind};
+use cursor_stores::{Branches, Catalogue, Extent, RawRecord, ReadConversationError};
+use run_protocol::{BytesPath, ExitCode};
+use serde::Serialize;
 
-use super::selection::{Where, find};
+use super::selection::{Filter, Where, find_filtered};
 use crate::command_error::CommandError;
-use crate::data_out::print_json;
+use crate::data_out::{Data, print_json};
 use crate::host::Host;
+use crate::talk::note;
 use crate::view::conversation::{self, Folding};
+use crate::view::safe_text::on_one_line;
 
 /// Show one conversation, in words.
 ///
-/// SESSION is an id, a beginning of one that is unique, or `-` for the one that changed last. Outputs of tools, thoughts
+/// SESSION is an id, a beginning of one that is unique, or `-` for the one that changed last, of those that `--since`,
+/// `--until`, `--workspace` and `--model` let through. Outputs of tools, thoughts
 /// and what Cursor added as context are folded; `--full` shows them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   caretaker sessions show -
+  caretaker sessions show - -C .
   caretaker sessions show 5f1c3a52 --last 10
-  caretaker sessions show 5f1c3a52 --json | jq '.messages[].parts[]'")]
+  caretaker sessions show 5f1c3a52 --json | jq '.messages[].parts[]'
+  caretaker sessions show 5f1c3a52 --raw | jq -c 'select(.record | startswith(\"meta\"))'")]
 pub(crate) struct Args {
     /// The conversation.
     session: String,
     #[command(flatten)]
     place: Where,
+    #[command(flatten)]
+    filter: Filter,
     /// Show outputs, thoughts, inputs of tools and context whole.
     #[arg(long, conflicts_with = "json")]
     full: bool,
+    /// Print the records of the stores themselves, one JSON object a line: rows, blobs, lines of files. Encryption keys
+    /// are left out.
+    #[arg(long, conflicts_with_all = ["full", "last"])]
+    raw: bool,
     /// Only the last so many messages.
     #[arg(long, value_name = "N")]
     last: Option<usize>,
@@ -44,8 +57,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     let catalogue = args.place.open(&host)?;
-    let head = find(&catalogue, &args.session)?;
+    let head = find_filtered(&host, &catalogue, &args.filter, &args.session)?;
     let branches = if args.orphans { Branches::WithOrphans } else { Branches::Current };
+    if args.raw {
+        return print_raw(&catalogue, &head, branches);
+    }
     let conversation = read(&catalogue, &head, Extent { last: args.last, branches })?;
     if args.json {
         print_json(&conversation)?;
@@ -59,13 +75,60 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::Success)
 }
 
+#[derive(Serialize)]
+struct JsonRecord<'a> {
+    v: u32,
+    session: &'a str,
+    store: StoreKind,
+    path: &'a BytesPath,
+    #[serde(flatten)]
+    record: &'a RawRecord,
+}
+
+/// All stores that have it, one after the other.
+fn print_raw(
+    catalogue: &Catalogue,
+    head: &Head,
+    branches: Branches,
+) -> Result<ExitCode, CommandError> {
+    let mut out = Data::of_stdout();
+    let mut failure = None;
+    let mut n_read = 0;
+    for origin in &head.origins {
+        let Some(store) = catalogue.store_of(origin) else { continue };
+        let mut written = Ok(());
+        let visited = store.visit_raw(origin.key(head), branches, &mut |record| {
+            let (session, path) = (head.id.as_str(), &origin.path);
+            written =
+                out.json(&JsonRecord { v: 1, session, store: origin.store, path, record: &record });
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        written.map_err(CommandError::writing)?;
+        match visited {
+            Ok(()) => n_read += 1,
+            Err(error) => failure = Some(error),
+        }
+    }
+    out.flush().map_err(CommandError::writing)?;
+    match failure {
+        None => Ok(ExitCode::Success),
+        Some(error) if n_read > 0 => {
+            note(&format!("not everything could be read: {}", on_one_line(&error.to_string())));
+            Ok(ExitCode::Success)
+        }
+        Some(error) => Err(unreadable(head, error)),
+    }
+}
+
 pub(super) fn read(
     catalogue: &Catalogue,
     head: &Head,
     extent: Extent,
 ) -> Result<Conversation, CommandError> {
-    catalogue.read(head, extent).map_err(|error| {
-        let what = format!("the conversation {} cannot be read", head.id);
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    catalogue.read(head, extent).map_err(|error| unreadable(head, error))
+}
+
+fn unreadable(head: &Head, error: ReadConversationError) -> CommandError {
+    let what = format!("the conversation {} cannot be read", head.id);
+    CommandError::new(ExitCode::Failed, what).because(error)
 }

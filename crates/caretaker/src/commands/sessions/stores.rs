@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use cursor_stores::model::StoreKind;
-use cursor_stores::{Account, ConversationStore, SkippedPlace, Treatment};
+use cursor_stores::{Account, Catalogue, ConversationStore, OtherPlace, SkippedPlace, Treatment};
 use run_protocol::{BytesPath, ExitCode};
 use serde::Serialize;
 
@@ -31,6 +31,10 @@ struct Stores<'a> {
     v: u32,
     stores: &'a [Counted],
     skipped: &'a [SkippedPlace],
+    /// Beside them, and no store.
+    others: &'a [OtherPlace],
+    /// Where nothing is.
+    absent: Vec<BytesPath>,
 }
 
 /// One store and what is in it.
@@ -47,10 +51,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let catalogue = args.place.open(&host)?;
     let stores: Vec<Counted> = catalogue.stores().map(Counted::of).collect();
     if args.json {
-        print_json(&Stores { v: 1, stores: &stores, skipped: catalogue.skipped() })?;
+        let (skipped, others) = (catalogue.skipped(), catalogue.others());
+        let absent = catalogue.absent().iter().map(|path| path.as_path().into()).collect();
+        print_json(&Stores { v: 1, stores: &stores, skipped, others, absent })?;
     } else {
         let mut out = anstream::stdout().lock();
-        write(&mut out, &stores, catalogue.skipped(), Width::of_stdout())
+        write(&mut out, &stores, &catalogue, Width::of_stdout())
             .and_then(|()| out.flush())
             .map_err(CommandError::writing)?;
     }
@@ -66,7 +72,7 @@ impl Counted {
 fn write(
     out: &mut dyn Write,
     stores: &[Counted],
-    skipped: &[SkippedPlace],
+    catalogue: &Catalogue,
     width: Width,
 ) -> std::io::Result<()> {
     for Counted { store, path, account } in stores {
@@ -103,12 +109,20 @@ fn write(
             line(out, &[(DIM, on_one_line(&text).into_owned())], width)?;
         }
     }
-    for SkippedPlace { store, path, why } in skipped {
+    for SkippedPlace { store, path, why } in catalogue.skipped() {
         let text = format!("{store:<10} {}  skipped: {why}", path.0.display());
         line(out, &[(ODD, on_one_line(&text).into_owned())], width)?;
     }
-    if stores.is_empty() && skipped.is_empty() {
+    if stores.is_empty() && catalogue.skipped().is_empty() {
         line(out, &[(PLAIN, "no store was found".to_owned())], width)?;
+    }
+    for OtherPlace { path, what } in catalogue.others() {
+        let text = format!("no store   {}  {what}", path.0.display());
+        line(out, &[(DIM, on_one_line(&text).into_owned())], width)?;
+    }
+    for path in catalogue.absent() {
+        let text = format!("not there  {}", path.display());
+        line(out, &[(DIM, on_one_line(&text).into_owned())], width)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ pub(crate) use tool_call_view::subject;
 
 use std::io::{self, Write};
 
-use cursor_stores::model::{Conversation, Head, TodoState, TokenUsage};
+use cursor_stores::model::{Conversation, Head, Part, TodoState, TokenUsage};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -20,6 +20,9 @@ use crate::commands::sessions::ls::{state, stores, workspace};
 
 /// The width of the names on the left.
 const NAMES: usize = 11;
+/// Of files and of a plan, what does not push the conversation off the screen.
+const MOST_FILES: usize = 5;
+const MOST_PLAN_LINES: usize = 8;
 /// Problems worth reading one by one; all of them are in `--json`.
 const MOST_PROBLEMS: usize = 10;
 
@@ -36,6 +39,7 @@ pub(crate) fn print(
         .map(|(name, count)| format!("{} {name}", units::grouped(*count)))
         .collect();
     row(out, "also kept", &also.join(", "))?;
+    row(out, "files", &files_in_words(&conversation.files, folding))?;
     for damage in conversation.damage.iter().take(MOST_PROBLEMS) {
         let text = format!("{}: {}", damage.place, damage.what);
         writeln!(out, "{ODD}{:<NAMES$}{}{ODD:#}", "damage", on_one_line(&text))?;
@@ -48,7 +52,60 @@ pub(crate) fn print(
     for message in &conversation.messages {
         view.print(out, message)?;
     }
+    print_failures(out, conversation)?;
+    print_plan(out, conversation, folding)?;
     print_todos(out, conversation)
+}
+
+/// Names of files that were changed, as many as one can take in at a glance.
+fn files_in_words(files: &[String], folding: Folding) -> String {
+    let n_named = if folding == Folding::Open { files.len() } else { MOST_FILES };
+    let mut names = files.iter().take(n_named).cloned().collect::<Vec<_>>().join(", ");
+    if files.len() > n_named {
+        names += &format!(" and {} more; --full names all", files.len() - n_named);
+    }
+    names
+}
+
+/// What turns failed of, where no message says it.
+fn print_failures(out: &mut dyn Write, conversation: &Conversation) -> io::Result<()> {
+    for (number, turn) in conversation.turns.iter().enumerate() {
+        let Some(error) = &turn.error else { continue };
+        let is_said = conversation
+            .messages
+            .iter()
+            .flat_map(|message| &message.parts)
+            .any(|part| matches!(part, Part::Error { text } if text.contains(error.as_str())));
+        if !is_said {
+            let text = format!("turn {} failed: {}", number + 1, on_one_line(error));
+            writeln!(out, "\n{ODD}{text}{ODD:#}")?;
+        }
+    }
+    Ok(())
+}
+
+fn print_plan(
+    out: &mut dyn Write,
+    conversation: &Conversation,
+    folding: Folding,
+) -> io::Result<()> {
+    let Some(plan) = conversation.plan.as_deref().filter(|plan| !plan.trim().is_empty()) else {
+        return Ok(());
+    };
+    writeln!(out, "\n{DIM}── plan ──{DIM:#}")?;
+    let n_shown = if folding == Folding::Open { usize::MAX } else { MOST_PLAN_LINES };
+    for line in plan.lines().take(n_shown) {
+        writeln!(out, "{}", on_one_line(line))?;
+    }
+    let n_more = plan.lines().count().saturating_sub(n_shown);
+    if n_more > 0 {
+        writeln!(
+            out,
+            "{DIM}… {}{DIM:#}",
+            units::counted(n_more as u64, "more line", "more lines")
+        )?;
+    }
+    Ok(())
 }
 
 fn print_head(out: &mut dyn Write, head: &Head) -> io::Result<()> {

@@ -202,7 +202,7 @@ const PAGE: usize = 4096;
 fn some_database() -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let path = global(directory.path());
-    generate_large(&path, N_CONVERSATIONS, N_BUBBLES, 60, 700_000);
+    generate_large(&path, N_CONVERSATIONS, N_BUBBLES, 60, 700_000, None);
     fs::read(path).unwrap()
 }
 

@@ -1,12 +1,15 @@
-//! The text of a `richText`: what the editor of the IDE keeps, or plain text in its place.
+//! The text of what the editor of the IDE keeps, `richText` or `initText`: a tree in JSON, or plain text in its place.
 
 use serde_json::Value as Json;
 
+use crate::json_values::items;
+use crate::lenient_json;
+
 /// Returns the text of an editor's state, paragraphs on lines of their own.
-pub(super) fn text_of_rich(rich: &Json) -> String {
+pub(crate) fn text_of_editor(rich: &Json) -> String {
     match rich {
-        Json::String(text) => match serde_json::from_str::<Json>(text) {
-            Ok(state @ Json::Object(_)) => text_of_rich(&state),
+        Json::String(text) => match lenient_json::parse(text.as_bytes()) {
+            Ok(state @ Json::Object(_)) => text_of_editor(&state),
             _ => text.clone(),
         },
         Json::Object(_) => {
@@ -29,7 +32,7 @@ fn collect(node: &Json, text: &mut String) {
             text.push_str(own.unwrap_or_default());
         }
     }
-    for child in super::lenient::items(&node["children"]) {
+    for child in items(&node["children"]) {
         collect(child, text);
     }
     if matches!(
@@ -58,14 +61,17 @@ mod tests {
             ]},
             {"type": "paragraph", "children": [{"type": "text", "text": "now"}]},
         ]}});
-        assert_eq!(text_of_rich(&state), "look at main.rs\nplease\nnow");
-        assert_eq!(text_of_rich(&Json::String(state.to_string())), "look at main.rs\nplease\nnow");
+        assert_eq!(text_of_editor(&state), "look at main.rs\nplease\nnow");
+        assert_eq!(
+            text_of_editor(&Json::String(state.to_string())),
+            "look at main.rs\nplease\nnow"
+        );
     }
 
     #[test]
     fn plain_text_in_its_place_is_taken_as_it_is() {
-        assert_eq!(text_of_rich(&json!("just text")), "just text");
-        assert_eq!(text_of_rich(&json!("{broken")), "{broken");
-        assert_eq!(text_of_rich(&json!(7)), "");
+        assert_eq!(text_of_editor(&json!("just text")), "just text");
+        assert_eq!(text_of_editor(&json!("{broken")), "{broken");
+        assert_eq!(text_of_editor(&json!(7)), "");
     }
 }

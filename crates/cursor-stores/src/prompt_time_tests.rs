@@ -23,9 +23,9 @@ fn the_known_ways_to_write_a_time_are_the_same_time() {
         "2026-07-21 15:04 +0200",
         "Jul 21, 2026, 3 PM (UTC+1:56)",
     ] {
-        assert_eq!(parse_timestamp(text), Some(Moment::recorded(AT)), "{text}");
+        assert_eq!(parse_prompt_time(text), Some(Moment::recorded(AT)), "{text}");
     }
-    assert_eq!(parse_timestamp("2026-07-21T13:04:05.678Z"), Some(Moment::recorded(AT + 5_678)));
+    assert_eq!(parse_prompt_time("2026-07-21T13:04:05.678Z"), Some(Moment::recorded(AT + 5_678)));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn midnight_and_noon_are_told_apart() {
     for (text, hour) in [("12:00 AM", 0), ("12:00 PM", 12), ("1:00 AM", 1), ("11:00 PM", 23)] {
         let text = format!("Tuesday, Jul 21, 2026, {text} (UTC)");
         assert_eq!(
-            parse_timestamp(&text),
+            parse_prompt_time(&text),
             Some(Moment::recorded(day + hour * 3_600_000)),
             "{text}"
         );
@@ -44,7 +44,7 @@ fn midnight_and_noon_are_told_apart() {
 #[test]
 fn a_time_without_a_zone_is_not_taken_for_exact() {
     let text = "Tuesday, Jul 21, 2026, 1:04 PM";
-    assert_eq!(parse_timestamp(text), Some(Moment::interpolated(AT)));
+    assert_eq!(parse_prompt_time(text), Some(Moment::interpolated(AT)));
 }
 
 #[test]
@@ -60,22 +60,22 @@ fn what_is_no_time_is_none() {
         "Jul 21, 1926, 3:04 PM (UTC)",
         "99999999999999999999-01-01T00:00:00Z",
     ] {
-        assert_eq!(parse_timestamp(text), None, "{text}");
+        assert_eq!(parse_prompt_time(text), None, "{text}");
     }
-    assert_eq!(parse_timestamp(&"Jul 21, 2026, 3:04 PM ".repeat(20)), None);
+    assert_eq!(parse_prompt_time(&"Jul 21, 2026, 3:04 PM ".repeat(20)), None);
 }
 
 proptest! {
     #[test]
     fn no_text_makes_it_fail(text: String, like in "([A-Za-z]{1,4}|[0-9]{1,5}|[ :,+()./-]){0,40}") {
-        let _parsed = (parse_timestamp(&text), parse_timestamp(&like));
+        let _parsed = (parse_prompt_time(&text), parse_prompt_time(&like));
     }
 
     #[test]
     fn what_is_written_is_read(minute in 1440_i64..100_000_000, offset in -14_i64 * 60..=14 * 60) {
         let at_ms = minute * 60_000;
         let text = written(minute + offset, offset);
-        prop_assert_eq!(parse_timestamp(&text), Some(Moment::recorded(at_ms)), "{}", text);
+        prop_assert_eq!(parse_prompt_time(&text), Some(Moment::recorded(at_ms)), "{}", text);
     }
 }
 

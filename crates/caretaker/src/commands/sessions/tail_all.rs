@@ -1,0 +1,261 @@
+//! `caretaker sessions tail --all`: whatever is said anywhere.
+//!
+//! There may be ten thousand conversations, so a change is looked for only where something changed: a directory leads to
+//! the conversations in it, and a store is listed again only when there may be a new one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+
+use cursor_stores::model::{Head, StoreKind};
+use cursor_stores::{Catalogue, ConversationStore};
+
+use super::selection::changed_ms;
+use super::tail::{Args, Followed, Printer, directories};
+use crate::command_error::CommandError;
+use crate::directory_watch::{Changes, DirectoryWatch};
+use crate::host::Host;
+use crate::talk::note;
+
+/// Conversations that are likely to go on: what they hold now is known from the start.
+const LIKELY: usize = 50;
+
+type StoreName = (StoreKind, PathBuf);
+
+/// Follows whatever changes, until interrupted.
+pub(super) fn follow_all(
+    host: &Host,
+    args: &Args,
+    catalogue: Catalogue,
+    watch: DirectoryWatch,
+    printer: &mut Printer,
+) -> Result<(), CommandError> {
+    let mut following = Following {
+        host,
+        args,
+        catalogue,
+        watch,
+        followed: HashMap::new(),
+        residents: HashMap::new(),
+        stores_by_directory: HashMap::new(),
+        stamps: HashMap::new(),
+    };
+    following.begin();
+    note(&format!("following {} conversations", following.followed.len()));
+    loop {
+        if let Some(changes) = following.watch.wait()? {
+            following.tell_changed(&changes, printer)?;
+            following.look_for_new(&changes, printer)?;
+        }
+        // A store may have come into being where none was.
+        following.find_stores(printer)?;
+    }
+}
+
+struct Following<'a> {
+    host: &'a Host,
+    args: &'a Args,
+    catalogue: Catalogue,
+    watch: DirectoryWatch,
+    /// By id.
+    followed: HashMap<String, Followed>,
+    /// The conversations that change when something in a directory does.
+    residents: HashMap<PathBuf, HashSet<String>>,
+    /// The stores that may have a new conversation when something in a directory changes.
+    stores_by_directory: HashMap<PathBuf, BTreeSet<StoreName>>,
+    /// Of every conversation in every store that has it, as of the last look.
+    stamps: HashMap<(StoreName, String), Option<u64>>,
+}
+
+impl Following<'_> {
+    fn begin(&mut self) {
+        self.watch_stores(|_| true);
+        let mut heads = self.catalogue.list().heads;
+        heads.sort_by_key(|head| std::cmp::Reverse(changed_ms(head)));
+        for (number, head) in heads.into_iter().enumerate() {
+            let mut followed = Followed::unread(head);
+            self.settle(&followed.head);
+            if number < LIKELY {
+                // One that cannot be read now may be the next time.
+                followed.skip(&self.catalogue).ok();
+            }
+            self.followed.insert(followed.head.id.clone(), followed);
+        }
+        let everything: Vec<String> = self.followed.keys().cloned().collect();
+        self.changed_among(everything);
+    }
+
+    /// Watches where new conversations come to be.
+    fn watch_stores(&mut self, is_meant: impl Fn(&dyn ConversationStore) -> bool) {
+        for store in self.catalogue.stores().filter(|store| is_meant(*store)) {
+            let directories = store.watched(None);
+            self.watch.cover(&directories);
+            for directory in directories {
+                self.stores_by_directory.entry(directory).or_default().insert(name_of(store));
+            }
+        }
+    }
+
+    /// Watches where a conversation is.
+    fn settle(&mut self, head: &Head) {
+        let directories = directories(&self.catalogue, head);
+        self.watch.cover(&directories);
+        for directory in directories {
+            self.residents.entry(directory).or_default().insert(head.id.clone());
+        }
+    }
+
+    fn tell_changed(
+        &mut self,
+        changes: &Changes,
+        printer: &mut Printer,
+    ) -> Result<(), CommandError> {
+        let ids: BTreeSet<String> = if changes.is_everything {
+            self.followed.keys().cloned().collect()
+        } else {
+            let residents = changes.directories.iter().filter_map(|path| self.residents.get(path));
+            residents.flatten().cloned().collect()
+        };
+        for id in self.changed_among(ids.into_iter().collect()) {
+            self.tell(&id, printer)?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, id: &str, printer: &mut Printer) -> Result<(), CommandError> {
+        let Some(followed) = self.followed.get_mut(id) else { return Ok(()) };
+        let mut meant = vec![followed.head.clone()];
+        self.args.filter.retain(self.host, &self.catalogue, &mut meant);
+        if meant.is_empty() { Ok(()) } else { followed.print_news(&self.catalogue, printer) }
+    }
+
+    /// Those of them that are not as they were at the last look. Stores are asked for many at once.
+    fn changed_among(&mut self, ids: Vec<String>) -> BTreeSet<String> {
+        let mut by_store: BTreeMap<StoreName, Vec<(String, String)>> = BTreeMap::new();
+        for id in ids {
+            let Some(followed) = self.followed.get(&id) else { continue };
+            for origin in &followed.head.origins {
+                if let Some(store) = self.catalogue.store_of(origin) {
+                    let key = origin.key(&followed.head).to_owned();
+                    by_store.entry(name_of(store)).or_default().push((id.clone(), key));
+                }
+            }
+        }
+        let mut changed = BTreeSet::new();
+        for store in self.catalogue.stores() {
+            let name = name_of(store);
+            let Some(asked) = by_store.get(&name) else { continue };
+            let keys: Vec<&str> = asked.iter().map(|(_, key)| key.as_str()).collect();
+            for ((id, key), stamp) in asked.iter().zip(store.stamps(&keys)) {
+                let known = self.stamps.insert((name.clone(), key.clone()), stamp);
+                if known != Some(stamp) {
+                    changed.insert(id.clone());
+                }
+            }
+        }
+        changed
+    }
+
+    /// Lists the stores again in which there may be a new conversation.
+    fn look_for_new(
+        &mut self,
+        changes: &Changes,
+        printer: &mut Printer,
+    ) -> Result<(), CommandError> {
+        let mut stores: BTreeSet<StoreName> = BTreeSet::new();
+        for directory in &changes.directories {
+            let is_news = changes.with_news.contains(directory);
+            let of_directory = self.stores_by_directory.get(directory).into_iter().flatten();
+            // In a database there is no telling from outside whether what changed is old or new.
+            stores.extend(
+                of_directory.filter(|(kind, _)| is_news || !has_a_file_each(*kind)).cloned(),
+            );
+            if is_news {
+                stores.extend(self.stores_of_residents(directory));
+            }
+        }
+        let is_meant = |store: &dyn ConversationStore| {
+            changes.is_everything || stores.contains(&name_of(store))
+        };
+        if changes.is_everything || !stores.is_empty() {
+            // What is remembered of workspaces may be old too.
+            self.catalogue = self.args.place.open(self.host)?;
+            self.watch_stores(is_meant);
+            self.take_in(is_meant, printer)?;
+        }
+        Ok(())
+    }
+
+    /// A sub-agent's transcript comes to be in the directory of its parent.
+    fn stores_of_residents(&self, directory: &PathBuf) -> Vec<StoreName> {
+        let residents = self.residents.get(directory).into_iter().flatten();
+        let origins = residents
+            .filter_map(|id| self.followed.get(id))
+            .flat_map(|followed| &followed.head.origins)
+            .filter(|origin| origin.store == StoreKind::Transcript);
+        origins.filter_map(|origin| self.catalogue.store_of(origin)).map(name_of).collect()
+    }
+
+    fn find_stores(&mut self, printer: &mut Printer) -> Result<(), CommandError> {
+        let known: BTreeSet<StoreName> = self.catalogue.stores().map(name_of).collect();
+        let catalogue = self.args.place.open(self.host)?;
+        let now: BTreeSet<StoreName> = catalogue.stores().map(name_of).collect();
+        if now == known {
+            return Ok(());
+        }
+        self.catalogue = catalogue;
+        let is_new = |store: &dyn ConversationStore| !known.contains(&name_of(store));
+        self.watch_stores(is_new);
+        self.take_in(is_new, printer)
+    }
+
+    /// Lists stores, and begins to follow what was not known.
+    fn take_in(
+        &mut self,
+        is_meant: impl Fn(&dyn ConversationStore) -> bool,
+        printer: &mut Printer,
+    ) -> Result<(), CommandError> {
+        let mut begun = Vec::new();
+        for head in self.catalogue.list_in(is_meant).heads {
+            match self.followed.get_mut(&head.id) {
+                Some(known) => {
+                    let n_before = known.head.origins.len();
+                    take_over(&mut known.head, head);
+                    if known.head.origins.len() > n_before {
+                        let head = known.head.clone();
+                        self.settle(&head);
+                        begun.push(head.id);
+                    }
+                }
+                None => {
+                    self.settle(&head);
+                    begun.push(head.id.clone());
+                    self.followed.insert(head.id.clone(), Followed::begun(head));
+                }
+            }
+        }
+        for id in self.changed_among(begun) {
+            self.tell(&id, printer)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is known now of a conversation, and where else it is.
+fn take_over(known: &mut Head, now: Head) {
+    for origin in now.origins {
+        if !known.origins.contains(&origin) {
+            known.origins.push(origin);
+        }
+    }
+    known.title = now.title.or(known.title.take());
+    known.workspace = now.workspace.or(known.workspace.take());
+}
+
+fn name_of(store: &dyn ConversationStore) -> StoreName {
+    (store.kind(), store.path().to_owned())
+}
+
+/// Whether a new conversation is a new file or directory.
+fn has_a_file_each(kind: StoreKind) -> bool {
+    matches!(kind, StoreKind::Cli | StoreKind::Acp | StoreKind::Transcript)
+}

@@ -1,0 +1,192 @@
+//! What a store keeps of a conversation, record by record and as it is: for those who want to see what a reader was given.
+//!
+//! **Invariant:** the value of an encryption key is in no record.
+
+use std::ops::ControlFlow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rusqlite::types::ValueRef;
+use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+
+use crate::lenient_json;
+use crate::search::is_secret;
+
+/// One record: a row, a blob, a line of a file.
+#[derive(Debug, Clone, Serialize)]
+pub struct RawRecord {
+    /// Where it is in its store, such as `blobs/<id>` or `cursorDiskKV/bubbleId:<composer>:<bubble>`.
+    pub record: String,
+    /// What another record calls it, where that alone tells what it is: `turns[3]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    #[serde(flatten)]
+    pub content: RawContent,
+}
+
+/// What a record holds.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RawContent {
+    /// As it was written, but for an encryption key.
+    Json(Box<RawValue>),
+    Text(String),
+    #[serde(serialize_with = "as_base64")]
+    Base64(Vec<u8>),
+    /// Cursor deleted it and left its key.
+    Deleted(bool),
+    /// Says why it is not here.
+    LeftOut(String),
+}
+
+/// Called with each record, until it breaks.
+pub type VisitRaw<'a> = dyn FnMut(RawRecord) -> ControlFlow<()> + 'a;
+
+/// In the place of a key, as everywhere.
+const PRESENT: &str = "present";
+/// The end of the names of fields that hold one.
+const SECRET_ENDING: &[u8] = b"EncryptionKey";
+/// JSON inside a string of JSON, as deep as a search looks.
+const MAX_NESTING: usize = 4;
+
+impl RawRecord {
+    pub(crate) fn new(record: impl Into<String>, content: RawContent) -> Self {
+        Self { record: record.into(), field: None, content }
+    }
+
+    pub(crate) fn of_bytes(record: impl Into<String>, bytes: &[u8]) -> Self {
+        Self::new(record, RawContent::of_bytes(bytes))
+    }
+
+    pub(crate) fn of_json(record: impl Into<String>, json: Json) -> Self {
+        Self::new(record, RawContent::of_json(json))
+    }
+}
+
+impl RawContent {
+    /// JSON if it is, else text if it is, else bytes.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
+        let may_be_secret = names_a_key(bytes);
+        if matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'[')) {
+            // A line end inside would be the end of the line that it is printed on.
+            let is_one_line = !bytes.contains(&b'\n') && !bytes.contains(&b'\r');
+            if is_one_line
+                && !may_be_secret
+                && let Ok(json) = serde_json::from_slice::<Box<RawValue>>(bytes)
+            {
+                return Self::Json(json);
+            }
+            if let Ok(json) = lenient_json::parse(bytes) {
+                return Self::of_json(json);
+            }
+        }
+        if may_be_secret {
+            return Self::LeftOut("it is no JSON, and may hold a key".to_owned());
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) if !text.contains('\0') => Self::Text(text.to_owned()),
+            _ => Self::Base64(bytes.to_vec()),
+        }
+    }
+
+    pub(crate) fn of_json(mut json: Json) -> Self {
+        hide_keys(&mut json, 0);
+        match serde_json::value::to_raw_value(&json) {
+            Ok(json) => Self::Json(json),
+            Err(err) => Self::LeftOut(err.to_string()),
+        }
+    }
+}
+
+/// A value of a database as JSON; bytes that are no text in base64.
+pub(crate) fn json_of_sql(value: ValueRef<'_>) -> Json {
+    match value {
+        ValueRef::Null => Json::Null,
+        ValueRef::Integer(number) => number.into(),
+        ValueRef::Real(number) => number.into(),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(_) => STANDARD.encode(bytes).into(),
+        },
+    }
+}
+
+/// Tells whether a field is named in JSON, or in JSON that may be too broken to be read as such, or in a text of it.
+fn names_a_key(bytes: &[u8]) -> bool {
+    memchr::memmem::find_iter(bytes, SECRET_ENDING).any(|at| {
+        let mut rest = bytes[at + SECRET_ENDING.len()..].iter();
+        rest.find(|byte| **byte != b'\\') == Some(&b'"')
+    })
+}
+
+fn hide_keys(json: &mut Json, nesting: usize) {
+    match json {
+        Json::Object(fields) => {
+            for (name, value) in fields {
+                if is_secret(name) {
+                    *value = PRESENT.into();
+                } else {
+                    hide_keys(value, nesting);
+                }
+            }
+        }
+        Json::Array(values) => values.iter_mut().for_each(|value| hide_keys(value, nesting)),
+        Json::String(text) if text.contains("EncryptionKey") && nesting < MAX_NESTING => {
+            if let Ok(mut inner @ (Json::Object(_) | Json::Array(_))) =
+                lenient_json::parse(text.as_bytes())
+            {
+                hide_keys(&mut inner, nesting + 1);
+                *text = inner.to_string();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn as_base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&STANDARD.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn line(bytes: &[u8]) -> String {
+        serde_json::to_string(&RawRecord::of_bytes("r", bytes)).unwrap()
+    }
+
+    #[test]
+    fn json_is_kept_to_the_letter_and_anything_else_as_what_it_is() {
+        let json = br#"{"b": 1.0, "a":"\u0061", "a":12345678901234567890123}"#;
+        let kept = format!(r#"{{"record":"r","json":{}}}"#, std::str::from_utf8(json).unwrap());
+        assert_eq!(line(json), kept);
+        assert_eq!(line(b"{\n\"a\": 1\n}"), r#"{"record":"r","json":{"a":1}}"#);
+        assert_eq!(line(b"{broken"), r#"{"record":"r","text":"{broken"}"#);
+        assert_eq!(line(b"\x0a\x20\xff"), r#"{"record":"r","base64":"CiD/"}"#);
+    }
+
+    #[test]
+    fn a_key_is_in_no_record_however_deep_or_broken_it_stands_there() {
+        let inner = r#"{"blobEncryptionKey":"5ec2e7"}"#;
+        let deeper = serde_json::to_string(inner).unwrap();
+        for bytes in [
+            inner.to_owned(),
+            format!(r#"{{"a":[{inner}],"speculativeEncryptionKey":"5ec2e7"}}"#),
+            format!(r#"{{"a":{deeper}}}"#),
+            format!(r#"{{"a":{}}}"#, serde_json::to_string(&format!("[{deeper}]")).unwrap()),
+            inner[..inner.len() - 1].to_owned(),
+            format!("\0{inner}"),
+            format!(r#"{{"a":{}"#, deeper),
+        ] {
+            let line = line(bytes.as_bytes());
+            assert!(!line.contains("5ec2e7"), "{line}");
+        }
+        // Who speaks of it says no secret.
+        let spoken = br#"{"text":"what is a blobEncryptionKey?"}"#;
+        assert!(line(spoken).contains("what is a blobEncryptionKey?"));
+    }
+}

@@ -1,0 +1,118 @@
+//! The records of an agent as they are: its rows of the index and its own database, or its lines.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use serde_json::{Map, Value as Json};
+
+use super::agent_blobs::chat_path;
+use super::index_db::{Table, with_index};
+use super::line_files::{self, LineFiles, visit_lines};
+use crate::chat::visit_raw_store;
+use crate::lenient_json;
+use crate::plain_file::{self, PlainFileError};
+use crate::raw_record::{RawContent, RawRecord, VisitRaw, json_of_sql};
+use crate::store::Branches;
+
+/// Visits the rows of an agent, of its runs and of their events, then its own database. Tells whether there was anything.
+pub(super) fn visit_database(
+    index: &Path,
+    directory: &Path,
+    agent: &str,
+    branches: Branches,
+    visit: &mut VisitRaw<'_>,
+) -> Result<bool, Box<dyn Error + Send + Sync>> {
+    // Counted, so that a second reading goes on where the first one was interrupted.
+    let (mut n_told, mut is_over) = (0_usize, false);
+    with_index(index, |index| {
+        let mut n_seen = 0;
+        let mut damage = Vec::new();
+        let mut runs: Vec<String> = Vec::new();
+        let mut row = |table: Table, column: &str, equals: &str, runs: &mut Vec<String>| {
+            index.visit_values(table, column, equals, &mut damage, &mut |values| {
+                let fields: Map<String, Json> = values
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), json_of_sql(*value)))
+                    .collect();
+                let text = |name: &str| match fields.get(name) {
+                    Some(Json::String(text)) => text.clone(),
+                    Some(value) => value.to_string(),
+                    None => String::new(),
+                };
+                let record = match table {
+                    Table::Agents => format!("agents/{}", text("agent_id")),
+                    Table::Runs => {
+                        runs.push(text("run_id"));
+                        format!("runs/{}", text("run_id"))
+                    }
+                    Table::RunEvents => format!("run_events/{}/{}", text("run_id"), text("seq")),
+                };
+                n_seen += 1;
+                if n_seen > n_told && !is_over {
+                    n_told = n_seen;
+                    is_over = visit(RawRecord::of_json(record, Json::Object(fields))).is_break();
+                }
+                if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+        };
+        row(Table::Agents, "agent_id", agent, &mut runs)?;
+        row(Table::Runs, "agent_id", agent, &mut runs)?;
+        for run in std::mem::take(&mut runs) {
+            row(Table::RunEvents, "run_id", &run, &mut runs)?;
+        }
+        Ok(())
+    })?;
+    let chat = chat_path(directory, agent);
+    match plain_file::inspect(&chat) {
+        Err(PlainFileError::Missing { .. }) => {}
+        _ if is_over => {}
+        Err(error) => {
+            let content = RawContent::LeftOut(error.to_string());
+            let _last = visit(RawRecord::new("store.db", content));
+        }
+        Ok(_) => {
+            if let Err(error) = visit_raw_store(&chat, "store.db/", None, branches, visit) {
+                let content = RawContent::LeftOut(super::store::why(&error));
+                let _last = visit(RawRecord::new("store.db", content));
+            }
+        }
+    }
+    Ok(n_told > 0)
+}
+
+/// Visits the lines of an agent, of its runs, of their events and of its blobs. Tells whether there was anything.
+pub(super) fn visit_line_files(
+    files: &LineFiles,
+    agent: &str,
+    visit: &mut VisitRaw<'_>,
+) -> Result<bool, PlainFileError> {
+    let mut runs: HashSet<String> = HashSet::new();
+    let (mut n_told, mut is_over) = (0_usize, false);
+    for name in line_files::ALL {
+        visit_lines(&files.file(name), &mut Vec::new(), &mut |number, line| {
+            let Ok(Json::Object(document)) = lenient_json::parse(line) else {
+                return ControlFlow::Continue(());
+            };
+            let text = |name: &str| document.get(name).and_then(Json::as_str);
+            let is_own = match name {
+                line_files::RUN_EVENTS => text("runId").is_some_and(|run| runs.contains(run)),
+                _ => text("agentId") == Some(agent),
+            };
+            if !is_own {
+                return ControlFlow::Continue(());
+            }
+            if name == line_files::RUNS {
+                runs.extend(text("runId").map(str::to_owned));
+            }
+            n_told += 1;
+            is_over = visit(RawRecord::of_bytes(format!("{name}:{number}"), line)).is_break();
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if is_over {
+            break;
+        }
+    }
+    Ok(n_told > 0)
+}

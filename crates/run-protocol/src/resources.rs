@@ -1,0 +1,48 @@
+//! What a run may take of the machine, and what holds it to that.
+
+use serde::{Deserialize, Serialize};
+
+/// What a run may take of the machine, as it was asked for. Zero means: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ResourceLimits {
+    /// Memory of all its processes together, its memory file systems included.
+    pub memory_bytes: u64,
+    /// Processes and threads at any moment.
+    pub processes: u64,
+    /// Its share of a busy processor; 100 is everybody's.
+    pub cpu_weight: u64,
+    /// Thousandths of a processor that it may use at most.
+    pub cpu_milli: u64,
+    /// The size of any one file that it writes.
+    pub file_bytes: u64,
+    /// Files that one process may have open.
+    pub open_files: u64,
+    /// What it may add to the directories of the host that it can write, the workspace first of all.
+    pub disk_bytes: u64,
+    /// Whether the run is refused where nothing holds memory and processes for all of it together.
+    pub required: bool,
+}
+
+/// What holds a run to its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitBackend {
+    /// A directory of our own in a cgroup v2 tree that was given into our hands.
+    CgroupV2,
+    /// A scope that systemd made for the run.
+    SystemdScope,
+    /// Directories of our own in the trees of cgroup v1; only root can have them.
+    CgroupV1,
+    /// Limits of each process, and a look at all of them now and then.
+    Rlimits,
+}
+
+/// What is in force for a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitsInForce {
+    /// By what.
+    pub backend: LimitBackend,
+    /// What really holds: a limit that was asked for and is zero here does not.
+    pub held: ResourceLimits,
+}

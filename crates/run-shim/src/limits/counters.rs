@@ -1,0 +1,184 @@
+//! What the kernel counts when a group meets its limits, and how we hear of it without asking.
+//!
+//! ```text
+//!   v2   memory.events, pids.events     the kernel wakes whoever polls them
+//!   v1   memory.oom_control             wakes through an eventfd
+//!        pids.events                    wakes nobody (seen on 6.18), so it is read twice a second
+//! ```
+//!
+//! Hearing of it is only a reason to look: what the files say decides, and they are read once more when the run is over.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use run_protocol::{LimitKind, ResourceLimits};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::sync::mpsc;
+
+use super::cgroup_directory::set;
+
+const LOOKS_AFTER_THE_RING: u32 = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+/// Where the kernel does not wake us. One small file is read, and the limit holds meanwhile.
+const TICK: Duration = Duration::from_millis(500);
+
+/// The files in which the kernel counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Counters {
+    Unified { group: PathBuf },
+    Legacy { memory: PathBuf, pids: PathBuf },
+}
+
+impl Counters {
+    /// Which limit was met, if one was. Memory before processes: a run that is out of memory may fail to fork, too.
+    pub(super) fn look(&self, limits: &ResourceLimits) -> Option<LimitKind> {
+        let (is_out_of_memory, refused_forks) = match self {
+            Self::Unified { group } => {
+                let events = read(&group.join("memory.events"));
+                // Killed, and because of this limit: a machine that is out of memory kills here too.
+                let is_out = counted(&events, "oom_kill") > 0 && counted(&events, "oom") > 0;
+                (is_out, counted(&read(&group.join("pids.events")), "max"))
+            }
+            Self::Legacy { memory, pids } => {
+                let control = read(&memory.join("memory.oom_control"));
+                let failures = read(&memory.join("memory.failcnt"));
+                let is_out = counted(&control, "oom_kill") > 0
+                    && failures.trim().parse::<u64>().is_ok_and(|failures| failures > 0);
+                (is_out, counted(&read(&pids.join("pids.events")), "max"))
+            }
+        };
+        if is_out_of_memory && limits.memory_bytes > 0 {
+            return Some(LimitKind::Memory { bytes: limits.memory_bytes });
+        }
+        (refused_forks > 0 && limits.processes > 0)
+            .then_some(LimitKind::Processes { most: limits.processes })
+    }
+
+    /// Tells of a limit that is met from now on, until what is returned is dropped.
+    pub(super) fn watch(
+        &self,
+        limits: ResourceLimits,
+        tell: mpsc::Sender<LimitKind>,
+    ) -> io::Result<OwnedFd> {
+        let alarms = match self {
+            Self::Unified { group } => [
+                Alarm::of_file(&group.join("memory.events")),
+                Alarm::of_file(&group.join("pids.events")),
+            ],
+            Self::Legacy { memory, pids } => {
+                [Alarm::of_oom_control(memory), Alarm::of_file(&pids.join("pids.events"))]
+            }
+        };
+        let alarms = alarms.into_iter().collect::<io::Result<Vec<_>>>()?;
+        // Nothing is ever written to it: that it is closed is the word to stop.
+        let (ending, wanted) = pipe_with(PipeFlags::CLOEXEC)?;
+        let counters = self.clone();
+        std::thread::Builder::new().name("limit-alarm".to_owned()).spawn(move || {
+            if let Some(limit) = counters.wait_for_a_limit(&limits, &alarms, &ending) {
+                tell.blocking_send(limit).ok();
+            }
+        })?;
+        Ok(wanted)
+    }
+
+    /// `None`: nobody wants to know any more.
+    fn wait_for_a_limit(
+        &self,
+        limits: &ResourceLimits,
+        alarms: &[Alarm],
+        ending: &OwnedFd,
+    ) -> Option<LimitKind> {
+        let tick = match self {
+            Self::Unified { .. } => None,
+            Self::Legacy { .. } => Some(TICK),
+        };
+        let mut has_rung = false;
+        loop {
+            for alarm in alarms {
+                alarm.arm();
+            }
+            for _ in 0..if has_rung { LOOKS_AFTER_THE_RING } else { 1 } {
+                if let Some(limit) = self.look(limits) {
+                    return Some(limit);
+                }
+                // The kernel rings before it has chosen whom to kill, and does not ring again when it has.
+                if has_rung && wait(&[], ending, Some(BETWEEN_LOOKS)).is_none() {
+                    return None;
+                }
+            }
+            has_rung = wait(alarms, ending, tick)?;
+        }
+    }
+}
+
+/// Something of the kernel's that wakes us.
+#[derive(Debug)]
+enum Alarm {
+    File(File),
+    Event { event: OwnedFd, _control: File },
+}
+
+impl Alarm {
+    fn of_file(path: &Path) -> io::Result<Self> {
+        Ok(Self::File(File::open(path)?))
+    }
+
+    fn of_oom_control(memory: &Path) -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let control = File::open(memory.join("memory.oom_control"))?;
+        let order = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
+        set(&memory.join("cgroup.event_control"), &order)?;
+        Ok(Self::Event { event, _control: control })
+    }
+
+    /// Reading is what makes the kernel ring the next time.
+    fn arm(&self) {
+        match self {
+            Self::File(file) => file.read_at(&mut [0; 512], 0).ok(),
+            Self::Event { event, .. } => rustix::io::read(event, &mut [0; 8]).ok(),
+        };
+    }
+
+    fn poll(&self) -> PollFd<'_> {
+        match self {
+            Self::File(file) => PollFd::new(file, PollFlags::PRI),
+            Self::Event { event, .. } => PollFd::new(event, PollFlags::IN),
+        }
+    }
+}
+
+/// Waits for an alarm, at most for so long, and says whether one rang. `None`: nobody wants to know any more.
+fn wait(alarms: &[Alarm], ending: &OwnedFd, limit: Option<Duration>) -> Option<bool> {
+    let mut polled: Vec<PollFd<'_>> = alarms.iter().map(Alarm::poll).collect();
+    polled.push(PollFd::new(ending, PollFlags::IN));
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    let n_rang = loop {
+        match poll(&mut polled, limit.as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+            Ok(n_rang) => break n_rang,
+        }
+    };
+    let is_ending = polled.last().is_some_and(|ending| !ending.revents().is_empty());
+    (!is_ending).then_some(n_rang > 0)
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The number behind a name, in a file of lines `name number`.
+fn counted(text: &str, name: &str) -> u64 {
+    let value =
+        |line: &str| line.split_once(' ').filter(|(key, _)| *key == name)?.1.trim().parse().ok();
+    text.lines().find_map(value).unwrap_or(0)
+}
+
+#[cfg(test)]
+#[path = "counters_tests.rs"]
+mod tests;

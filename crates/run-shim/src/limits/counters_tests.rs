@@ -1,0 +1,42 @@
+use super::*;
+
+fn limits() -> ResourceLimits {
+    ResourceLimits { memory_bytes: 1 << 20, processes: 9, ..ResourceLimits::default() }
+}
+
+fn unified(memory: &str, pids: &str) -> Option<LimitKind> {
+    let group = tempfile::tempdir().unwrap();
+    std::fs::write(group.path().join("memory.events"), memory).unwrap();
+    std::fs::write(group.path().join("pids.events"), pids).unwrap();
+    Counters::Unified { group: group.path().to_owned() }.look(&limits())
+}
+
+#[test]
+fn only_what_the_limit_itself_did_counts() {
+    let quiet = "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n";
+    assert_eq!(unified(quiet, "max 0\n"), None);
+    let killed = "low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 1\n";
+    assert_eq!(unified(killed, "max 2\n"), Some(LimitKind::Memory { bytes: 1 << 20 }));
+    // The machine was out of memory, not the run.
+    let by_the_machine = "max 0\noom 0\noom_kill 1\n";
+    assert_eq!(unified(by_the_machine, "max 0\n"), None);
+    assert_eq!(unified(quiet, "max 2\n"), Some(LimitKind::Processes { most: 9 }));
+}
+
+#[test]
+fn version_1_counts_elsewhere() {
+    let group = tempfile::tempdir().unwrap();
+    let put = |file: &str, text: &str| std::fs::write(group.path().join(file), text).unwrap();
+    let look = || {
+        let here = group.path().to_owned();
+        Counters::Legacy { memory: here.clone(), pids: here }.look(&limits())
+    };
+    // A group that is gone says nothing.
+    assert_eq!(look(), None);
+    put("memory.oom_control", "oom_kill_disable 0\nunder_oom 1\noom_kill 0\n");
+    put("memory.failcnt", "4711\n");
+    put("pids.events", "max 0\n");
+    assert_eq!(look(), None);
+    put("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+    assert_eq!(look(), Some(LimitKind::Memory { bytes: 1 << 20 }));
+}

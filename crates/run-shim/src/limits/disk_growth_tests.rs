@@ -1,0 +1,129 @@
+use std::fs::File;
+use std::io::Write;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+fn watch_of(writable: Vec<PathBuf>, most_growth: u64, file_bytes: u64) -> DiskWatch {
+    DiskWatch { writable, most_growth, file_bytes, proc: "/proc/self/root/none".into() }
+}
+
+fn census_of(bytes: u64, full_files: u64) -> Census {
+    Census { bytes, full_files, is_complete: true, ..Census::default() }
+}
+
+#[test]
+fn a_walk_is_due_only_when_the_disk_could_have_grown_too_much() {
+    let watch = watch_of(Vec::new(), 100 * MIB, 0);
+    let cost = Duration::from_secs(3600);
+    let mut book = Book::new(&census_of(500 * MIB, 0), 0, cost);
+    // It was a long walk, long ago.
+    let long_ago = |book: &mut Book| book.walked = Instant::now() - cost * 3;
+    long_ago(&mut book);
+    assert!(!book.is_walk_due(100 * MIB, &watch));
+    assert!(book.is_walk_due(101 * MIB, &watch));
+    book.enter(&census_of(560 * MIB, 0), cost);
+    assert_eq!(book.growth, 60 * MIB);
+    // A walk that takes long is not begun again at once.
+    assert!(!book.is_walk_due(41 * MIB, &watch));
+    long_ago(&mut book);
+    assert!(!book.is_walk_due(40 * MIB, &watch));
+    assert!(book.is_walk_due(41 * MIB, &watch));
+    assert!(!book.is_walk_due(u64::MAX, &watch_of(Vec::new(), 0, 0)));
+    // One that costs next to nothing is done whatever the disk says.
+    book.cost = Duration::ZERO;
+    assert!(book.is_walk_due(0, &watch));
+}
+
+#[test]
+fn what_came_during_the_first_walk_is_the_runs_own() {
+    let book = Book::new(&census_of(500 * MIB, 0), 30 * MIB, Duration::ZERO);
+    assert_eq!((book.base, book.growth), (470 * MIB, 30 * MIB));
+    // Others wrote more to the same disk than all that is in the directories.
+    let book = Book::new(&census_of(10 * MIB, 0), 30 * MIB, Duration::ZERO);
+    assert_eq!((book.base, book.growth), (0, 10 * MIB));
+}
+
+#[test]
+fn a_file_that_reached_its_limit_is_told_from_one_that_always_had_that_size() {
+    let mut book = Book::new(&census_of(0, 2), 0, Duration::ZERO);
+    book.enter(&census_of(0, 2), Duration::ZERO);
+    assert!(!book.is_file_full);
+    book.enter(&census_of(0, 3), Duration::ZERO);
+    assert!(book.is_file_full);
+}
+
+#[test]
+fn the_nearer_the_limit_the_sooner_the_next_look() {
+    let mut book = Book::new(&census_of(0, 0), 0, Duration::ZERO);
+    let next = |book: &Book, most, file| book.next_look(&watch_of(Vec::new(), most, file));
+    assert_eq!(next(&book, 0, 0), LATEST);
+    assert_eq!(next(&book, 64 << 30, 0), LATEST);
+    assert_eq!(next(&book, MIB, 0), SOONEST);
+    assert_eq!(next(&book, 64 << 30, MIB), SOONEST);
+    book.growth = 3 << 29;
+    let between = next(&book, 2 << 30, 0);
+    assert!(SOONEST < between && between < LATEST, "{between:?}");
+}
+
+/// Watches a directory of its own, which `fill` fills when the watch has counted what was there before.
+fn told(
+    most_growth: u64,
+    file_bytes: u64,
+    fill: impl Fn(&std::path::Path) -> Option<File>,
+) -> Option<LimitKind> {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("before"), vec![7; 4 << 20]).unwrap();
+    let mut watch = watch_of(vec![directory.path().to_owned()], most_growth, file_bytes);
+    watch.proc = "/proc".into();
+    let kept = std::cell::RefCell::new(None);
+    let wait = |pause: Duration| {
+        if !pause.is_zero() && kept.borrow().is_none() {
+            *kept.borrow_mut() = Some(fill(directory.path()));
+        }
+        true
+    };
+    let disks = watch.disks();
+    let used = used_of(&disks);
+    watch.watch(disks, used, &wait)
+}
+
+#[test]
+fn growth_beyond_the_limit_is_told() {
+    let limit = told(2 * MIB, 0, |directory| {
+        std::fs::write(directory.join("new"), vec![7; 8 << 20]).unwrap();
+        None
+    });
+    assert_eq!(limit, Some(LimitKind::Disk { bytes: 2 * MIB }));
+}
+
+#[test]
+fn growth_in_a_file_that_lost_its_name_is_told() {
+    let limit = told(2 * MIB, 0, |directory| {
+        let mut file = File::create(directory.join("new")).unwrap();
+        std::fs::remove_file(directory.join("new")).unwrap();
+        file.write_all(&vec![7; 8 << 20]).unwrap();
+        Some(file)
+    });
+    assert_eq!(limit, Some(LimitKind::Disk { bytes: 2 * MIB }));
+}
+
+#[test]
+fn a_file_of_the_largest_size_is_told() {
+    let limit = told(0, MIB, |directory| {
+        std::fs::write(directory.join("full"), vec![7; 1 << 20]).unwrap();
+        None
+    });
+    assert_eq!(limit, Some(LimitKind::FileSize { bytes: MIB }));
+}
+
+#[test]
+fn a_watch_that_is_not_wanted_any_more_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let watch = watch_of(vec![directory.path().to_owned()], u64::MAX, 0);
+    let disks = watch.disks();
+    assert_eq!(watch.watch(disks, 0, &|_| false), None);
+}

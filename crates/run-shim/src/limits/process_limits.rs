@@ -1,0 +1,104 @@
+//! Limits of single processes: what the gate sets for itself, the agent and everything below, just before it lets go.
+//!
+//! They are set there because no other process of ours has one thread and nothing else to do; and so late that setting
+//! the sandbox up is not held to them.
+
+use std::fmt::Write as _;
+use std::io;
+
+use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
+
+/// What each process may have. `None`: as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ProcessLimits {
+    pub(crate) open_files: Option<u64>,
+    pub(crate) file_bytes: Option<u64>,
+    /// Private memory that is written. Never the address space: node reserves far more of that than it uses.
+    pub(crate) data_bytes: Option<u64>,
+    /// Processes and threads of the user, as the kernel counts them in the sandbox's own user namespace. Not for root.
+    pub(crate) processes: Option<u64>,
+}
+
+impl ProcessLimits {
+    /// The limits as words for the gate, which end with the line.
+    pub(crate) fn words(&self) -> String {
+        let mut words = String::new();
+        for (name, limit) in self.named() {
+            if let Some(limit) = limit {
+                write!(words, "{name}={limit} ").ok();
+            }
+        }
+        words.push('\n');
+        words
+    }
+
+    /// The opposite. `None`: not our words.
+    pub(crate) fn parse(words: &str) -> Option<Self> {
+        let mut limits = Self::default();
+        for word in words.split_whitespace() {
+            let (name, limit) = word.split_once('=')?;
+            let limit = Some(limit.parse().ok()?);
+            match name {
+                "nofile" => limits.open_files = limit,
+                "fsize" => limits.file_bytes = limit,
+                "data" => limits.data_bytes = limit,
+                "nproc" => limits.processes = limit,
+                _ => return None,
+            }
+        }
+        Some(limits)
+    }
+
+    fn named(&self) -> [(&'static str, Option<u64>); 4] {
+        [
+            ("nofile", self.open_files),
+            ("fsize", self.file_bytes),
+            ("data", self.data_bytes),
+            ("nproc", self.processes),
+        ]
+    }
+
+    /// Sets them for this process. Nothing inside can raise them again.
+    pub(crate) fn apply(&self) -> io::Result<()> {
+        // What the agent's memory holds is nobody's business.
+        lower(Resource::RLIMIT_CORE, 0)?;
+        let limits = [
+            (Resource::RLIMIT_NOFILE, self.open_files),
+            (Resource::RLIMIT_FSIZE, self.file_bytes),
+            (Resource::RLIMIT_DATA, self.data_bytes),
+            (Resource::RLIMIT_NPROC, self.processes),
+        ];
+        limits
+            .into_iter()
+            .filter_map(|(resource, limit)| Some((resource, limit?)))
+            .try_for_each(|(resource, limit)| lower(resource, limit))
+    }
+}
+
+/// A limit that is lower already stays.
+fn lower(resource: Resource, limit: rlim_t) -> io::Result<()> {
+    let (_, most) = getrlimit(resource)?;
+    let limit = limit.min(most);
+    Ok(setrlimit(resource, limit, limit)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_were_written() {
+        let limits = ProcessLimits {
+            open_files: Some(4096),
+            file_bytes: Some(1 << 34),
+            data_bytes: None,
+            processes: Some(512),
+        };
+        assert_eq!(limits.words(), "nofile=4096 fsize=17179869184 nproc=512 \n");
+        assert_eq!(ProcessLimits::parse(&limits.words()), Some(limits));
+        assert_eq!(ProcessLimits::parse("\n"), Some(ProcessLimits::default()));
+        for bad in ["nofile", "nofile=x", "as=1", "nofile=-1"] {
+            assert_eq!(ProcessLimits::parse(bad), None, "{bad}");
+        }
+    }
+}
