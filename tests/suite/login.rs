@@ -178,7 +178,7 @@ fn a_token_refreshed_in_one_run_reaches_the_host_and_the_living_others_at_once()
     let other = user.stage.root().join("home/other");
     std::fs::create_dir(&other).unwrap();
     // It waits for the token that it was not started with.
-    let wait = "shell until grep -q fresh-012 ~/.config/cursor/auth.json; do sleep 0.02; done; cat ~/.config/cursor/auth.json\nsay seen";
+    let wait = "shell until grep -q access.fresh- ~/.config/cursor/auth.json; do sleep 0.02; done; cat ~/.config/cursor/auth.json\nsay seen";
     let waiting =
         user.command(wait, &["--detach", "--workspace", other.to_str().unwrap()]).output().unwrap();
     assert!(waiting.status.success(), "{}", stderr(&waiting));

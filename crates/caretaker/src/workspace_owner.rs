@@ -125,11 +125,7 @@ impl Owner {
         })
     }
 
-    fn variables<'a>(
-        &self,
-        environment: &'a Environment,
-        home: &Path,
-    ) -> Vec<(OsString, OsString)> {
+    fn variables(&self, environment: &Environment, home: &Path) -> Vec<(OsString, OsString)> {
         let is_same_home = home == environment.home;
         // Root's own directories are not theirs; what names caretaker's places was meant.
         let stays = |name: &OsStr| {
