@@ -151,7 +151,9 @@ fn not_created(error: CreateRunError) -> CommandError {
         CreateRunError::Exists(_) => ExitCode::Conflict,
         _ => ExitCode::SupervisorFailed,
     };
-    CommandError::new(code, "the run's directory could not be made").because(error)
+    CommandError::new(code, "the run's directory could not be made")
+        .because(error)
+        .hint("see what `caretaker doctor` says of the state directory, or set CARETAKER_HOME")
 }
 
 fn not_started(error: StartShimError) -> CommandError {
