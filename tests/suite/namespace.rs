@@ -17,15 +17,25 @@ pub(crate) struct Namespace {
 impl Namespace {
     /// One with mounts of its own: as root, else as an ordinary user who becomes root in it.
     pub(crate) fn with_mounts() -> Option<Self> {
-        let found = ["-m", "-Urm"].into_iter().find(|flags| {
-            let mount = "mount -t tmpfs none /mnt";
-            let tried = Command::new("unshare").args([flags, "sh", "-c", mount]).output();
+        Self::find(["-m", "-Urm"], "mount -t tmpfs none /mnt", "mounts")
+    }
+
+    /// One with mounts and a network of its own, and cables to lay in it.
+    pub(crate) fn with_network() -> Option<Self> {
+        let cable = "PATH=$PATH:/usr/sbin:/sbin; mount -t tmpfs none /mnt && ip link add name a type veth peer name b";
+        Self::find(["-mn", "-Urmn"], cable, "a network")
+    }
+
+    /// The first kind in which the trial succeeds.
+    fn find(kinds: [&'static str; 2], trial: &str, what: &str) -> Option<Self> {
+        let found = kinds.into_iter().find(|flags| {
+            let tried = Command::new("unshare").args([flags, "sh", "-c", trial]).output();
             tried.is_ok_and(|output| output.status.success())
         });
         if found.is_none() {
             let is_required = std::env::var_os("REQUIRE_SANDBOX").is_some_and(|value| value == "1");
-            assert!(!is_required, "no namespace with mounts of its own can be had here");
-            eprintln!("no namespace with mounts of its own can be had here, so nothing was tested");
+            assert!(!is_required, "no namespace with {what} of its own can be had here");
+            eprintln!("no namespace with {what} of its own can be had here, so nothing was tested");
         }
         found.map(|unshare| Self { unshare })
     }

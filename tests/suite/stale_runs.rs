@@ -50,6 +50,9 @@ fn lines(entries: &[Entry]) -> Vec<String> {
     entries.iter().map(|entry| entry.line.to_string()).collect()
 }
 
+/// Something that is done to the files of a run's session.
+type Change = fn(&Scene);
+
 fn replace(path: &Path, content: &[u8]) {
     let beside = path.with_extension("new");
     fs::write(&beside, content).unwrap();
@@ -58,7 +61,6 @@ fn replace(path: &Path, content: &[u8]) {
 
 #[test]
 fn a_run_that_lost_its_lease_appends_nothing_but_how_it_ended() {
-    type Change = fn(&Scene);
     let changes: [(&str, Change); 4] = [
         ("deleted", |scene| fs::remove_file(scene.lease()).unwrap()),
         ("its directory deleted", |scene| {

@@ -28,6 +28,7 @@ mod oversized;
 mod stream_summary;
 mod surrogates;
 mod text_reducer;
+mod token_line;
 mod tool_call;
 mod tool_details;
 

@@ -17,6 +17,7 @@ use crate::lenient::{Lenient, Shape, next_key, next_value};
 use crate::line_splitter::RawLine;
 use crate::oversized::OversizedLine;
 use crate::surrogates;
+use crate::token_line;
 use crate::tool_call::ToolCall;
 
 /// Reads lines. Holds a buffer for the rare line that must be mended before it can be read.
@@ -43,6 +44,9 @@ impl LineParser {
             let text = surrogates::mend(&text).unwrap_or(text);
             return self.parse_mended(text, Repair::InvalidUtf8);
         };
+        if let Some(event) = token_line::read(text) {
+            return event;
+        }
         match surrogates::mend(text) {
             Some(mended) => self.parse_mended(mended, Repair::LoneSurrogate),
             None => read_event(text)
@@ -261,7 +265,7 @@ fn fill<'a, C: Care>(envelope: &mut Envelope<'a>, line: &'a str) -> Result<(), s
     deserializer.end()
 }
 
-fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json::Error> {
+pub(crate) fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json::Error> {
     let mut envelope = Envelope::default();
     if fill::<InPassing>(&mut envelope, line).is_err() {
         envelope = Envelope::default();

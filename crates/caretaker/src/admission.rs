@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
 use run_protocol::{
-    AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, RunId, RunLimits, RunSpec,
-    SessionStart, ToolApproval, UserMcpFiles,
+    AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, NetworkMode, RunId, RunLimits,
+    RunSpec, SessionStart, ToolApproval, UserMcpFiles, WorkspaceSaving,
 };
-use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run};
+use run_shim::{PrepareError, ShimEnvironment, SocketPaths, UpstreamProxy, check_run};
 use sandbox_plan::{Confinement, Profile};
 use uuid::Uuid;
 
@@ -20,6 +21,7 @@ use crate::config::Config;
 use crate::disk;
 use crate::environment::Environment;
 use crate::host::{Host, now_ms};
+use crate::host_git;
 use crate::limit_options;
 use crate::login_file;
 use crate::name_claim;
@@ -31,12 +33,16 @@ use crate::run_options::{Mode, RunOptions};
 use crate::user_mcp;
 use crate::view::units;
 use crate::workspace;
+use crate::worktrees;
 
 /// What the simulated agent takes for a login. Long and odd, so that it is no part of any text and redacting it harms none.
 pub(crate) const SIMULATED_KEY: &str = "simulated-key-that-opens-nothing";
 
 /// Variables of the host that tell the simulated agent what to play.
 const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
+
+/// What saving a workspace may take where the configuration sets no limit: nobody waits longer for an agent to begin.
+const LONGEST_SAVING: Duration = Duration::from_secs(3600);
 
 /// Whether the user logs in with a key. Keys reach the agent through the shim's environment and are never written down.
 pub(crate) fn has_key(environment: &Environment) -> bool {
@@ -172,6 +178,8 @@ impl Admission<'_> {
             session: chosen.session,
             session_start: chosen.session_start,
             workspace: utf8_workspace(&chosen.workspace)?,
+            worktree: worktrees::origin_of(host, chosen.workspace.as_path()),
+            saving: self.saving(chosen.workspace.as_path()),
             agent: chosen.agent.clone(),
             model: self.model()?,
             mode: options.mode.map(|mode| match mode {
@@ -186,6 +194,8 @@ impl Admission<'_> {
             profile: profile.name().to_owned(),
             profile_text: chosen.profile.text.clone(),
             expose: self.expose()?,
+            network: options.network.map(Into::into),
+            allow_hosts: self.allow_hosts(),
             bwrap: chosen
                 .bubblewrap
                 .as_ref()
@@ -205,6 +215,8 @@ impl Admission<'_> {
             wait_for_locks: options.wait,
             retry_of: self.retry_of,
             restart: options.restart,
+            group: options.queue.group.as_ref().map(|group| group.as_str().to_owned()),
+            queue: None,
             socket_dir: host.places.sockets.clone().into(),
         };
         match self.like {
@@ -223,6 +235,9 @@ impl Admission<'_> {
             session: fresh.session,
             session_start: fresh.session_start,
             workspace: fresh.workspace,
+            worktree: fresh.worktree,
+            // The host's git may be another by now; what was not wanted then is not wanted now.
+            saving: fresh.saving.filter(|_| before.saving.is_some()),
             agent: fresh.agent,
             profile: fresh.profile,
             profile_text: fresh.profile_text,
@@ -242,6 +257,14 @@ impl Admission<'_> {
         spec.env.extend(options.variables.iter().map(|set| (set.name.clone(), set.value.clone())));
         spec.expose.retain(|path| path.0.exists());
         spec.expose.extend(fresh.expose.into_iter().filter(|path| !before.expose.contains(path)));
+        spec.allow_hosts.extend(fresh.allow_hosts);
+        if fresh.network.is_some() {
+            spec.network = fresh.network;
+            // Which way out there is depends on the mode.
+            spec.env.retain(|name, _| !is_proxy_variable(name));
+            let proxies = fresh.env.into_iter().filter(|(name, _)| is_proxy_variable(name));
+            spec.env.extend(proxies);
+        }
         spec.restart |= fresh.restart;
         spec.partial_output |= fresh.partial_output;
         spec.mode = fresh.mode.or(before.mode);
@@ -293,6 +316,21 @@ impl Admission<'_> {
 
     fn secrets(&self) -> Result<Vec<NamedSecret>, CommandError> {
         named_secret::read_all(&self.options.secrets, &self.host.environment)
+    }
+
+    /// How the workspace is saved before the run.
+    fn saving(&self, workspace: &Path) -> Option<WorkspaceSaving> {
+        let Self { host, config, options, .. } = self;
+        if options.no_checkpoint || !config.checkpoint {
+            return None;
+        }
+        let within = config.checkpoint_within.limit().unwrap_or(LONGEST_SAVING);
+        Some(WorkspaceSaving {
+            git: host_git::program(&host.environment, Some(workspace)).map(BytesPath::from),
+            within_ms: u64::try_from(within.min(LONGEST_SAVING).as_millis()).unwrap_or(u64::MAX),
+            most_new_bytes: config.checkpoint_size.0,
+            keep_runs: config.checkpoints_kept,
+        })
     }
 
     fn model(&self) -> Result<Option<String>, CommandError> {
@@ -355,7 +393,13 @@ impl Admission<'_> {
             }
         }
         let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
-        Ok(ShimEnvironment { secrets, log_filter: log_filter.map(ToOwned::to_owned) })
+        // Whoever has the host's network finds the way alone.
+        let profile = self.profile()?.profile;
+        let proxy = match self.network_mode(&profile) {
+            NetworkMode::Host | NetworkMode::None => None,
+            NetworkMode::Allowlist => host_proxy(environment)?.map(|proxy| proxy.address),
+        };
+        Ok(ShimEnvironment { secrets, proxy, log_filter: log_filter.map(ToOwned::to_owned) })
     }
 
     /// The login to use: a key is preferred, and the simulated agent has its own.
@@ -409,15 +453,28 @@ impl Admission<'_> {
                 || profile.passes_variable(name.as_ref())
                 || (agent.kind == AgentKind::Simulated && SIMULATION.contains(&name))
         };
+        // Whoever goes out by way of us, or not at all, has no use for the host's own way.
+        let has_host_network = self.network_mode(profile) == NetworkMode::Host;
         let of_host = self
             .host
             .environment
             .utf8_variables()
-            .filter(|(name, _)| is_let_in(name))
+            .filter(|(name, _)| is_let_in(name) && (has_host_network || !is_proxy_variable(name)))
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let of_user = self.options.variables.iter();
         let all = of_host.chain(of_user.map(|set| (set.name.clone(), set.value.clone())));
         Ok(all.collect())
+    }
+
+    fn network_mode(&self, profile: &Profile) -> NetworkMode {
+        let of_before = self.like.and_then(|before| before.network);
+        let asked = self.options.network.map(Into::into).or(of_before);
+        asked.unwrap_or(profile.network_mode())
+    }
+
+    fn allow_hosts(&self) -> Vec<String> {
+        let of_config = self.config.allow_hosts.iter().map(|entry| &entry.0);
+        self.options.allow_hosts.iter().chain(of_config).map(ToString::to_string).collect()
     }
 
     fn expose(&self) -> Result<Vec<BytesPath>, CommandError> {
@@ -462,6 +519,10 @@ impl Admission<'_> {
     }
 
     fn check_disk(&self) -> Result<(), CommandError> {
+        // The queue waits until there is room.
+        if self.options.queue.queue {
+            return Ok(());
+        }
         let state = self.host.state.path();
         let needed = self.config.min_free.0;
         // Where nobody can say how much there is, the first write will.
@@ -478,6 +539,35 @@ impl Admission<'_> {
         Err(CommandError::new(ExitCode::SupervisorFailed, what)
             .hint("make room, or lower `min_free` in the configuration"))
     }
+}
+
+/// The proxy that this machine needs to get out, for a supervisor to use.
+pub(crate) struct HostProxy {
+    pub(crate) variable: &'static str,
+    /// There may be a password in it.
+    pub(crate) address: String,
+}
+
+pub(crate) fn host_proxy(environment: &Environment) -> Result<Option<HostProxy>, CommandError> {
+    let set = ["https_proxy", "HTTPS_PROXY"].into_iter().find_map(|variable| {
+        let address = environment.variable(variable)?.to_string_lossy().into_owned();
+        Some(HostProxy { variable, address })
+    });
+    let Some(proxy) = set else { return Ok(None) };
+    match proxy.address.parse::<UpstreamProxy>() {
+        Ok(_) => Ok(Some(proxy)),
+        Err(error) => {
+            let what = format!("the proxy that `{}` names cannot be used", proxy.variable);
+            let hint = "unset it, or give the run the host's own network: --network host";
+            Err(CommandError::new(ExitCode::Usage, what).because(error).hint(hint))
+        }
+    }
+}
+
+/// Whether a variable names a way out of this machine's network.
+fn is_proxy_variable(name: &str) -> bool {
+    let known = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+    known.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 fn extra_flags(words: &[OsString]) -> Result<Vec<String>, CommandError> {

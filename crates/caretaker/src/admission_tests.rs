@@ -156,3 +156,72 @@ fn what_is_to_be_shown_must_exist_unless_it_is_only_usual() {
         .with("", &["--expose", "/no/such/thing"], |admission| admission.expose().unwrap_err());
     assert_eq!(missing.exit_code(), ExitCode::NotFound);
 }
+
+#[test]
+fn hosts_come_from_the_flags_and_the_configuration() {
+    let stage = Stage::new(&[]);
+    let config = "allow_hosts = ['registry.example.org', '*.example.net:8443']\n";
+    let spec = stage.spec(config, &["--allow-host", "git.example.org:22"]);
+    let expected = ["git.example.org:22", "registry.example.org", "*.example.net:8443"];
+    assert_eq!((spec.allow_hosts, spec.network), (expected.map(ToOwned::to_owned).into(), None));
+    let spec = stage.spec("", &["--network", "none"]);
+    assert_eq!((spec.allow_hosts, spec.network), (vec![], Some(NetworkMode::None)));
+}
+
+#[test]
+fn the_host_s_proxy_goes_to_the_supervisor_or_with_the_host_s_network_to_the_agent() {
+    let proxy = "http://ada:secret-word@proxy.example:3128";
+    let stage = Stage::new(&[("https_proxy", proxy), ("NO_PROXY", "localhost")]);
+    let told = |args: &[&str]| {
+        let roots = stage.host.environment.cursor_roots().unwrap();
+        let environment = stage.with("", args, |admission| {
+            admission
+                .shim_environment(&agent(AgentKind::Simulated), &roots, Confinement::Bubblewrap)
+                .unwrap()
+        });
+        let spec = stage.spec("", args);
+        let names = spec.env.into_keys().filter(|name| is_proxy_variable(name));
+        (environment.proxy, names.collect::<Vec<_>>())
+    };
+    assert_eq!(told(&[]), (Some(proxy.to_owned()), vec![]));
+    assert_eq!(told(&["--network", "none"]), (None, vec![]));
+    let names = ["NO_PROXY", "https_proxy"].map(ToOwned::to_owned).to_vec();
+    assert_eq!(told(&["--network", "host"]), (None, names));
+}
+
+#[test]
+fn a_proxy_that_cannot_be_used_is_refused_without_repeating_its_password() {
+    let stage = Stage::new(&[("HTTPS_PROXY", "socks5://ada:secret-word@proxy.example:1080")]);
+    let roots = stage.host.environment.cursor_roots().unwrap();
+    let refused = |args: &[&str]| {
+        stage.with("", args, |admission| {
+            admission
+                .shim_environment(&agent(AgentKind::Simulated), &roots, Confinement::Bubblewrap)
+                .err()
+        })
+    };
+    let error = refused(&[]).unwrap();
+    assert_eq!(error.exit_code(), ExitCode::Usage);
+    let message = error.message_with_causes();
+    assert!(message.contains("HTTPS_PROXY") && !message.contains("secret-word"), "{message}");
+    assert!(refused(&["--network", "host"]).is_none());
+}
+
+#[test]
+fn a_run_like_another_keeps_its_network_unless_it_is_told_otherwise() {
+    let stage = Stage::new(&[]);
+    let before = stage.spec("", &["--network", "none", "--allow-host", "a.example.org"]);
+    let again = |args: &[&str]| {
+        let args = [args, &["--agent", "simulated"]].concat();
+        stage.with("", &args, |admission| {
+            let like = Admission { like: Some(&before), ..*admission };
+            let spec = like.hypothetical().unwrap();
+            (spec.network, spec.allow_hosts)
+        })
+    };
+    let one = vec!["a.example.org".to_owned()];
+    assert_eq!(again(&[]), (Some(NetworkMode::None), one.clone()));
+    let two = vec!["a.example.org".to_owned(), "b.example.org".to_owned()];
+    let flags = ["--network", "allowlist", "--allow-host", "b.example.org"];
+    assert_eq!(again(&flags), (Some(NetworkMode::Allowlist), two));
+}

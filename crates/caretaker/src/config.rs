@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use egress::{AllowedHost, AllowedHostError};
 use run_protocol::{ExitCode, RunLimits, StopLadder};
 use serde::Deserialize;
 
@@ -27,14 +28,43 @@ pub(crate) struct Config {
     pub(crate) model: Option<String>,
     pub(crate) agent: Option<PathBuf>,
     pub(crate) expose: Vec<PathBuf>,
+    pub(crate) allow_hosts: Vec<HostEntry>,
     pub(crate) user_mcp: bool,
     pub(crate) min_free: ByteSize,
     pub(crate) resume_prompt: String,
     pub(crate) retries: u32,
     pub(crate) retry_after: HumanDuration,
+    pub(crate) checkpoint: bool,
+    pub(crate) checkpoint_within: HumanDuration,
+    pub(crate) checkpoint_size: ByteSize,
+    pub(crate) checkpoints_kept: u32,
     pub(crate) labels: BTreeMap<String, String>,
     limits: Limits,
     stop: Stop,
+    pub(crate) queue: QueueConfig,
+}
+
+/// How many runs the daemon lets be under way at once.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct QueueConfig {
+    pub(crate) cap: u32,
+    pub(crate) ageing: HumanDuration,
+    pub(crate) groups: BTreeMap<String, u32>,
+    pub(crate) models: BTreeMap<String, u32>,
+    pub(crate) accounts: BTreeMap<String, u32>,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self {
+            cap: 8,
+            ageing: HumanDuration::Limited(Duration::from_secs(60)),
+            groups: BTreeMap::new(),
+            models: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -61,6 +91,19 @@ struct Stop {
     kill_after: HumanDuration,
 }
 
+/// A host of `allow_hosts`, checked where it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct HostEntry(pub(crate) AllowedHost);
+
+impl TryFrom<String> for HostEntry {
+    type Error = AllowedHostError;
+
+    fn try_from(text: String) -> Result<Self, AllowedHostError> {
+        text.parse().map(Self)
+    }
+}
+
 fn of_milliseconds(milliseconds: u64) -> HumanDuration {
     RunLimits::duration(milliseconds).map_or(HumanDuration::Unlimited, HumanDuration::Limited)
 }
@@ -72,14 +115,20 @@ impl Default for Config {
             model: None,
             agent: None,
             expose: Vec::new(),
+            allow_hosts: Vec::new(),
             user_mcp: false,
             min_free: ByteSize(2 << 30),
             resume_prompt: "Continue where you were interrupted.".to_owned(),
             retries: 0,
             retry_after: HumanDuration::Limited(Duration::from_secs(10)),
+            checkpoint: true,
+            checkpoint_within: HumanDuration::Limited(Duration::from_secs(30)),
+            checkpoint_size: ByteSize(2 << 30),
+            checkpoints_kept: 20,
             labels: BTreeMap::new(),
             limits: Limits::default(),
             stop: Stop::default(),
+            queue: QueueConfig::default(),
         }
     }
 }

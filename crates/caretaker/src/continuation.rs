@@ -21,6 +21,7 @@ use crate::host::Host;
 use crate::launching::{Launch, warn_of_no_sandbox};
 use crate::name_claim;
 use crate::named_secret;
+use crate::queue_options::Route;
 use crate::resumption::refusal::Refusal;
 use crate::resumption::{Question, WhenHeld};
 use crate::run_options::RunOptions;
@@ -144,7 +145,8 @@ impl Continuation<'_> {
             retry_of: None,
             like: Some(&spec),
         };
-        let launch = Launch { host, options: &options, program };
+        let route = Route::choose(host, &options.queue)?;
+        let launch = Launch { host, options: &options, program, route: &route };
         let admitted = admission.admit()?;
         warn_of_no_sandbox(&admitted.spec);
         named_secret::remind(&spec, &admitted.spec);

@@ -9,7 +9,7 @@
 //! | `v` | version of this form; a field may be added within a version, none is renamed, removed or changed in meaning |
 //! | `seq`, `epoch` | the event's number; `tail --since EPOCH:SEQ` goes on after it |
 //! | `at` | when it was journalled, in milliseconds since 1970 |
-//! | `kind` | `agent.…` for a line of the agent's, `run.…` for what we say of the run, `journal.unreadable` for damage |
+//! | `kind` | `agent.…` for a line of the agent's, `run.…` for what we say of the run, `net.…` for what it tried of the network, `journal.unreadable` for damage |
 //! | `unterminated` | `true` where the agent's output ended in the middle of the line |
 //! | `redacted` | `true` where a known secret was replaced |
 //!
@@ -57,7 +57,7 @@ impl EventWriter {
                 if *ending == LineEnding::Missing {
                     out.write_all(b"\"unterminated\":true,")?;
                 }
-                self.write_body(out, "agent")
+                self.write_body(out, "agent.")
             }
             JournalEntry::Run { number, at, event, redaction, .. } => {
                 self.body.clear();
@@ -66,13 +66,13 @@ impl EventWriter {
                 if *redaction == Redaction::Redacted {
                     out.write_all(b"\"redacted\":true,")?;
                 }
-                self.write_body(out, "run")
+                self.write_body(out, "run.")
             }
             JournalEntry::UnknownRun { number, at, raw } => {
                 self.body.clear();
                 self.body.extend_from_slice(raw.as_bytes());
                 write_envelope(out, *number, *at)?;
-                self.write_body(out, "run")
+                self.write_body(out, "run.")
             }
             JournalEntry::Unreadable { offset, length, bytes } => {
                 let text = String::from_utf8_lossy(bytes);
@@ -95,13 +95,15 @@ impl EventWriter {
     fn write_body(&self, out: &mut dyn Write, family: &str) -> io::Result<()> {
         match self.body.strip_prefix(b"{\"kind\":\"") {
             Some(rest) => {
-                write!(out, "\"kind\":\"{family}.")?;
+                // What is of the network has a family of its own.
+                let family = if rest.starts_with(b"net.") { "" } else { family };
+                write!(out, "\"kind\":\"{family}")?;
                 out.write_all(rest)?;
             }
             // An event of a newer version that does not begin with its kind.
             None => {
                 let raw = serde_json::from_slice::<&RawValue>(&self.body)?;
-                write!(out, "\"kind\":\"{family}.unknown\",\"raw\":{raw}}}")?;
+                write!(out, "\"kind\":\"{family}unknown\",\"raw\":{raw}}}")?;
             }
         }
         out.write_all(b"\n")

@@ -4,9 +4,10 @@ use std::path::Path;
 use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
-    Checkpoint, FailureClass, JournalHeader, LimitBackend, LimitKind, LimitsInForce,
-    McpCallOutcome, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunEvent, RunId,
-    RunOutcome, SignalName, StopReason,
+    Audit, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, JournalHeader,
+    LimitBackend, LimitKind, LimitsInForce, McpCallOutcome, NetRefusal, NetVia, NetworkMode,
+    PendingTool, ReportedStatus, ResourceLimits, Resumable, RunEvent, RunId, RunOutcome,
+    SignalName, StopReason,
 };
 use serde_json::Value;
 
@@ -127,6 +128,7 @@ fn run_examples() -> Vec<RunEvent> {
             profile: text("default"),
             sandbox_pid: 4242,
             mounts: 42,
+            network: Some(NetworkMode::Allowlist),
             limits: Some(LimitsInForce {
                 backend: LimitBackend::CgroupV1,
                 held: ResourceLimits {
@@ -163,8 +165,39 @@ fn run_examples() -> Vec<RunEvent> {
             summary: text("all tests pass"),
             artifacts: vec![text("report.md")],
         },
+        RunEvent::NetAllowed {
+            host: Some(text("api2.cursor.sh")),
+            port: Some(443),
+            via: NetVia::Tls,
+            count: 1,
+        },
+        RunEvent::NetDenied {
+            host: Some(text("registry.example.org")),
+            port: Some(443),
+            via: NetVia::Connect,
+            reason: NetRefusal::NotListed,
+            detail: None,
+            count: 3,
+        },
         RunEvent::DiskFull,
         RunEvent::RootPutBack { from: Some("a0".repeat(32)), to: "5e".repeat(32) },
+        RunEvent::WorkspaceSaved {
+            files: 1204,
+            new_bytes: 5120,
+            ms: 18,
+            left_out: vec!["vendor/lib/.git".into()],
+        },
+        RunEvent::WorkspaceNotSaved { reason: text("git is not installed") },
+        RunEvent::Audit(Audit {
+            changes: Some(ChangeCounts { added: 2, changed: 3, removed: 1 }),
+            findings: vec![Finding {
+                what: FindingKind::LinkOut,
+                path: "data".into(),
+                target: Some("/etc".into()),
+            }],
+            more: 1,
+            incomplete: Some(text("`target`: there was no time to look at all of it")),
+        }),
         RunEvent::Checkpoint(Checkpoint {
             session: text("6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11"),
             root: Some("5e".repeat(32)),
@@ -180,6 +213,8 @@ fn run_examples() -> Vec<RunEvent> {
             duration_ms: 12_345,
             stderr_tail: text("RetriableError: [resource_exhausted] Error\n"),
         },
+        RunEvent::Queued { priority: 3 },
+        RunEvent::Attempt { number: 1 },
     ]
 }
 
@@ -203,10 +238,17 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::McpCall { .. } => 14,
         RunEvent::Progress { .. } => 15,
         RunEvent::Reported { .. } => 16,
-        RunEvent::DiskFull => 17,
-        RunEvent::RootPutBack { .. } => 18,
-        RunEvent::Checkpoint(_) => 19,
-        RunEvent::Ended { .. } => 20,
+        RunEvent::NetAllowed { .. } => 17,
+        RunEvent::NetDenied { .. } => 18,
+        RunEvent::DiskFull => 19,
+        RunEvent::RootPutBack { .. } => 20,
+        RunEvent::WorkspaceSaved { .. } => 21,
+        RunEvent::WorkspaceNotSaved { .. } => 22,
+        RunEvent::Audit(_) => 23,
+        RunEvent::Checkpoint(_) => 24,
+        RunEvent::Ended { .. } => 25,
+        RunEvent::Queued { .. } => 26,
+        RunEvent::Attempt { .. } => 27,
     }
 }
 
@@ -281,7 +323,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 21 + 1);
+    assert_eq!(kinds.len(), 20 + 28 + 1);
 }
 
 #[test]

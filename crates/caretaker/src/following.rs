@@ -7,11 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use run_journal::{Follower, JournalReader, Position, Progress, RunDirectory, Woken};
+use run_journal::{EndQueued, Follower, JournalReader, Position, Progress, RunDirectory, Woken};
 use run_protocol::{ControlRequest, ExitCode, RunOutcome, StopManner};
+use run_shim::control_client;
 
 use crate::command_error::CommandError;
-use crate::control_client;
 use crate::host::{overview, short_id};
 use crate::interruption::{Interruption, Reaction, Seat, SignalPost};
 use crate::journal_printer::JournalPrinter;
@@ -202,6 +202,10 @@ fn stop(run: &RunDirectory, socket: &Path, manner: StopManner) {
     };
     say(how);
     let request = ControlRequest::Stop { manner };
+    let why = "it was cancelled before it began".to_owned();
+    if matches!(run.end_queued(RunOutcome::Cancelled, why), Ok(EndQueued::Ended)) {
+        return;
+    }
     if let Err(error) = control_client::order(socket, run.run_id(), &request) {
         // The end of a run that is over anyway is about to be read.
         let id = short_id(run.run_id());

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::unistd::{AccessFlags, access};
-use run_protocol::{AgentKind, AgentProgram, LimitBackend, RunId};
+use run_protocol::{AgentKind, AgentProgram, LimitBackend, NetworkMode, RunId};
 use run_shim::{LimitSurvey, SocketPaths, survey_limits};
 use serde::{Deserialize, Serialize};
 
-use crate::admission::has_key;
+use crate::admission::{has_key, host_proxy};
 use crate::agent_discovery::{self, AgentChoice, agent_command};
 use crate::bubblewrap::{Bubblewrap, BubblewrapError};
 use crate::command_error::CommandError;
@@ -105,11 +105,11 @@ pub(crate) fn examine(
         }
     };
     findings.push(profile(host, &config));
+    findings.extend(network(host, &config));
     findings.extend(bubblewrap(host));
     let is_sandbox_sound = findings.iter().all(|finding| finding.status != Status::Failure);
-    let found = profiles::find(&host.places, &config.profile, NamedBy::Configuration);
-    if let (true, Ok(found)) = (is_sandbox_sound, found) {
-        findings.extend(promises::of(&found.profile, host.environment.uid));
+    if is_sandbox_sound {
+        findings.extend(promises::of(host.environment.uid));
     }
     findings.push(limits(&survey_limits(), host.environment.uid.is_root()));
     findings.extend(agent_and_login(host, &config, agent));
@@ -131,6 +131,39 @@ fn profile(host: &Host, config: &Config) -> Finding {
         }
         Err(error) => Finding::from_error("profile", &error),
     }
+}
+
+/// What runs reach of the network; nothing where the profile cannot be read, which is told already.
+fn network(host: &Host, config: &Config) -> Option<Finding> {
+    let profile =
+        profiles::find(&host.places, &config.profile, NamedBy::Configuration).ok()?.profile;
+    let mode = profile.network_mode();
+    Some(match mode {
+        NetworkMode::Allowlist => {
+            let n_hosts = profile.allowed_hosts().count() + config.allow_hosts.len();
+            let hosts = units::counted(n_hosts as u64, "entry", "entries");
+            let summary = format!("`allowlist`: {hosts} of hosts, nothing else is reached");
+            match host_proxy(&host.environment) {
+                Ok(None) => Finding::ok("network", summary),
+                Ok(Some(proxy)) => {
+                    let summary =
+                        format!("{summary}; by the proxy that `{}` names", proxy.variable);
+                    Finding::ok("network", summary)
+                }
+                Err(error) => Finding::from_error("network", &error),
+            }
+        }
+        NetworkMode::None => Finding::warning(
+            "network",
+            "`none`: nothing is reached, so a real agent cannot think",
+            "set `mode = \"allowlist\"` in the profile's section [network]",
+        ),
+        NetworkMode::Host => Finding::warning(
+            "network",
+            "`host`: everything that this machine reaches, its own services and its neighbours included",
+            "set `mode = \"allowlist\"` in the profile's section [network]",
+        ),
+    })
 }
 
 fn bubblewrap(host: &Host) -> Vec<Finding> {

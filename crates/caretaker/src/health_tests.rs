@@ -23,7 +23,7 @@ fn host() -> (TempDir, Host) {
 }
 
 /// What can be promised where a sandbox can be made.
-const PROMISES: [&str; 5] = ["files", "processes", "privileges", "network", "beyond"];
+const PROMISES: [&str; 4] = ["files", "processes", "privileges", "beyond"];
 
 fn make(directory: &Path, mode: u32) {
     fs::create_dir_all(directory).unwrap();
@@ -40,7 +40,10 @@ fn every_part_is_reported_on_a_fresh_host() {
         .into_iter()
         .filter(|id| !matches!(*id, "bubblewrap" | "sandbox") && !PROMISES.contains(id))
         .collect();
-    assert_eq!(ids, ["config", "profile", "agent", "state", "sockets", "disk", "clock"]);
+    assert_eq!(
+        ids,
+        ["config", "profile", "network", "limits", "agent", "state", "sockets", "disk", "clock"]
+    );
 }
 
 #[test]

@@ -1,14 +1,18 @@
 //! From a run that may begin to one that is under way, followed to its end or left alone.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use caretaker_daemon::Waiting;
 use run_journal::{CreateRunError, RunDirectory};
-use run_protocol::{ExitCode, RunId, RunOutcome, RunSpec, ToolApproval};
-use run_shim::{StartShimError, Started, start_shim};
+use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunOutcome, RunSpec, ToolApproval};
+use run_shim::{ShimEnvironment, StartShimError, Started, start_shim};
+use serde::{Deserialize, Serialize};
 
 use crate::admission::Admitted;
 use crate::command_error::CommandError;
+use crate::daemon_client::DaemonClient;
 use crate::environment::Audience;
 use crate::following::{Followed, follow, say_how_to_go_on};
 use crate::host::Host;
@@ -16,6 +20,7 @@ use crate::interruption::{Seat, SignalPost};
 use crate::journal_printer::{Form, JournalPrinter};
 use crate::name_claim::NameClaim;
 use crate::profiles;
+use crate::queue_options::Route;
 use crate::retries::Retries;
 use crate::run_options::RunOptions;
 use crate::talk::{note, say};
@@ -26,6 +31,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) options: &'a RunOptions,
     /// Our own program.
     pub(crate) program: &'a Path,
+    pub(crate) route: &'a Route,
 }
 
 /// What became of a run, as far as the command stayed with it.
@@ -99,14 +105,26 @@ impl Launch<'_> {
         admitted: Admitted,
         prompt: &[u8],
     ) -> Result<RunDirectory, CommandError> {
-        let Self { host, options, program } = self;
-        let Admitted { spec, shim_environment, trial } = admitted;
+        let Self { host, options, program, route } = self;
+        let Admitted { mut spec, shim_environment, trial } = admitted;
+        if let Route::Queue { terms, .. } = route {
+            spec.queue = Some(QueueTerms {
+                keys: keys_of(&spec, &shim_environment).into_keys().collect(),
+                ..terms.clone()
+            });
+            // The queue knows who has what, and waits without a supervisor.
+            spec.wait_for_locks = false;
+        }
         // Whoever asked for the same name while the prompt was read was as early as we were.
         let name_claim =
             options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
         let run = RunDirectory::create(&host.state, &spec, prompt).map_err(not_created)?;
         drop(name_claim);
         trial.remember(host.state.path());
+        if let Route::Queue { daemon, .. } = route {
+            enqueue(daemon, &run, keys_of(&spec, &shim_environment));
+            return Ok(run);
+        }
         match start_shim(&run, program, &shim_environment).map_err(not_started)? {
             Started::Waiting { reason } if options.detach => {
                 note(&format!("the run waits: {reason}"));
@@ -129,6 +147,37 @@ pub(crate) fn warn_of_no_sandbox(spec: &RunSpec) {
     say(&format!(
         "warning: no sandbox: the agent may do whatever you may do{tools}, with your files, your keys and your network"
     ));
+}
+
+/// The keys that the agent logs in with, and its other secrets. The simulated one needs no key that anybody would have to
+/// keep.
+pub(crate) fn keys_of(spec: &RunSpec, environment: &ShimEnvironment) -> BTreeMap<String, String> {
+    let is_kept = |name: &String| match spec.agent.kind {
+        AgentKind::Simulated => spec.secrets.contains(name),
+        AgentKind::Cursor => true,
+    };
+    environment.secrets.iter().filter(|(name, _)| is_kept(name)).cloned().collect()
+}
+
+/// Brings the keys of a run that waits in the queue. It waits whatever comes of this: the queue are the files.
+fn enqueue(daemon: &DaemonClient, run: &RunDirectory, keys: BTreeMap<String, String>) {
+    #[derive(Serialize)]
+    struct Enqueue {
+        keys: BTreeMap<String, String>,
+    }
+    #[derive(Deserialize)]
+    struct Accepted {
+        waiting: Option<Waiting>,
+    }
+    let path = format!("/v1/runs/{}/enqueue", run.run_id());
+    match daemon.post::<Accepted>(&path, &Enqueue { keys }) {
+        Ok(Accepted { waiting: Some(Waiting::Start) | None }) => {}
+        Ok(Accepted { waiting: Some(waiting) }) => note(&format!("the run is queued: {waiting}")),
+        Err(error) => note(&format!(
+            "the run is queued, and starts when a daemon can: {}",
+            error.message_with_causes()
+        )),
+    }
 }
 
 /// From here on a signal is ours to answer; before, it ends us and nothing was begun.

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
+use sha2::{Digest, Sha256};
 
 use crate::environment::Environment;
 
@@ -17,9 +18,19 @@ pub(crate) struct Places {
     pub(crate) config: PathBuf,
     /// One directory per run, while it lives.
     pub(crate) sockets: PathBuf,
+    /// What tells the daemon of an unusual state directory from that of the usual one.
+    daemon_mark: Option<String>,
 }
 
 impl Places {
+    /// Where the daemon listens. One that serves another state directory than the usual one has another name.
+    pub(crate) fn daemon_socket(&self) -> PathBuf {
+        match &self.daemon_mark {
+            None => self.sockets.join("daemon.sock"),
+            Some(mark) => self.sockets.join(format!("daemon-{mark}.sock")),
+        }
+    }
+
     pub(crate) fn of(environment: &Environment) -> Self {
         let below_home = |below: &str| environment.home.join(below);
         let xdg = |variable: &str, otherwise: &str| {
@@ -40,8 +51,15 @@ impl Places {
             Some(runtime) => runtime.join("caretaker"),
             None => PathBuf::from(format!("/tmp/caretaker-{}", environment.uid)),
         };
-        Self { state, config: xdg("XDG_CONFIG_HOME", ".config"), sockets }
+        let usual = xdg("XDG_STATE_HOME", ".local/state");
+        let daemon_mark = (state != usual).then(|| mark_of(&state));
+        Self { state, config: xdg("XDG_CONFIG_HOME", ".config"), sockets, daemon_mark }
     }
+}
+
+fn mark_of(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    hex::encode(&Sha256::digest(path.as_os_str().as_bytes())[..4])
 }
 
 fn is_directory_of(path: &Path, owner: Uid) -> bool {

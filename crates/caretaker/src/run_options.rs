@@ -4,9 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use egress::AllowedHost;
+use run_protocol::NetworkMode;
 
 use crate::human_duration::HumanDuration;
 use crate::limit_options::LimitOptions;
+use crate::queue_options::QueueOptions;
 use crate::run_marks::{Label, RunName, Variable};
 
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -40,6 +43,13 @@ pub(crate) struct RunOptions {
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) expose: Vec<PathBuf>,
+    /// What of the network is inside: the hosts of the list, nothing, or all that this machine can reach. Default: as
+    /// the profile says.
+    #[arg(long, value_name = "MODE")]
+    pub(crate) network: Option<Network>,
+    /// Let the run reach this host too, `*.` in front for what is below it; may be given several times.
+    #[arg(long = "allow-host", value_name = "HOST[:PORT]")]
+    pub(crate) allow_hosts: Vec<AllowedHost>,
     /// Give the agent your own MCP servers too, from ~/.cursor/mcp.json, but for those that are switched off for this
     /// workspace. They run inside the sandbox: their programs must be visible there.
     #[arg(long)]
@@ -61,6 +71,9 @@ pub(crate) struct RunOptions {
     /// Print the answer as it is typed.
     #[arg(long)]
     pub(crate) stream: bool,
+    /// Do not save the workspace before the run: it cannot be undone then.
+    #[arg(long)]
+    pub(crate) no_checkpoint: bool,
     /// Queue behind the run that holds the session or the workspace, instead of failing.
     #[arg(long)]
     pub(crate) wait: bool,
@@ -69,10 +82,12 @@ pub(crate) struct RunOptions {
     /// Default: `retries` of the configuration.
     #[arg(long, value_name = "N", conflicts_with = "detach")]
     pub(crate) retries: Option<u32>,
-    /// Mark the run as one to be continued without being asked, if a crash or a reboot cuts it off. Nothing restarts it by
-    /// itself yet: have `caretaker resume --interrupted --only-restart` called when the machine starts.
+    /// Mark the run as one to be continued without being asked, if a crash or a reboot cuts it off. A
+    /// daemon does that when it starts; without one, have `caretaker resume --interrupted --only-restart` called then.
     #[arg(long)]
     pub(crate) restart: bool,
+    #[command(flatten)]
+    pub(crate) queue: QueueOptions,
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
     #[arg(long, value_name = "PATH|simulated")]
     pub(crate) agent: Option<PathBuf>,
@@ -89,4 +104,21 @@ pub(crate) struct RunOptions {
 pub(crate) enum Mode {
     Plan,
     Ask,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Network {
+    Allowlist,
+    None,
+    Host,
+}
+
+impl From<Network> for NetworkMode {
+    fn from(network: Network) -> Self {
+        match network {
+            Network::Allowlist => Self::Allowlist,
+            Network::None => Self::None,
+            Network::Host => Self::Host,
+        }
+    }
 }

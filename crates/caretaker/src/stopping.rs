@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use run_journal::{Follower, RunDirectory, Woken, WriterPresence};
-use run_protocol::{ControlRequest, ExitCode};
+use run_journal::{EndQueued, Follower, RunDirectory, Woken, WriterPresence};
+use run_protocol::{ControlRequest, ExitCode, RunOutcome};
+use run_shim::control_client::{self, ControlError};
 
 use crate::command_error::CommandError;
-use crate::control_client::{self, ControlError};
 
 /// How long a supervisor that holds its lock may take to open its socket.
 const COMING_UP: Duration = Duration::from_secs(10);
@@ -21,6 +21,9 @@ pub(crate) fn tell(
 ) -> Result<(), CommandError> {
     let deadline = Instant::now() + COMING_UP;
     loop {
+        if run.is_queued().unwrap_or(false) && end_queued(run, request)? == EndQueued::Ended {
+            return Ok(());
+        }
         match writer(run)? {
             WriterPresence::Gone(_) => return Ok(()),
             WriterPresence::NotYet | WriterPresence::Live(_) => {}
@@ -40,6 +43,20 @@ pub(crate) fn tell(
             }
         }
     }
+}
+
+/// A run that waits in the queue has no supervisor to tell.
+fn end_queued(run: &RunDirectory, request: &ControlRequest) -> Result<EndQueued, CommandError> {
+    if !matches!(request, ControlRequest::Stop { .. }) {
+        let what = format!("run {} has not begun, so there is nothing to suspend", run.run_id());
+        return Err(CommandError::new(ExitCode::Conflict, what)
+            .hint("let it wait, or end it with `caretaker kill`"));
+    }
+    let why = "it was cancelled before it began".to_owned();
+    run.end_queued(RunOutcome::Cancelled, why).map_err(|error| {
+        let what = format!("run {} waits in the queue and cannot be ended", run.run_id());
+        CommandError::new(ExitCode::Failed, what).because(error)
+    })
 }
 
 pub(crate) fn wait_until_dead(run: &RunDirectory, socket: &Path) -> Result<(), CommandError> {

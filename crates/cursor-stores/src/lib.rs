@@ -27,6 +27,8 @@ mod database_holders;
 mod editor_text;
 mod error_chain;
 mod export;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod ide;
 mod ide_old;
 mod json_values;

@@ -180,7 +180,7 @@ mod tests {
             format!(r#"{{"a":{}}}"#, serde_json::to_string(&format!("[{deeper}]")).unwrap()),
             inner[..inner.len() - 1].to_owned(),
             format!("\0{inner}"),
-            format!(r#"{{"a":{}"#, deeper),
+            format!(r#"{{"a":{deeper}"#),
         ] {
             let line = line(bytes.as_bytes());
             assert!(!line.contains("5ec2e7"), "{line}");

@@ -124,6 +124,17 @@ fn first_lines(spec: &RunSpec, prompt: &[u8]) -> Vec<u8> {
     line_encoding::push_header(&mut lines, &header);
     let number = EventNumber { epoch: EventNumber::FIRST_EPOCH, seq: 1 };
     line_encoding::push_event(&mut lines, number, spec.created_ms, &created, Redaction::Untouched);
+    if let Some(terms) = &spec.queue {
+        let number = EventNumber { seq: 2, ..number };
+        let queued = RunEvent::Queued { priority: terms.priority };
+        line_encoding::push_event(
+            &mut lines,
+            number,
+            spec.created_ms,
+            &queued,
+            Redaction::Untouched,
+        );
+    }
     lines
 }
 

@@ -28,6 +28,8 @@ pub struct JournalReader {
     /// Begins with the file's bytes from `offset` on, as far as they were read.
     buffer: Vec<u8>,
     n_read: usize,
+    /// How much is read at once.
+    chunk: usize,
     /// Set until the event after which to begin has been passed.
     after: Option<EventNumber>,
 }
@@ -58,6 +60,11 @@ impl JournalReader {
         Self::over(file, from)
     }
 
+    /// Reads smaller pieces: for processes with many readers, each of which keeps its piece.
+    pub fn in_pieces_of(self, chunk: usize) -> Self {
+        Self { chunk: chunk.clamp(1024, CHUNK), ..self }
+    }
+
     pub(crate) fn over(file: File, from: Position) -> Result<Self, OpenJournalError> {
         if let Some(version) = version_of(&file).map_err(OpenJournalError::Open)?
             && version > JOURNAL_VERSION
@@ -69,7 +76,7 @@ impl JournalReader {
             Position::After(number) => Some(number),
             Position::Start | Position::Tail(_) => None,
         };
-        Ok(Self { file, offset, buffer: vec![0; CHUNK], n_read: 0, after })
+        Ok(Self { file, offset, buffer: Vec::new(), n_read: 0, chunk: CHUNK, after })
     }
 
     /// Hands on the entries of the next piece of the file.
@@ -99,7 +106,7 @@ impl JournalReader {
 
     fn read_more(&mut self) -> io::Result<usize> {
         if self.n_read == self.buffer.len() {
-            self.resize_buffer(2 * self.n_read);
+            self.resize_buffer((2 * self.n_read).max(self.chunk));
         }
         let place = self.offset + self.n_read as u64;
         loop {
@@ -122,8 +129,8 @@ impl JournalReader {
 
     fn forget_rest(&mut self) {
         self.n_read = 0;
-        if self.buffer.len() > 4 * CHUNK {
-            self.resize_buffer(CHUNK);
+        if self.buffer.len() > 4 * self.chunk {
+            self.resize_buffer(self.chunk);
         }
     }
 
@@ -153,8 +160,8 @@ impl JournalReader {
         self.offset += length as u64;
         self.buffer.copy_within(length..self.n_read, 0);
         self.n_read -= length;
-        if self.buffer.len() > 4 * CHUNK && self.n_read < CHUNK {
-            self.resize_buffer(CHUNK);
+        if self.buffer.len() > 4 * self.chunk && self.n_read < self.chunk {
+            self.resize_buffer(self.chunk);
         }
     }
 

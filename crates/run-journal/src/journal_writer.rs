@@ -11,15 +11,14 @@ use run_protocol::{Epoch, JOURNAL_VERSION, JournalHeader, RunEvent};
 
 use crate::background_sync::BackgroundSync;
 use crate::clock::{boot_id, now_ms};
+use crate::last_word::{LastWord, last_word};
 use crate::line_parsing::{Line, parse_line};
 use crate::reserve::Reserve;
 use crate::{
-    AgentLine, EventNumber, JournalEntry, Redaction, RunDirectory, RunLock, line_encoding,
-    line_search, plain_file,
+    AgentLine, EventNumber, Redaction, RunDirectory, RunLock, line_encoding, line_search,
+    plain_file,
 };
 
-/// The last event of a run carries the end of stderr, and nothing that is longer.
-const ENDED_LIMIT: usize = 8 * 1024 * 1024;
 /// What the batch's buffer keeps when a huge line has passed through it.
 const BUFFER_KEPT: usize = 1024 * 1024;
 
@@ -89,7 +88,7 @@ impl JournalWriter {
             return Err(JournalError::OtherVersion { version: first.journal });
         }
         let found = FoundTail::of(&file).map_err(JournalError::Open)?;
-        if found.has_ended {
+        if found.last_word == LastWord::Ended {
             return Err(JournalError::Ended);
         }
         if found.length > found.end {
@@ -286,7 +285,7 @@ struct FoundTail {
     end: u64,
     /// The epoch that the last line is of, and the last number that was given.
     last: EventNumber,
-    has_ended: bool,
+    last_word: LastWord,
 }
 
 impl FoundTail {
@@ -294,7 +293,7 @@ impl FoundTail {
         let length = file.metadata()?.len();
         let end = line_search::end_of_whole_lines(file, length)?;
         let last = line_search::last_number(file, end)?;
-        Ok(Self { length, end, last, has_ended: ends_with_the_end(file, end)? })
+        Ok(Self { length, end, last, last_word: last_word(file, end)? })
     }
 
     /// Somebody wrote before us if there is more than `created`, or was. After a power failure what somebody wrote, and
@@ -304,28 +303,12 @@ impl FoundTail {
             (Some(then), Some(now)) => *then != now,
             _ => false,
         };
-        self.last > EventNumber { epoch: EventNumber::FIRST_EPOCH, seq: 1 }
+        // `queued` is written by whoever makes the directory, together with `created`.
+        let n_at_creation = if self.last_word == LastWord::Queued { 2 } else { 1 };
+        self.last > EventNumber { epoch: EventNumber::FIRST_EPOCH, seq: n_at_creation }
             || self.length > self.end
             || restarted
     }
-}
-
-/// Tells whether the last line says that the run is over.
-fn ends_with_the_end(file: &File, end: u64) -> io::Result<bool> {
-    let start = line_search::start_of_line(file, end)?;
-    let length = usize::try_from(end - start).unwrap_or(usize::MAX);
-    if length > ENDED_LIMIT {
-        return Ok(false);
-    }
-    let mut buffer = vec![0; length];
-    let line = line_search::beginning_of_line(file, &mut buffer, start)?;
-    let mut has_ended = false;
-    if let Line::Event(event_line) = parse_line(line) {
-        event_line.hand_on(&mut |entry| {
-            has_ended = matches!(entry, JournalEntry::Run { event: RunEvent::Ended { .. }, .. });
-        });
-    }
-    Ok(has_ended)
 }
 
 fn read_first_header(file: &File) -> Result<JournalHeader, JournalError> {

@@ -15,6 +15,7 @@ use run_protocol::RunId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::{boot_id, process_started};
 use crate::line_search::read_piece;
 use crate::plain_file;
 
@@ -27,6 +28,29 @@ pub struct LockHolder {
     pub pid: u32,
     /// Milliseconds since the epoch.
     pub since_ms: u64,
+    /// When the process was started, in the kernel's own count since the machine was: a number that is given again does
+    /// not look like the same process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<u64>,
+    /// The kernel's id of the machine's start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
+}
+
+impl LockHolder {
+    /// Whether the process of this number is the one that took the lock, as far as can be told.
+    pub fn is_process(&self, pid: u32) -> bool {
+        let same_start = match (self.started, process_started(pid)) {
+            (Some(then), Some(now)) => then == now,
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        let same_boot = match (&self.boot, boot_id()) {
+            (Some(then), Some(now)) => *then == now,
+            _ => true,
+        };
+        self.pid == pid && same_start && same_boot
+    }
 }
 
 /// A lock that is held for as long as this value lives. The file stays; removing it would let two hold "the" lock.

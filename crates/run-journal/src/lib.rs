@@ -45,10 +45,12 @@ mod journal_entry;
 mod journal_reader;
 mod journal_writer;
 mod kernel_lock;
+mod last_word;
 mod line_encoding;
 mod line_parsing;
 mod line_search;
 mod plain_file;
+mod queued_run;
 mod reserve;
 mod resolve;
 mod run_directory;
@@ -69,6 +71,7 @@ mod test_child;
 mod test_run;
 
 pub use agent_line::{AgentLine, LineEnding, Redaction};
+pub use clock::{boot_id, process_started};
 pub use create_run::CreateRunError;
 pub use event_number::{EventNumber, NotAnEventNumber, Position};
 pub use follower::{Follower, Woken};
@@ -76,6 +79,7 @@ pub use journal_entry::JournalEntry;
 pub use journal_reader::{JournalReader, OpenJournalError, Progress};
 pub use journal_writer::{JournalError, JournalWriter};
 pub use kernel_lock::{KernelLock, LockHolder, LockSight};
+pub use queued_run::{EndQueued, EndQueuedError};
 pub use resolve::{ResolveError, resolve};
 pub use run_directory::{
     LockRunError, OpenRunError, ReadSpecError, RunDirectory, RunLock, WriterPresence,

@@ -2,9 +2,9 @@ use pretty_assertions::assert_eq;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use run_protocol::{
-    BytesPath, Checkpoint, FailureClass, LimitBackend, LimitKind, LimitsInForce, McpCallOutcome,
-    NoResult, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome, SignalName,
-    StopReason,
+    Audit, BytesPath, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, LimitBackend,
+    LimitKind, LimitsInForce, McpCallOutcome, NetRefusal, NetVia, NetworkMode, NoResult,
+    PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome, SignalName, StopReason,
 };
 
 use super::*;
@@ -169,6 +169,7 @@ fn every_event_of_ours_is_read_back() {
             profile: "default".to_owned(),
             sandbox_pid: 4,
             mounts: 31,
+            network: Some(NetworkMode::None),
             limits: Some(LimitsInForce {
                 backend: LimitBackend::CgroupV1,
                 held: ResourceLimits {
@@ -186,6 +187,23 @@ fn every_event_of_ours_is_read_back() {
             pending: vec![PendingTool { tool: "shell".to_owned(), subject: "ls".to_owned() }],
         },
         RunEvent::RootPutBack { from: None, to: "5e".repeat(32) },
+        RunEvent::WorkspaceSaved {
+            files: 3,
+            new_bytes: 20,
+            ms: 4,
+            left_out: vec![BytesPath::from("nested/.git")],
+        },
+        RunEvent::WorkspaceNotSaved { reason: "there is no git".to_owned() },
+        RunEvent::Audit(Audit {
+            changes: Some(ChangeCounts { added: 1, changed: 2, removed: 3 }),
+            findings: vec![Finding {
+                what: FindingKind::LinkOut,
+                path: BytesPath::from("link"),
+                target: Some(BytesPath::from("/etc")),
+            }],
+            more: 7,
+            incomplete: Some("no time".to_owned()),
+        }),
         RunEvent::Released,
         RunEvent::PromptSent { length: 12 },
         RunEvent::Slow { silent_ms: 60_000, tool: Some("shell".to_owned()) },
@@ -205,6 +223,15 @@ fn every_event_of_ours_is_read_back() {
             status: ReportedStatus::Blocked,
             summary: "needs a key".to_owned(),
             artifacts: vec!["a.txt".to_owned()],
+        },
+        RunEvent::NetAllowed { host: None, port: None, via: NetVia::Dns, count: 2 },
+        RunEvent::NetDenied {
+            host: Some("a\0b".to_owned()),
+            port: Some(443),
+            via: NetVia::Tls,
+            reason: NetRefusal::BadName,
+            detail: Some("it has a byte that no name has".to_owned()),
+            count: 1,
         },
         RunEvent::DiskFull,
         RunEvent::Checkpoint(Checkpoint {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nix::unistd::geteuid;
 use run_protocol::{RunId, RunSpec};
 
-use crate::clock::now_ms;
+use crate::clock::{boot_id, now_ms, process_started};
 use crate::create_run::{self, CreateRunError};
 use crate::{KernelLock, LockHolder, LockSight, StateRoot, plain_file};
 
@@ -151,7 +151,14 @@ impl RunDirectory {
             let holder = KernelLock::note(&path).map_err(LockRunError::Take)?;
             return Err(LockRunError::Held { holder });
         };
-        let holder = LockHolder { run: self.run, pid: std::process::id(), since_ms: now_ms() };
+        let pid = std::process::id();
+        let holder = LockHolder {
+            run: self.run,
+            pid,
+            since_ms: now_ms(),
+            started: process_started(pid),
+            boot: boot_id(),
+        };
         lock.set_note(&holder).map_err(LockRunError::Take)?;
         Ok(RunLock { run: self.run, _lock: Arc::new(lock) })
     }
@@ -169,6 +176,8 @@ impl RunDirectory {
             Some(LockSight::Free(None)) if now_ms() < start_expected_until => {
                 WriterPresence::NotYet
             }
+            // Its turn comes, however long that takes.
+            Some(LockSight::Free(_)) if self.is_queued().unwrap_or(false) => WriterPresence::NotYet,
             Some(LockSight::Free(last_holder)) => WriterPresence::Gone(last_holder),
             // Somebody removes the run.
             None => WriterPresence::Gone(None),

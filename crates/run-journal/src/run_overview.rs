@@ -6,6 +6,7 @@ use std::io;
 
 use run_protocol::{
     BytesPath, Checkpoint, NoResult, ReportedStatus, RunEvent, RunId, RunOutcome, RunSpec,
+    WorktreeOrigin,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,9 @@ pub struct RunOverview {
     pub labels: BTreeMap<String, String>,
     pub session: String,
     pub workspace: BytesPath,
+    /// The repository that the workspace is a worktree of, if we made it for this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeOrigin>,
     pub profile: String,
     pub agent: BytesPath,
     pub agent_version: Option<String>,
@@ -38,6 +42,9 @@ pub struct RunOverview {
     /// The run that failed and was tried again with this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+    /// The runs that it is counted and shown with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     pub state: RunState,
     /// The last event that can be read.
     pub last_event: Option<EventNumber>,
@@ -63,6 +70,8 @@ pub struct Reported {
 pub enum RunState {
     /// Its directory exists; nobody supervises it yet.
     Created,
+    /// It waits in the queue; nobody supervises it.
+    Queued { since_ms: u64 },
     /// It waits for a session or a workspace.
     Waiting { reason: String },
     /// Its sandbox is being set up.
@@ -87,7 +96,11 @@ impl RunState {
         match self {
             Self::Ended { outcome, .. } => Some(outcome.clone()),
             Self::Lost { .. } => Some(RunOutcome::Unknown { why: NoResult::Lost }),
-            Self::Created | Self::Waiting { .. } | Self::Starting | Self::Running { .. } => None,
+            Self::Created
+            | Self::Queued { .. }
+            | Self::Waiting { .. }
+            | Self::Starting
+            | Self::Running { .. } => None,
         }
     }
 
@@ -133,6 +146,7 @@ impl RunOverview {
             labels: BTreeMap::new(),
             session: String::new(),
             workspace: BytesPath::from(""),
+            worktree: None,
             profile: String::new(),
             agent: BytesPath::from(""),
             agent_version: None,
@@ -140,6 +154,7 @@ impl RunOverview {
             prompt_start: String::new(),
             prompt_length: 0,
             retry_of: None,
+            group: None,
             state: RunState::Created,
             last_event: None,
             last_event_ms: 0,
@@ -158,11 +173,13 @@ impl RunOverview {
             self.labels.clone_from(&spec.labels);
             self.session = spec.session.to_string();
             self.workspace = BytesPath::from(&spec.workspace);
+            self.worktree.clone_from(&spec.worktree);
             self.profile.clone_from(&spec.profile);
             self.agent = spec.agent.program.clone();
             self.agent_version.clone_from(&spec.agent.version);
             self.model.clone_from(&spec.model);
             self.retry_of = spec.retry_of;
+            self.group.clone_from(&spec.group);
         }
         if let Some(RunEvent::Created {
             session,
@@ -193,6 +210,9 @@ fn state(standing: &RunStanding, presence: &WriterPresence) -> RunState {
     let last_event_ms = standing.last.map_or(0, |(_, at)| at);
     match (&standing.phase, presence) {
         (Phase::Ended(ended), _) => ended.clone(),
+        (Phase::Queued { .. }, WriterPresence::Live(_)) => RunState::Starting,
+        // Whoever took its lock and died had not begun.
+        (Phase::Queued { since_ms }, _) => RunState::Queued { since_ms: *since_ms },
         (_, WriterPresence::Gone(None)) if standing.n_events < 2 => {
             RunState::Lost { why: "its supervisor never started".to_owned() }
         }

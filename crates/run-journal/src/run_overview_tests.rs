@@ -51,6 +51,7 @@ fn a_run_is_told_from_its_creation() {
         prompt_start: "fix the tests".to_owned(),
         prompt_length: 13,
         retry_of: None,
+        group: None,
         state: RunState::Created,
         last_event: Some(first(1)),
         last_event_ms: spec.created_ms,
@@ -83,6 +84,7 @@ fn a_run_is_followed_from_its_start_to_its_end() {
         profile: "default".to_owned(),
         sandbox_pid: 1,
         mounts: 1,
+        network: None,
         limits: None,
         warnings: Vec::new(),
     };

@@ -26,6 +26,9 @@ pub(crate) struct RunStanding {
 pub(crate) enum Phase {
     #[default]
     Created,
+    Queued {
+        since_ms: u64,
+    },
     Waiting {
         reason: String,
     },
@@ -67,7 +70,9 @@ impl RunStanding {
 
     /// Says that entries were left out, which are nearly all the agent's.
     pub(crate) fn skipped(&mut self) {
-        if let (Phase::Created | Phase::Waiting { .. }, Some((_, at))) = (&self.phase, self.last) {
+        let is_early =
+            matches!(self.phase, Phase::Created | Phase::Queued { .. } | Phase::Waiting { .. });
+        if let (true, Some((_, at))) = (is_early, self.last) {
             self.phase = Phase::Running { since_ms: at };
         }
     }
@@ -84,6 +89,8 @@ impl RunStanding {
     fn see_event(&mut self, at: u64, event: &RunEvent) {
         match event {
             RunEvent::Created { .. } => self.created = Some(event.clone()),
+            RunEvent::Queued { .. } => self.phase = Phase::Queued { since_ms: at },
+            RunEvent::Attempt { .. } => self.phase = Phase::Starting,
             RunEvent::Waiting { reason } => {
                 self.phase = Phase::Waiting { reason: reason.clone() };
             }

@@ -54,6 +54,16 @@ impl StateRoot {
         self.workspaces().join(format!("{device}-{inode}.lock"))
     }
 
+    /// What workspaces were before runs.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.0.join("checkpoints")
+    }
+
+    /// Worktrees that were made for runs.
+    pub fn worktrees(&self) -> PathBuf {
+        self.0.join("worktrees")
+    }
+
     pub fn index_db(&self) -> PathBuf {
         self.0.join("index.db")
     }

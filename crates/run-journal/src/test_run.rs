@@ -54,6 +54,8 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         session: Uuid::from_u128(0x6f1d_9c3e_5a52_4f0b_9a1e_2b7c_8d9e_0f11),
         session_start: SessionStart::New,
         workspace: "/home/user/project".to_owned(),
+        worktree: None,
+        saving: None,
         agent: AgentProgram {
             kind: AgentKind::Simulated,
             program: BytesPath::from("/usr/bin/caretaker"),
@@ -69,6 +71,8 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         profile: "default".to_owned(),
         profile_text: String::new(),
         expose: Vec::new(),
+        network: None,
+        allow_hosts: Vec::new(),
         bwrap: BytesPath::from("/usr/bin/bwrap"),
         home: BytesPath::from("/home/user"),
         host_config_root: BytesPath::from("/home/user/.cursor"),
@@ -76,11 +80,15 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         user_mcp: None,
         env: BTreeMap::new(),
         secrets: Vec::new(),
+        network: None,
+        allow_hosts: Vec::new(),
         resources: run_protocol::ResourceLimits::default(),
         limits: RunLimits::default(),
         wait_for_locks: false,
         retry_of: None,
         restart: false,
+        group: None,
+        queue: None,
         socket_dir: BytesPath::from("/tmp/sockets"),
     }
 }

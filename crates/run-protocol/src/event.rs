@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BytesPath, LimitKind, LimitsInForce, RunId, RunOutcome};
+use crate::{
+    Audit, BytesPath, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode, RunId, RunOutcome,
+};
 
 /// The first line of a journal, and of each later epoch in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +53,16 @@ pub enum RunEvent {
         /// The prompt's first line, cut.
         prompt_start: String,
     },
+    /// The run waits in the daemon's queue. Written together with `created`; what it waits for is for the daemon to say.
+    Queued {
+        /// Higher ones go first.
+        priority: i32,
+    },
+    /// A supervisor took the run from the queue, under the run's lock: from here on nobody starts it again.
+    Attempt {
+        /// Counted from one.
+        number: u32,
+    },
     /// The run waits for a lock that another one holds.
     Waiting {
         /// What for, in a sentence.
@@ -66,6 +78,23 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pending: Vec<PendingTool>,
     },
+    /// The workspace was saved, so that the run can be undone.
+    WorkspaceSaved {
+        /// Files and links that are covered.
+        files: u64,
+        /// Bytes that had to be read; the others were known.
+        new_bytes: u64,
+        /// How long it took.
+        ms: u64,
+        /// Paths that are not covered, not more than a few: what cannot be read, and repositories within the workspace.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left_out: Vec<BytesPath>,
+    },
+    /// The workspace was not saved: the run cannot be undone.
+    WorkspaceNotSaved {
+        /// Why, in a sentence.
+        reason: String,
+    },
     /// The sandbox is set up and verified; the agent is about to run.
     SandboxReady {
         /// The profile.
@@ -74,6 +103,9 @@ pub enum RunEvent {
         sandbox_pid: u32,
         /// How many mounts were verified.
         mounts: u32,
+        /// What of the network is inside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        network: Option<NetworkMode>,
         /// What it may take of the machine, and what holds it to that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<LimitsInForce>,
@@ -158,6 +190,39 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<String>,
     },
+    /// A host was let through to: its name answered, or a connection to it made.
+    #[serde(rename = "net.allowed")]
+    NetAllowed {
+        /// The host; missing where there were too many to name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+        /// The port; a name alone has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+        /// How it was asked for.
+        via: NetVia,
+        /// How often, since the last event that says the same.
+        count: u64,
+    },
+    /// Something of the network was refused.
+    #[serde(rename = "net.denied")]
+    NetDenied {
+        /// What was asked for; missing where nothing was, or where there were too many to name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+        /// The port; a name alone has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+        /// How it was asked for.
+        via: NetVia,
+        /// Why not.
+        reason: NetRefusal,
+        /// More of the reason, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+        /// How often, since the last event that says the same.
+        count: u64,
+    },
     /// The disk is full.
     DiskFull,
     /// The agent had forgotten the conversation; the store leads to it again.
@@ -168,6 +233,8 @@ pub enum RunEvent {
         /// The root from before the run.
         to: String,
     },
+    /// What the run did to the workspace, as far as a careful person wants to know.
+    Audit(Audit),
     /// What Cursor's store holds of the session now.
     Checkpoint(Checkpoint),
     /// The run is over. Always the last event.

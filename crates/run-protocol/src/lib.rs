@@ -12,11 +12,14 @@ mod control;
 mod event;
 mod exit_code;
 mod limits;
+mod network;
 mod outcome;
+mod queue_terms;
 mod resources;
 mod run_id;
 mod session_record;
 mod spec;
+mod workspace_history;
 
 pub use bytes_path::BytesPath;
 pub use control::{ControlReply, ControlRequest, StopManner};
@@ -26,12 +29,17 @@ pub use event::{
 };
 pub use exit_code::ExitCode;
 pub use limits::{RunLimits, StopLadder};
+pub use network::{NetRefusal, NetVia, NetworkMode};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
+pub use queue_terms::QueueTerms;
 pub use resources::{LimitBackend, LimitsInForce, ResourceLimits};
 pub use run_id::{NotARunId, RunId};
 pub use session_record::SessionRecord;
 pub use spec::{
     AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval, UserMcpFiles,
+};
+pub use workspace_history::{
+    Audit, ChangeCounts, Finding, FindingKind, WorkspaceSaving, WorktreeOrigin,
 };
 
 /// The version of the journal's format and of the events in it.

@@ -37,6 +37,8 @@ pub enum RunOutcome {
     Cancelled,
     /// Stopped on request, to be taken up again.
     Suspended,
+    /// The run that it was to follow did not come out as asked. The agent did not run.
+    DependencyFailed,
     /// The run's supervisor was told to end by a signal, as at a shutdown. To be taken up again.
     Interrupted,
     /// The session could not be resumed when its turn came. The agent did not run.
@@ -141,7 +143,7 @@ impl RunOutcome {
         match self {
             Self::Succeeded => ExitCode::Success,
             Self::Failed { class: FailureClass::Auth } => ExitCode::AuthenticationMissing,
-            Self::AgentError | Self::Failed { .. } => ExitCode::Failed,
+            Self::AgentError | Self::Failed { .. } | Self::DependencyFailed => ExitCode::Failed,
             Self::Unknown { .. } => ExitCode::Unknown,
             Self::TimedOut { .. } => ExitCode::TimedOut,
             Self::QuotaExceeded { .. } => ExitCode::QuotaExceeded,

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{BytesPath, ResourceLimits, RunId, RunLimits};
+use crate::{
+    BytesPath, NetworkMode, QueueTerms, ResourceLimits, RunId, RunLimits, WorkspaceSaving,
+    WorktreeOrigin,
+};
 
 /// The spec of a run. Holds no secret: keys reach the shim by its environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +30,12 @@ pub struct RunSpec {
     pub session_start: SessionStart,
     /// The workspace's physical path; always UTF-8, because node cannot work elsewhere.
     pub workspace: String,
+    /// The repository that the workspace is a worktree of, if we made it for this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeOrigin>,
+    /// How the workspace is saved before the run. `None`: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saving: Option<WorkspaceSaving>,
     /// The agent to run.
     pub agent: AgentProgram,
     /// `--model`.
@@ -50,6 +59,12 @@ pub struct RunSpec {
     /// More of the host to show inside, read-only: what the user's configuration and `--expose` name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expose: Vec<BytesPath>,
+    /// What of the network is inside, in place of what the profile says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkMode>,
+    /// Hosts that may be reached beside those of the profile, checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_hosts: Vec<String>,
     /// The bubblewrap to use, checked.
     pub bwrap: BytesPath,
     /// The user's home directory on the host.
@@ -82,6 +97,12 @@ pub struct RunSpec {
     /// Whether whoever finds it interrupted may continue it without being asked.
     #[serde(default)]
     pub restart: bool,
+    /// The runs that it is counted and shown with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// How it waits for its turn. `None`: it was started at once, past the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueTerms>,
     /// Where sockets are.
     pub socket_dir: BytesPath,
 }

@@ -186,6 +186,9 @@ impl Drive {
             // Whoever brings an order has a turn after each batch: the agent may always have printed the next one.
             tokio::task::yield_now().await;
         }
+        while let Ok(event) = self.own_events.try_recv() {
+            self.record.event(&event);
+        }
         self.drain_stderr(&mut stderr_chunk, stderr_open).await;
         Driven {
             ending: ending.unwrap_or(Ending::ByItself { exit_code, was_released: true }),

@@ -11,11 +11,13 @@
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -28,6 +30,7 @@ use tokio::process::{Child, Command};
 use crate::gate;
 use crate::keeper;
 use crate::limits::{Confined, HeldProcesses, PreparedLimits};
+use crate::network::{Doors, PlaceError};
 use crate::unconfined::UnconfinedPlan;
 
 /// How long setting up may take before it counts as failed.
@@ -53,6 +56,8 @@ pub(crate) enum LaunchError {
     Mismatch(#[source] Mismatch),
     #[error("the sandbox could not be put under its limits")]
     Limits(#[source] io::Error),
+    #[error("the sandbox has no way to the hosts that it may reach")]
+    Network(#[from] PlaceError),
     #[error("the sandbox could not be let go")]
     Release(#[source] io::Error),
 }
@@ -78,6 +83,8 @@ pub(crate) struct Sandbox {
     pub(crate) stdin: Option<tokio::process::ChildStdin>,
     pub(crate) stdout: pipe::Receiver,
     pub(crate) stderr: pipe::Receiver,
+    /// What listens inside for us; `None` where the network is the host's, or none.
+    pub(crate) doors: Option<Doors>,
     /// What it is held by. Last, because what is dropped before takes everything along that is held.
     pub(crate) limits: Option<Confined>,
 }
@@ -156,7 +163,8 @@ impl HeldSandbox {
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
         let stdin = child.stdin.take();
         let process = SandboxProcess { bwrap: child, status, init, init_fd, killed_by };
-        let sandbox = Sandbox { process, stdin, stdout: pipes.stdout, stderr, limits: None };
+        let sandbox =
+            Sandbox { process, stdin, stdout: pipes.stdout, stderr, doors: None, limits: None };
         Ok(Self { sandbox })
     }
 
@@ -190,6 +198,30 @@ impl HeldSandbox {
         let confined = tokio::task::spawn_blocking(move || limits.confine(&processes)).await;
         let confined = confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
         Ok(self.sandbox.limits.insert(confined))
+    }
+
+    /// The network namespace that bubblewrap made for it, and no other.
+    pub(crate) fn network_namespace(&self) -> Result<OwnedFd, PlaceError> {
+        let init = self.sandbox.process.init.as_raw_nonzero();
+        let namespace =
+            File::open(format!("/proc/{init}/ns/net")).map_err(PlaceError::Namespace)?;
+        // The number may be somebody else's by now, unless its owner still lives.
+        let mut alive = [PollFd::new(&self.sandbox.process.init_fd, PollFlags::IN)];
+        let n_ended = poll(&mut alive, Some(&Timespec::default()))
+            .map_err(|errno| PlaceError::Namespace(errno.into()))?;
+        if n_ended > 0 {
+            return Err(PlaceError::Namespace(io::ErrorKind::NotFound.into()));
+        }
+        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let theirs = namespace.metadata().map(identity).map_err(PlaceError::Namespace)?;
+        let ours =
+            std::fs::metadata("/proc/self/ns/net").map(identity).map_err(PlaceError::Namespace)?;
+        if ours == theirs { Err(PlaceError::NotOwn) } else { Ok(namespace.into()) }
+    }
+
+    /// Keeps what listens inside with the sandbox.
+    pub(crate) fn keep_doors(&mut self, doors: Option<Doors>) {
+        self.sandbox.doors = doors;
     }
 
     /// The namespace's pid 1, as the host sees it.

@@ -14,6 +14,7 @@
 
 mod agent_servers;
 mod checkpoint;
+pub mod control_client;
 mod control_socket;
 mod descendants;
 mod drive;
@@ -30,6 +31,7 @@ mod login_copy;
 mod login_watch;
 pub mod mcp_relay;
 mod mcp_server;
+mod network;
 mod outcome_words;
 mod preparation;
 mod private_roots;
@@ -46,6 +48,7 @@ mod start;
 mod starting;
 mod stderr_keeper;
 mod unconfined;
+mod workspace_watch;
 
 pub use agent_servers::{UserMcpError, UserMcpReport, user_mcp};
 pub use checkpoint::pending_tools;
@@ -53,12 +56,14 @@ pub use gate::gate_main;
 pub use keeper::keeper_main;
 pub use launch_guard::launch_guard_main;
 pub use limits::{LimitSurvey, LimitsNotHeld, survey_limits};
+pub use locks::{WorkspaceBusy, WorkspaceHold, hold_workspace};
 pub use login_copy::LoginCopyError;
+pub use network::{UpstreamProxy, UpstreamProxyError, network_doors_main};
 pub use preparation::{PrepareError, check_run, plan_run};
 pub use sandbox_plan::PlanFds;
 pub use session_record::{
     SessionHolder, read_session_record, renew_session_record, session_holder,
 };
 pub use shim::shim_main;
-pub use sockets::SocketPaths;
-pub use start::{ShimEnvironment, StartShimError, Started, start_shim};
+pub use sockets::{SocketPaths, private_dir};
+pub use start::{ShimEnvironment, StartShimError, Started, start_queued_shim, start_shim};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use run_journal::StateRoot;
-use run_protocol::{RunSpec, SessionStart};
+use run_protocol::{RunId, RunSpec, SessionStart};
 use tokio::task::JoinHandle;
 
 use crate::held_lock::{HeldLock, Holder, LockError, Patience, WorkspaceLockError, WorkspaceLocks};
@@ -75,15 +75,18 @@ impl fmt::Display for LockRefusal {
 }
 
 impl LockRefusal {
-    pub(crate) fn hint(&self) -> String {
-        let run = match self {
+    fn holder(&self) -> Option<RunId> {
+        match self {
             Self::Session { holder, .. } | Self::Workspace { holder, .. } => {
                 holder.as_ref().map(|holder| holder.run)
             }
             Self::Nested { holder, .. } => Some(holder.run),
             Self::Io(_) => None,
-        };
-        match run {
+        }
+    }
+
+    pub(crate) fn hint(&self) -> String {
+        match self.holder() {
             Some(run) => format!("wait for it with --wait, or stop it: caretaker kill {run}"),
             None => "wait for it with --wait".to_owned(),
         }
@@ -193,6 +196,64 @@ impl Wanted {
             )?;
         Ok(Taken { lease: Arc::new(lease), workspace })
     }
+}
+
+/// A workspace in which no run begins for as long as this is held.
+#[derive(Debug)]
+pub struct WorkspaceHold {
+    _lock: HeldLock,
+}
+
+/// Why a workspace cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WorkspaceBusy(LockRefusal);
+
+impl WorkspaceBusy {
+    /// Whether somebody is at work in it; else its lock cannot be used.
+    pub fn is_held(&self) -> bool {
+        !matches!(self.0, LockRefusal::Io(_))
+    }
+
+    /// The run that is at work in it.
+    pub fn holder(&self) -> Option<RunId> {
+        self.0.holder()
+    }
+}
+
+/// Keeps runs out of a workspace, and removes what a run that died left in it. `on_behalf_of` is named to those who are
+/// kept out.
+pub fn hold_workspace(
+    state: &StateRoot,
+    socket_root: &Path,
+    workspace: &Path,
+    on_behalf_of: RunId,
+) -> Result<WorkspaceHold, WorkspaceBusy> {
+    let io = |error: &dyn std::error::Error| {
+        LockRefusal::Io(format!(
+            "the locks of workspaces cannot be used: {}",
+            crate::shim::with_causes(error)
+        ))
+    };
+    let directory = state.workspaces();
+    make_dir(&directory).map_err(|error| WorkspaceBusy(io(&error)))?;
+    let (pid, since_ms) = (std::process::id(), now_ms());
+    let holder = Holder { run: on_behalf_of, pid, since_ms, generation: 0, path: None };
+    let locks = WorkspaceLocks { directory: &directory };
+    let lock = locks.acquire(workspace, &holder, Patience::FailAtOnce).map_err(|error| {
+        WorkspaceBusy(match error {
+            WorkspaceLockError::Held(holder) => {
+                LockRefusal::Workspace { workspace: workspace.to_owned(), holder }
+            }
+            WorkspaceLockError::Nested { path, holder } => LockRefusal::Nested { path, holder },
+            WorkspaceLockError::Io(_) => io(&error),
+        })
+    })?;
+    if let Some(previous) = &lock.previous {
+        preparation::clean_up_after(&previous.run, state);
+        SocketPaths::new(socket_root, previous.run).remove();
+    }
+    Ok(WorkspaceHold { _lock: lock })
 }
 
 fn make_dir(path: &Path) -> io::Result<()> {

@@ -91,6 +91,7 @@ pub(crate) fn why(
         },
         RunOutcome::Cancelled => "it was stopped on request".to_owned(),
         RunOutcome::Suspended => "it was stopped on request, to be taken up again".to_owned(),
+        RunOutcome::DependencyFailed => "the run it was to follow did not succeed".to_owned(),
         RunOutcome::Interrupted => "its supervisor was told to end, as at a shutdown".to_owned(),
         RunOutcome::NotResumable => "the session could not be resumed".to_owned(),
         RunOutcome::Amnesia => {

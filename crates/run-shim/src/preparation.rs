@@ -7,8 +7,9 @@ use cursor_home::{
     AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, McpServers, ModelSlug,
     ModelSlugError, PartialOutput, ServerApproval, ToolApproval, WorkspacePath, WorkspacePathError,
 };
+use egress::{AllowedHost, AllowedHostError};
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::{ExitCode, FailureClass, RunId, RunOutcome, RunSpec};
+use run_protocol::{ExitCode, FailureClass, NetworkMode, RunId, RunOutcome, RunSpec};
 use sandbox_plan::{
     ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile,
     Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
@@ -19,6 +20,7 @@ use crate::agent_servers::{self, UserMcpError};
 use crate::launch::Launchable;
 use crate::limits::LimitsNotHeld;
 use crate::login_copy::{LoginCopy, LoginCopyError, LoginWatch};
+use crate::network::{NetworkPolicy, UpstreamProxy};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest, mcp_json_in};
 use crate::session_bucket::SessionBucket;
 use crate::sockets::SocketPaths;
@@ -52,6 +54,8 @@ pub enum PrepareError {
     #[error("the session's directory could not be made")]
     Bucket(#[source] std::io::Error),
     #[error(transparent)]
+    AllowedHost(#[from] AllowedHostError),
+    #[error(transparent)]
     UserMcp(#[from] UserMcpError),
     #[error("the prompt cannot be read from `{}`", path.display())]
     Prompt { path: PathBuf, source: std::io::Error },
@@ -79,7 +83,7 @@ impl PrepareError {
             Self::Model(_) | Self::Flags(_) | Self::Profile(_) | Self::Workspace(_) => {
                 ExitCode::Usage
             }
-            Self::Plan(_) | Self::UserMcp(_) => ExitCode::Usage,
+            Self::Plan(_) | Self::AllowedHost(_) | Self::UserMcp(_) => ExitCode::Usage,
             Self::Login(_) => ExitCode::AuthenticationMissing,
             Self::Roots(_)
             | Self::MountPoints(_)
@@ -274,6 +278,31 @@ impl Prepared {
         self.login.iter().for_each(|login| login.keep_the_same(state));
     }
 
+    /// What the run may reach by way of us, and how much of it; `None` where nothing goes by way of us.
+    pub(crate) fn network_policy(&self, upstream: Option<UpstreamProxy>) -> Option<NetworkPolicy> {
+        let Launchable::Sandbox { plan, .. } = &self.launchable else { return None };
+        let network = plan.network();
+        let allow = network.allow.iter().map(|(host, _)| host.clone()).collect();
+        Some(NetworkPolicy { allow, limits: network.limits, upstream })
+    }
+
+    pub(crate) fn network_mode(&self) -> NetworkMode {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => plan.network().mode,
+            Launchable::Unconfined(_) => NetworkMode::Host,
+        }
+    }
+
+    /// What we made in the workspace, to be taken away again.
+    pub(crate) fn own_mount_points(&self) -> Vec<PathBuf> {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => {
+                plan.mount_points_to_create().paths().map(Path::to_owned).collect()
+            }
+            Launchable::Unconfined(_) => Vec::new(),
+        }
+    }
+
     /// What of the login and of the user's MCP servers must not be written down.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         let of_servers = self.mcp.servers.iter().flat_map(|(_, server)| server.secrets());
@@ -355,6 +384,7 @@ struct Outline {
     profile: Profile,
     workspace: WorkspacePath,
     arguments: Vec<OsString>,
+    allow_hosts: Vec<AllowedHost>,
     ours: Vec<PathBuf>,
     sockets: SocketPaths,
     mcp: McpRewriting,
@@ -377,6 +407,11 @@ impl Outline {
         Ok(Self {
             arguments: arguments(spec, &workspace, profile.confinement())?,
             profile,
+            allow_hosts: spec
+                .allow_hosts
+                .iter()
+                .map(|host| host.parse())
+                .collect::<Result<_, AllowedHostError>>()?,
             ours: vec![state.path().to_owned(), spec.socket_dir.0.clone()],
             sockets: SocketPaths::new(&spec.socket_dir.0, spec.run),
             workspace,
@@ -399,7 +434,7 @@ impl Outline {
             program: self.mcp.relay.clone(),
             agent: std::iter::once(agent).chain(self.arguments).collect(),
             directory: self.workspace.as_path().to_owned(),
-            environment: environment(spec, &self.mcp.home, secrets)
+            environment: environment(spec, &self.mcp.home, NetworkMode::Host, secrets)
                 .into_iter()
                 // There may be a keychain, and the user's own agent knows.
                 .filter(|variable| variable.name != "AGENT_CLI_CREDENTIAL_STORE")
@@ -434,6 +469,10 @@ impl Outline {
         self.mcp.request().expected()
     }
 
+    fn network_mode(&self, spec: &RunSpec) -> NetworkMode {
+        spec.network.unwrap_or(self.profile.network_mode())
+    }
+
     fn plan(
         &self,
         spec: &RunSpec,
@@ -452,7 +491,8 @@ impl Outline {
             gate.into_iter().chain([agent]).chain(self.arguments.iter().cloned()).collect();
         let request = SandboxRequest {
             profile: self.profile.clone(),
-            network: None,
+            network: spec.network,
+            allow_hosts: self.allow_hosts.clone(),
             workspace: self.workspace.as_path().to_owned(),
             home: home.clone(),
             user: sandbox_user(),
@@ -479,7 +519,7 @@ impl Outline {
                 .collect(),
             expose,
             program,
-            env: environment(spec, home, secrets),
+            env: environment(spec, home, self.network_mode(spec), secrets),
         };
         Ok(sandbox_plan::plan(&request)?)
     }
@@ -518,7 +558,12 @@ fn arguments(
     Ok(words)
 }
 
-fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec<EnvVariable> {
+fn environment(
+    spec: &RunSpec,
+    home: &Path,
+    network: NetworkMode,
+    secrets: &[(String, String)],
+) -> Vec<EnvVariable> {
     let path = spec.env.get("PATH").map_or(USUAL_PATH, String::as_str);
     let agent = AgentEnvironment { home, path: OsStr::new(path), shell: Path::new("/bin/sh") };
     let ours = agent.variables().into_iter().map(|(name, value)| EnvVariable {
@@ -526,6 +571,14 @@ fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec
         value,
         source: VariableSource::Run,
         secrecy: Secrecy::Public,
+    });
+    let to_our_proxy = match network {
+        NetworkMode::Allowlist => crate::network::proxy_variables().to_vec(),
+        NetworkMode::None | NetworkMode::Host => Vec::new(),
+    };
+    let to_our_proxy = to_our_proxy.into_iter().map(|(name, value)| {
+        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
+        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
     });
     // What of the host may enter was decided by the profile when the run was accepted.
     let asked_for = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
@@ -538,7 +591,7 @@ fn environment(spec: &RunSpec, home: &Path, secrets: &[(String, String)]) -> Vec
         source: VariableSource::Run,
         secrecy: Secrecy::Secret,
     });
-    ours.chain(asked_for).chain(secret).collect()
+    ours.chain(to_our_proxy).chain(asked_for).chain(secret).collect()
 }
 
 fn sandbox_user() -> SandboxUser {

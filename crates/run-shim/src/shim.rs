@@ -24,6 +24,7 @@ use crate::lease_watch::LeaseWatch;
 use crate::limits::PreparedLimits;
 use crate::locks::{LockRefusal, RunLocks};
 use crate::mcp_server::{self, WhoAmI};
+use crate::network::{Network, UpstreamProxy};
 use crate::outcome_words;
 use crate::preparation::{PrepareError, Prepared};
 use crate::redaction::Redactor;
@@ -32,9 +33,10 @@ use crate::run_state::Ending;
 use crate::session_memory::{self, Recollection, ResumeRefusal};
 use crate::session_record;
 use crate::sockets::Sockets;
-use crate::start::{SECRET_PREFIX, ShimReport, report};
+use crate::start::{PROXY_VARIABLE, SECRET_PREFIX, ShimReport, report};
 use crate::starting::{NotLaunched, PostedGuard, Starting};
 use crate::stderr_keeper::StderrKeeper;
+use crate::workspace_watch::WorkspaceWatch;
 
 /// Events that wait for the journal; more than that come only from a flood, which then waits.
 const EVENT_QUEUE: usize = 64;
@@ -82,6 +84,8 @@ enum ShimError {
     Directory(String),
     #[error("the sockets of the run could not be made in `{}`", path.display())]
     Sockets { path: PathBuf, source: io::Error },
+    #[error("the run was taken from the queue before")]
+    Begun,
     #[error("{0}")]
     Locked(LockRefusal),
     #[error(transparent)]
@@ -101,7 +105,7 @@ impl ShimError {
         let (exit_code, hint) = match self {
             Self::Locked(LockRefusal::Io(_)) => (ExitCode::SupervisorFailed, None),
             Self::Locked(refusal) => (ExitCode::Conflict, Some(refusal.hint())),
-            Self::Resume(ResumeRefusal::Written(_)) => (ExitCode::Conflict, None),
+            Self::Begun | Self::Resume(ResumeRefusal::Written(_)) => (ExitCode::Conflict, None),
             Self::Resume(ResumeRefusal::Store(_)) => (ExitCode::NotResumable, None),
             Self::Prepare(error) => (error.exit_code(), error.hint()),
             Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
@@ -132,6 +136,12 @@ fn secrets_of_process() -> Vec<(String, String)> {
     std::env::vars()
         .filter_map(|(name, value)| Some((name.strip_prefix(SECRET_PREFIX)?.to_owned(), value)))
         .collect()
+}
+
+/// The proxy that this machine needs, in the same way: there may be a password in it. It was checked when the run was
+/// accepted.
+fn upstream_proxy_of_process() -> Option<UpstreamProxy> {
+    std::env::vars().find(|(name, _)| name == PROXY_VARIABLE)?.1.parse().ok()
 }
 
 fn start_log() {
@@ -171,6 +181,10 @@ async fn supervise_guarded(
     let unusable = |error: &dyn std::error::Error| ShimError::Directory(with_causes(error));
     let spec = run.spec().map_err(|error| unusable(&error))?;
     let run_lock = run.lock().map_err(|error| unusable(&error))?;
+    // Under the lock: whoever came first has begun it, or ended it.
+    if spec.queue.is_some() && !run.is_queued().map_err(|error| unusable(&error))? {
+        return Err(ShimError::Begun);
+    }
     let writer = JournalWriter::open(&run, &run_lock).map_err(|error| unusable(&error))?;
 
     let mut sockets = Sockets::new(&spec.socket_dir.0, spec.run)
@@ -217,10 +231,6 @@ async fn supervise_guarded(
         }
         Err(refusal) => return Err(refusal.into()),
     };
-    if let Some(before) = &before {
-        starting.record.event(&session_memory::resuming(before));
-    }
-
     // In the background: control groups are slow to make.
     let (run_id, resources) = (spec.run.to_string(), spec.resources);
     let limits = tokio::task::spawn_blocking(move || PreparedLimits::prepare(&run_id, resources));
@@ -247,6 +257,18 @@ async fn supervise_guarded(
             return Err(error.into());
         }
     };
+    if spec.queue.is_some() {
+        // Durable before the agent can do anything: a queued run is not started again, not after a power failure either.
+        starting.record.event(&RunEvent::Attempt { number: 1 });
+        if let Err(error) = starting.record.sync() {
+            prepared.remove_mount_points();
+            prepared.settle_session();
+            return Err(unusable(&error));
+        }
+    }
+    if let Some(before) = &before {
+        starting.record.event(&session_memory::resuming(before));
+    }
     if let Err(error) = session_record::write(&state_root, &spec, locks.generation(), None) {
         tracing::warn!(%error, "what is known of the session could not be written down");
     }
@@ -263,11 +285,22 @@ async fn supervise_guarded(
         .mcp
         .take()
         .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
-    let launched = starting.launch(&prepared, limits, guard.take()).await;
+    let ours = prepared.own_mount_points();
+    let mut workspace =
+        WorkspaceWatch::begin(&state_root, &spec, ours.iter().map(PathBuf::as_path));
+    let launched = starting.launch(&prepared, limits, guard.take(), &mut workspace).await;
     let Starting { state, orders, record, .. } = starting;
-    let driven = match launched {
+    let mut network = None;
+    let has_run = launched.is_ok();
+    let mut driven = match launched {
         Ok(mut sandbox) => {
+            workspace.tidy();
             let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
+            if let Some(doors) = sandbox.doors.take()
+                && let Some(policy) = prepared.network_policy(upstream_proxy_of_process())
+            {
+                network = Some(Network::open(doors, policy, own_sender.clone()));
+            }
             if let Some(stdin) = sandbox.stdin.take() {
                 let prompt = std::mem::take(&mut prepared.prompt);
                 tokio::spawn(crate::prompt::send(prompt, stdin, own_sender));
@@ -305,12 +338,18 @@ async fn supervise_guarded(
         mcp.abort();
     }
     prepared.end_what_is_left();
+    for event in network.map(Network::close).into_iter().flatten() {
+        driven.record.event(&event);
+    }
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();
     prepared.give_login_back(&state_root);
     prepared.settle_session();
     if spec.user_mcp.is_some() {
         prepared.forget_user_servers();
+    }
+    if has_run && let Some(audit) = workspace.audit().await {
+        driven.record.event(&audit);
     }
     let closing = Closing { spec: &spec, state: &state_root, locks: &locks, before };
     closing.close(driven, &prepared.store_db).await;
@@ -454,12 +493,14 @@ async fn stop_on_signals(orders: mpsc::Sender<Order>) {
 }
 
 fn who_am_i(spec: &RunSpec) -> WhoAmI {
+    // Time in the queue does not count.
+    let began_ms = if spec.queue.is_some() { now_ms() } else { spec.created_ms };
     WhoAmI {
         run: spec.run,
         session: spec.session,
         name: spec.name.clone(),
         workspace: spec.workspace.clone(),
         model: spec.model.clone(),
-        deadline_ms: (spec.limits.wall_ms > 0).then(|| spec.created_ms + spec.limits.wall_ms),
+        deadline_ms: (spec.limits.wall_ms > 0).then(|| began_ms + spec.limits.wall_ms),
     }
 }

@@ -76,7 +76,7 @@ impl Drop for Sockets {
 }
 
 /// Makes a directory that is ours alone, and refuses one that is not: it may lie in `/tmp`.
-fn private_dir(path: &Path) -> io::Result<()> {
+pub fn private_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             DirBuilder::new().recursive(true).mode(0o700).create(path)?;

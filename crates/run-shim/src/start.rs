@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct ShimEnvironment {
     /// `CURSOR_API_KEY` and the like. They reach the agent alone.
     pub secrets: Vec<(String, String)>,
+    /// The proxy through which this machine gets out, checked. The shim alone uses it.
+    pub proxy: Option<String>,
     /// The filter for the shim's own log, as `RUST_LOG` has it.
     pub log_filter: Option<String>,
 }
@@ -43,7 +45,7 @@ pub enum Started {
 pub enum StartShimError {
     #[error("the run's supervisor could not be started from `{}`", program.display())]
     Spawn { program: PathBuf, source: io::Error },
-    /// The run's directory is gone again.
+    /// Of a run that was not queued, the directory is gone again.
     #[error("{message}")]
     Refused { exit_code: u8, message: String, hint: Option<String> },
     #[error("the run's supervisor ended without a word")]
@@ -52,6 +54,9 @@ pub enum StartShimError {
 
 /// The variables by which secrets reach the shim.
 pub(crate) const SECRET_PREFIX: &str = "CARETAKER_SECRET_";
+
+/// The variable by which the shim is told of the host's proxy.
+pub(crate) const PROXY_VARIABLE: &str = "CARETAKER_UPSTREAM_PROXY";
 
 /// Starts `<program> shim <run directory>`, in a session of its own, and returns when it has taken its locks. A run that
 /// is refused leaves nothing behind.
@@ -66,6 +71,15 @@ pub fn start_shim(
         std::fs::remove_dir_all(run.path()).ok();
     }
     started
+}
+
+/// The same for a run from the queue: one that is refused stays as it is, for whoever queued it to decide about.
+pub fn start_queued_shim(
+    run: &RunDirectory,
+    program: &Path,
+    environment: &ShimEnvironment,
+) -> Result<Started, StartShimError> {
+    start(run, program, environment)
 }
 
 fn start(
@@ -87,6 +101,7 @@ fn start(
         .arg(run.path())
         .env_clear()
         .envs(secrets.map(|(name, value)| (format!("{SECRET_PREFIX}{name}"), value)))
+        .envs(environment.proxy.iter().map(|proxy| (PROXY_VARIABLE, proxy)))
         .envs(environment.log_filter.iter().map(|filter| ("RUST_LOG", filter)))
         .current_dir("/")
         .stdin(Stdio::null())

@@ -15,7 +15,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use run_protocol::{RunEvent, RunLimits, SignalName};
+use run_protocol::{NetworkMode, RunEvent, RunLimits, SignalName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -24,9 +24,11 @@ use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
 use crate::launch::{HeldSandbox, LaunchError, Sandbox};
 use crate::launch_guard::LaunchGuard;
 use crate::limits::{Confined, PreparedLimits};
+use crate::network::{self, Doors, PlaceError};
 use crate::preparation::Prepared;
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{Effect, Ending, Input, RunState};
+use crate::workspace_watch::WorkspaceWatch;
 
 /// A guard on its way to its post.
 pub(crate) type PostedGuard = tokio::task::JoinHandle<io::Result<LaunchGuard>>;
@@ -175,6 +177,7 @@ impl Starting {
         prepared: &Prepared,
         limits: PreparedLimits,
         guard: Option<PostedGuard>,
+        workspace: &mut WorkspaceWatch,
     ) -> Result<Sandbox, NotLaunched> {
         let guard = match guard {
             Some(posted) => posted.await.map_err(io::Error::other).flatten(),
@@ -182,7 +185,7 @@ impl Starting {
         };
         let guard = guard.map_err(LaunchError::Guard)?;
         tracing::debug!("the guard is posted");
-        let held = self.hold(prepared, limits).await;
+        let held = self.hold(prepared, limits, workspace).await;
         // Whatever came of it: what was started is bound to our life, or gone.
         guard.dismiss().await;
         let sandbox = held?.release().await?;
@@ -195,6 +198,7 @@ impl Starting {
         &mut self,
         prepared: &Prepared,
         limits: PreparedLimits,
+        workspace: &mut WorkspaceWatch,
     ) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
         self.go_on()?;
@@ -202,14 +206,24 @@ impl Starting {
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
-        let (sandbox_pid, verified) =
-            (held.pid(), self.attend(held.verify(&prepared.launchable)).await);
+        // Both look at what bwrap is making, and neither waits for the other.
+        let (sandbox_pid, placing) = (held.pid(), place_doors(prepared, &held));
+        let (verified, placed) =
+            self.attend(async { tokio::join!(held.verify(&prepared.launchable), placing) }).await;
+        let verified = verified.and_then(|mounts| {
+            held.keep_doors(placed?);
+            Ok(mounts)
+        });
         let confined = match verified {
             Ok(mounts) => {
                 self.attend(held.confine(limits)).await.map(|confined| (mounts, confined))
             }
             Err(error) => Err(error),
         };
+        // The agent touches nothing that was not saved; a run that is to end need not wait for that.
+        if let Ok(Some(saved)) = self.attend_or_end(workspace.saved()).await {
+            self.record.event(&saved);
+        }
         match self.decide_on_release(prepared, sandbox_pid, confined) {
             Ok(()) => Ok(held),
             Err(why) => {
@@ -235,12 +249,12 @@ impl Starting {
         let profile = prepared.profile.clone();
         let mut warnings = prepared.warnings();
         warnings.extend(confined.warnings.iter().cloned());
-        let limits = Some(confined.in_force.clone());
         self.record.event(&RunEvent::SandboxReady {
             profile,
             sandbox_pid,
             mounts,
-            limits,
+            limits: Some(confined.in_force.clone()),
+            network: Some(prepared.network_mode()),
             warnings,
         });
         self.record.event(&RunEvent::Released);
@@ -250,5 +264,20 @@ impl Starting {
 
     fn go_on(&self) -> Result<(), NotLaunched> {
         self.ending().map_or(Ok(()), |ending| Err(NotLaunched::Ended(ending)))
+    }
+}
+
+/// Has our listeners placed into the sandbox's network, if that is where its way out begins.
+fn place_doors(
+    prepared: &Prepared,
+    held: &HeldSandbox,
+) -> impl Future<Output = Result<Option<Doors>, PlaceError>> + use<> {
+    let is_wanted = prepared.network_mode() == NetworkMode::Allowlist;
+    let namespace = is_wanted.then(|| held.network_namespace());
+    async {
+        match namespace {
+            Some(namespace) => Ok(Some(network::place(namespace?).await?)),
+            None => Ok(None),
+        }
     }
 }

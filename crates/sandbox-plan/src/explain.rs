@@ -3,7 +3,10 @@
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
 
+use run_protocol::NetworkMode;
+
 use crate::origin::Origin;
+use crate::plan::PlannedNetwork;
 use crate::profile::Access;
 use crate::request::Secrecy;
 use crate::step::{Author, PlannedStep, Step};
@@ -25,6 +28,7 @@ pub enum PlanPart {
     Link,
     File,
     Filter,
+    Network,
 }
 
 impl Display for PlanPart {
@@ -38,7 +42,30 @@ impl Display for PlanPart {
             Self::Link => "link",
             Self::File => "file",
             Self::Filter => "filter",
+            Self::Network => "network",
         })
+    }
+}
+
+impl PlannedNetwork {
+    /// Says what may be reached; a namespace of its own or none is among the steps.
+    pub(crate) fn explain(&self) -> Vec<Explained> {
+        let what = PlanPart::Network;
+        match self.mode {
+            NetworkMode::Host => {
+                let detail = "everything that this machine can reach, its own services included";
+                vec![Explained { what, detail: detail.to_owned(), origin: self.origin.clone() }]
+            }
+            NetworkMode::None => Vec::new(),
+            NetworkMode::Allowlist => self
+                .allow
+                .iter()
+                .map(|(host, origin)| {
+                    let detail = format!("{host} may be reached");
+                    Explained { what, detail, origin: origin.clone() }
+                })
+                .collect(),
+        }
     }
 }
 

@@ -41,10 +41,10 @@ pub use explain::{Explained, PlanPart};
 pub use host_path::{FileIdentity, FileKind};
 pub use mount_points::{DotCursorMounts, MountPointError, MountPoints, Removal};
 pub use origin::Origin;
-pub use plan::{DataFile, PlanError, PlanWarning, SandboxPlan};
+pub use plan::{DataFile, PlanError, PlanWarning, PlannedNetwork, SandboxPlan};
 pub use planner::plan;
 pub use profile::{
-    Access, Confinement, Network, Profile, ProfileError, ProfileLimit, ProfileLimits,
+    Access, Confinement, NetworkLimits, Profile, ProfileError, ProfileLimit, ProfileLimits,
     builtin_profiles,
 };
 pub use request::{

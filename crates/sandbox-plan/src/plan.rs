@@ -5,10 +5,14 @@ use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
+use egress::AllowedHost;
+use run_protocol::NetworkMode;
+
 use crate::explain::Explained;
 use crate::host_path::{FileIdentity, FileKind};
 use crate::mount_points::{DotCursorMounts, MountPoints};
-use crate::profile::Access;
+use crate::origin::Origin;
+use crate::profile::{Access, NetworkLimits};
 use crate::seccomp::{FilterError, SeccompProgram};
 use crate::step::{Arguments, PlanFds, PlannedStep, Step};
 use crate::workspace::WorkspaceError;
@@ -24,6 +28,18 @@ pub struct SandboxPlan {
     pub(crate) mount_points: MountPoints,
     pub(crate) dot_cursor: DotCursorMounts,
     pub(crate) warnings: Vec<PlanWarning>,
+    pub(crate) network: PlannedNetwork,
+}
+
+/// What of the network is inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedNetwork {
+    pub mode: NetworkMode,
+    /// Who decided the mode.
+    pub origin: Origin,
+    /// Hosts that may be reached in the mode `allowlist`, and who says so.
+    pub allow: Vec<(AllowedHost, Origin)>,
+    pub limits: NetworkLimits,
 }
 
 /// Contents that the launcher puts into a descriptor.
@@ -157,9 +173,15 @@ impl SandboxPlan {
         &self.warnings
     }
 
+    /// Returns what of the network is inside, and what the launcher must provide for it.
+    pub fn network(&self) -> &PlannedNetwork {
+        &self.network
+    }
+
     /// Returns every part of the plan in words, with the line of the profile that it comes from.
     pub fn explain(&self) -> Vec<Explained> {
-        self.steps.iter().map(PlannedStep::explain).collect()
+        let steps = self.steps.iter().map(PlannedStep::explain);
+        steps.chain(self.network.explain()).collect()
     }
 }
 

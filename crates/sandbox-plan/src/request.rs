@@ -3,14 +3,19 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::profile::{Network, Profile};
+use egress::AllowedHost;
+use run_protocol::NetworkMode;
+
+use crate::profile::Profile;
 
 /// One run's sandbox, as it is asked for. All paths are absolute paths of the host unless they say otherwise.
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
     pub profile: Profile,
     /// In place of what the profile says.
-    pub network: Option<Network>,
+    pub network: Option<NetworkMode>,
+    /// Hosts that may be reached beside those of the profile.
+    pub allow_hosts: Vec<AllowedHost>,
     /// The workspace's physical path.
     pub workspace: PathBuf,
     /// The home directory's physical path, which is its path inside too.

@@ -1,9 +1,14 @@
+use std::time::Duration;
+
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use run_protocol::NetworkMode;
 
 use super::*;
 use crate::mount_points::{DotCursorMounts, MountPoints};
 use crate::origin::Origin;
+use crate::plan::PlannedNetwork;
+use crate::profile::NetworkLimits;
 use crate::step::PlannedStep;
 
 const WORKSPACE: FileIdentity = FileIdentity { device: 1, inode: 10 };
@@ -24,6 +29,17 @@ fn plan_of(steps: Vec<Step>) -> SandboxPlan {
         mount_points: MountPoints::default(),
         dot_cursor: DotCursorMounts::default(),
         warnings: Vec::new(),
+        network: PlannedNetwork {
+            mode: NetworkMode::None,
+            origin: Origin::Always,
+            allow: Vec::new(),
+            limits: NetworkLimits {
+                connections: 1,
+                transfer: 1,
+                handshake: Duration::ZERO,
+                idle: Duration::ZERO,
+            },
+        },
     }
 }
 

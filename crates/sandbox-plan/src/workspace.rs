@@ -22,6 +22,9 @@ const SHARED_DIRECTORIES: [&str; 10] =
 /// The most that the small files of git's own bookkeeping may hold.
 pub(crate) const SMALL_FILE: u64 = 8 * 1024;
 
+/// In a directory of ours: what a run may work in, one directory each.
+const WORKTREES: &str = "worktrees";
+
 /// Whose run it is, and what of the host its workspace must keep away from.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
@@ -209,7 +212,9 @@ fn check_place(path: &Path, surroundings: Surroundings<'_>) -> Result<(), Worksp
         }
     }
     // Below `~/.cursor` there are worktrees that the agent made, so only our own directories are closed.
-    match ours.into_iter().find(|outer| path.starts_with(outer)) {
+    // Below our own there are worktrees that we made to be worked in.
+    let is_made_for_it = |outer: &PathBuf| path.parent() == Some(&outer.join(WORKTREES));
+    match ours.into_iter().find(|outer| path.starts_with(outer) && !is_made_for_it(outer)) {
         Some(outer) => Err(WorkspaceError::InsideOurs { path: path.to_owned(), outer }),
         None => Ok(()),
     }

@@ -29,6 +29,16 @@ pub(crate) const CHROMIUM: Package = Package {
     package: "chromium",
     why: "a test opens hostile pages in a real browser",
 };
+pub(crate) const NODE: Package =
+    Package { program: "node", package: "nodejs", why: "tests reach for the network with it" };
+pub(crate) const CURL: Package =
+    Package { program: "curl", package: "curl", why: "tests reach for the network with it" };
+pub(crate) const PYTHON: Package =
+    Package { program: "python3", package: "python3", why: "tests reach for the network with it" };
+pub(crate) const OPENSSL: Package =
+    Package { program: "openssl", package: "openssl", why: "tests make a certificate with it" };
+pub(crate) const IPROUTE: Package =
+    Package { program: "ip", package: "iproute2", why: "tests make networks of their own with it" };
 pub(crate) const JQ: Package =
     Package { program: "jq", package: "jq", why: "the peer that parsing is measured against" };
 

@@ -3,10 +3,14 @@
 use std::process::{Command, Stdio};
 
 use crate::commands::{self, on_path};
-use crate::system_packages::{self, BUBBLEWRAP, C_COMPILER, CHROMIUM, GIT, PROTOC};
+use crate::system_packages::{
+    self, BUBBLEWRAP, C_COMPILER, CHROMIUM, CURL, GIT, IPROUTE, NODE, OPENSSL, PROTOC, PYTHON,
+};
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    system_packages::ensure(&[C_COMPILER, BUBBLEWRAP, GIT, PROTOC, CHROMIUM])?;
+    system_packages::ensure(&[
+        C_COMPILER, BUBBLEWRAP, GIT, PROTOC, CHROMIUM, NODE, CURL, PYTHON, OPENSSL, IPROUTE,
+    ])?;
     let cargo = commands::cargo();
     ensure_component(&cargo, "fmt", "rustfmt")?;
     ensure_component(&cargo, "clippy", "clippy")?;

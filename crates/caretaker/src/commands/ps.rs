@@ -1,13 +1,15 @@
 //! `caretaker ps`: which runs there are and how they stand.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use run_journal::{RunFilter, RunIndex, RunOverview, RunState, Which};
-use run_protocol::ExitCode;
-use serde::Serialize;
+use run_protocol::{ExitCode, RunId};
+use serde::{Deserialize, Serialize};
 
 use crate::command_error::CommandError;
 use crate::continuation::{is_interrupted, last_of_each_session};
+use crate::daemon_client::DaemonClient;
 use crate::data_out::print_json;
 use crate::host::{Host, now_ms, short_id};
 use crate::profiles;
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if args.quiet {
         runs.iter().try_for_each(|run| writeln!(out, "{}", run.run))
     } else {
-        writeln!(out, "{}", table(&runs, now, Width::of_stdout()))
+        writeln!(out, "{}", table(&runs, &reasons(&host, &runs), now, Width::of_stdout()))
     }
     .and_then(|()| out.flush())
     .map_err(CommandError::writing)?;
@@ -89,18 +91,59 @@ fn is_news(run: &RunOverview, now_ms: u64) -> bool {
     }
 }
 
-fn table(runs: &[RunOverview], now_ms: u64, width: Width) -> String {
+/// What those in the queue wait for. Where the daemon cannot be asked, the list is no worse than it was.
+fn reasons(host: &Host, runs: &[RunOverview]) -> BTreeMap<RunId, String> {
+    #[derive(Deserialize)]
+    struct Queue {
+        waiting: Vec<InQueue>,
+    }
+    #[derive(Deserialize)]
+    struct InQueue {
+        run: RunId,
+        why: String,
+    }
+    let mut queued =
+        runs.iter().filter(|run| matches!(run.state, RunState::Queued { .. })).peekable();
+    if queued.peek().is_none() {
+        return BTreeMap::new();
+    }
+    match DaemonClient::find(host) {
+        Ok(Some(daemon)) => daemon.get::<Queue>("/v1/queue").map_or_else(
+            |_| BTreeMap::new(),
+            |queue| queue.waiting.into_iter().map(|it| (it.run, it.why)).collect(),
+        ),
+        Ok(None) => {
+            queued.map(|run| (run.run, "there is no daemon to start it".to_owned())).collect()
+        }
+        Err(_) => BTreeMap::new(),
+    }
+}
+
+fn table(
+    runs: &[RunOverview],
+    reasons: &BTreeMap<RunId, String>,
+    now_ms: u64,
+    width: Width,
+) -> String {
     let rows = runs.iter().map(|run| {
         [
             short_id(run.run),
             run.name.clone().unwrap_or_default(),
             state(run),
             units::age(now_ms.saturating_sub(run.created_ms)),
-            run.workspace.0.display().to_string(),
-            about(run).to_owned(),
+            place(run),
+            reasons.get(&run.run).map_or_else(|| about(run), String::as_str).to_owned(),
         ]
     });
-    view::table::table(["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"], rows, width)
+    view::table::table(&["RUN", "NAME", "STATE", "AGE", "WORKSPACE", "ABOUT"], rows, width)
+}
+
+/// Where it works: of a worktree, the checkout that it is of.
+fn place(run: &RunOverview) -> String {
+    match &run.worktree {
+        Some(origin) => format!("worktree of {}", origin.repository.0.display()),
+        None => run.workspace.0.display().to_string(),
+    }
 }
 
 /// A run that has no sandbox says so for as long as it is listed.

@@ -20,6 +20,7 @@ pub(crate) fn overview(state: RunState) -> RunOverview {
         prompt_start: "fix the \u{1b}[2J tests".to_owned(),
         prompt_length: 13,
         retry_of: None,
+        group: None,
         state,
         last_event: None,
         last_event_ms: 1_000_000,
@@ -47,7 +48,7 @@ fn ended() -> RunState {
 fn a_table_says_of_each_run_what_there_is_to_say() {
     let runs = [overview(running(Some("half way"))), overview(running(None)), overview(ended())];
     assert_eq!(
-        table(&runs, 1_000_000 + 125_000, Width::Unlimited),
+        table(&runs, &BTreeMap::new(), 1_000_000 + 125_000, Width::Unlimited),
         "RUN           NAME     STATE      AGE    WORKSPACE          ABOUT\n\
          0123456789ab  nightly  running    2 min  /home/ada/project  half way\n\
          0123456789ab  nightly  running    2 min  /home/ada/project  fix the ␛[2J tests\n\
@@ -58,7 +59,7 @@ fn a_table_says_of_each_run_what_there_is_to_say() {
 #[test]
 fn on_a_terminal_no_line_is_wider_than_it_and_no_run_takes_two() {
     let runs = [overview(ended()), overview(running(None))];
-    let text = table(&runs, 2_000_000, Width::Columns(60));
+    let text = table(&runs, &BTreeMap::new(), 2_000_000, Width::Columns(60));
     assert_eq!(text.lines().count(), 3);
     for line in text.lines() {
         assert!(crate::view::width::columns(line) <= 60, "{line}");

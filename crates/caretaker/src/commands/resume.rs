@@ -20,6 +20,7 @@ use crate::host::Host;
 use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
 use crate::named_secret;
 use crate::prompt::PromptSource;
+use crate::queue_options::Route;
 use crate::resumption::refusal::{Refusal, RefusalReport};
 use crate::resumption::{Question, Resumption, WhenHeld, known_workspace, target};
 use crate::retries::Retries;
@@ -107,7 +108,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let admitted = admit(None)?;
     warn_of_no_sandbox(&admitted.spec);
     let prompt = resume.prompt(args.prompt.as_deref())?;
-    let launch = Launch { host: &host, options: &args.options, program: &program };
+    let route = Route::choose(&host, &args.options.queue)?;
+    let launch = Launch { host: &host, options: &args.options, program: &program, route: &route };
     let retries = Retries::new(&config, args.options.retries);
     let again = |failed| admit(Some(failed));
     launch.launch_and_retry(admitted, &prompt, &take_signals()?, retries, again)

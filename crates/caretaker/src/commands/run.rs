@@ -1,7 +1,7 @@
 //! `caretaker run`: checks everything that can be checked, starts a run, and follows it.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use run_protocol::{ExitCode, RunId};
 use uuid::Uuid;
@@ -15,11 +15,13 @@ use crate::environment::Audience;
 use crate::host::Host;
 use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
 use crate::prompt::PromptSource;
+use crate::queue_options::Route;
 use crate::resumption::refusal::RefusalReport;
 use crate::resumption::{Question, WhenHeld};
 use crate::retries::Retries;
 use crate::run_options::RunOptions;
 use crate::workspace_owner::become_owner;
+use crate::worktrees::Fresh;
 
 /// Run the agent on a prompt, in a sandbox, and watch it work.
 ///
@@ -44,6 +46,11 @@ pub(crate) struct Args {
     /// The directory to work in. Default: where you are.
     #[arg(long, short = 'C', value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
+    /// Work in a fresh git worktree on a branch of its own, so that your checkout is untouched. See what it did with
+    /// `caretaker diff`, take it with `apply`, or `discard` it. It begins with the last commit: what you have not
+    /// committed is not in it.
+    #[arg(long, conflicts_with = "session")]
+    worktree: bool,
     /// Continue this session of the workspace instead of beginning one, if it can be resumed; see `caretaker resume`.
     #[arg(long, value_name = "UUID")]
     pub(crate) session: Option<Uuid>,
@@ -61,8 +68,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         Audience::of_stdin(),
     )?;
     let program = own_program()?;
+    let route = Route::choose(&host, &args.options.queue)?;
+    let fresh = match args.worktree {
+        true => Some(Fresh::make(&host, args.workspace.as_deref(), args.options.name.as_ref())?),
+        false => None,
+    };
+    let worktree = fresh.as_ref().map(|fresh| fresh.path().to_owned());
     let admit = |retry_of: Option<RunId>| {
-        let conversation = &conversation(&host, args)?;
+        let conversation = &conversation(&host, args, worktree.as_deref())?;
         let (host, config, options) = (&host, &config, &args.options);
         let program = program.as_path();
         let like = None;
@@ -73,16 +86,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     // Last of the checks: a pipe may be slow to end.
     let prompt = source.read()?;
     let signals = take_signals()?;
-    let launch = Launch { host: &host, options: &args.options, program: &program };
+    let launch = Launch { host: &host, options: &args.options, program: &program, route: &route };
     let retries = Retries::new(&config, args.options.retries);
     let again = |failed| admit(Some(failed));
-    launch.launch_and_retry(admitted, &prompt, &signals, retries, again)
+    let launched = launch.launch_and_retry(admitted, &prompt, &signals, retries, again);
+    if let Some(fresh) = fresh {
+        fresh.settle(launched.is_ok());
+    }
+    launched
 }
 
 /// What the run is about. A session that was named is looked at, and a new one has a new id each time.
-fn conversation(host: &Host, args: &Args) -> Result<Conversation, CommandError> {
+fn conversation(
+    host: &Host,
+    args: &Args,
+    worktree: Option<&Path>,
+) -> Result<Conversation, CommandError> {
     let Some(session) = args.session else {
-        return Ok(Conversation::New { workspace: args.workspace.clone() });
+        let workspace = worktree.map(Path::to_owned).or_else(|| args.workspace.clone());
+        return Ok(Conversation::New { workspace });
     };
     let here = args.workspace.as_deref().unwrap_or(&host.environment.working_directory);
     let when_held = if args.options.wait { WhenHeld::Wait } else { WhenHeld::Refuse };

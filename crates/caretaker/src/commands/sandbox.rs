@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use run_protocol::{ExitCode, RunSpec};
+use run_protocol::{ExitCode, NetworkMode, RunSpec};
 use run_shim::{plan_run, survey_limits};
 use sandbox_plan::{Profile, ProfileLimit, SandboxPlan};
 use serde::Serialize;
@@ -12,12 +12,13 @@ use serde::Serialize;
 use crate::admission::{Admission, Conversation, unprepared};
 use crate::agent_discovery::{SIMULATED, own_program};
 use crate::command_error::CommandError;
+use crate::commands::net_log;
 use crate::config::Config;
 use crate::data_out::print_json;
 use crate::host::Host;
 use crate::limit_options::LimitOptions;
 use crate::profiles;
-use crate::run_options::RunOptions;
+use crate::run_options::{Network, RunOptions};
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{DIM, ODD, PLAIN, write_line};
@@ -35,6 +36,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum SandboxCommand {
     Explain(ExplainArgs),
+    NetLog(net_log::Args),
 }
 
 /// Print every mount, variable, filter and limit of a run's sandbox, with the line of the profile that it comes from.
@@ -51,6 +53,9 @@ struct ExplainArgs {
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
     #[arg(long, value_name = "PATH|simulated")]
     agent: Option<PathBuf>,
+    /// What of the network is inside. Default: as the profile says.
+    #[arg(long, value_name = "MODE")]
+    network: Option<Network>,
     #[command(flatten)]
     limits: LimitOptions,
     /// Print one JSON object.
@@ -64,6 +69,7 @@ struct ExplainedSandbox {
     v: u32,
     profile: String,
     workspace: String,
+    network: NetworkMode,
     warnings: Vec<String>,
     parts: Vec<Part>,
 }
@@ -78,7 +84,13 @@ struct Part {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let SandboxCommand::Explain(args) = &args.command;
+    match &args.command {
+        SandboxCommand::Explain(args) => explain(args),
+        SandboxCommand::NetLog(args) => net_log::run(args),
+    }
+}
+
+fn explain(args: &ExplainArgs) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     become_owner(&host.environment, args.workspace.as_deref())?;
     let spec = spec(&host, args)?;
@@ -110,6 +122,7 @@ fn spec(host: &Host, args: &ExplainArgs) -> Result<RunSpec, CommandError> {
     let hypothetical = |agent: Option<PathBuf>| {
         let options = RunOptions {
             profile: args.profile.clone(),
+            network: args.network,
             agent,
             limits: args.limits.clone(),
             ..RunOptions::default()
@@ -145,6 +158,7 @@ fn without_sandbox(spec: &RunSpec) -> ExplainedSandbox {
         v: 1,
         profile: spec.profile.clone(),
         workspace: spec.workspace.clone(),
+        network: NetworkMode::Host,
         warnings: vec!["no sandbox: the agent may do whatever you may do".to_owned()],
         parts: vec![
             part("every process that it starts ends with the run, unless it fights for its life"),
@@ -159,6 +173,7 @@ fn explained(spec: &RunSpec, plan: &SandboxPlan) -> ExplainedSandbox {
         v: 1,
         profile: spec.profile.clone(),
         workspace: spec.workspace.clone(),
+        network: plan.network().mode,
         warnings: plan.warnings().iter().map(ToString::to_string).collect(),
         parts: plan
             .explain()
@@ -244,6 +259,7 @@ mod tests {
             v: 1,
             profile: "default".to_owned(),
             workspace: "/w".to_owned(),
+            network: NetworkMode::Allowlist,
             warnings: vec!["you are root".to_owned()],
             parts: vec![
                 part("mount", "/usr read-only", "default.toml:42"),

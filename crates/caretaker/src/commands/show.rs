@@ -6,7 +6,7 @@ use std::path::Path;
 
 use agent_stream::{StreamSummary, Usage};
 use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunOverview};
-use run_protocol::{BytesPath, ExitCode, LimitsInForce, RunEvent};
+use run_protocol::{Audit, BytesPath, ExitCode, LimitsInForce, RunEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::following::open_journal;
 use crate::host::{Host, overview};
+use crate::network_sum::{NetworkSum, NetworkSummary};
 use crate::view::agent_lines::AgentLines;
 use crate::view::show_view;
 
@@ -51,8 +52,22 @@ pub(crate) struct ShownRun {
     pub(crate) usage: Option<Usage>,
     /// Lines of the agent's that this build could not make sense of.
     pub(crate) unknown_kinds: BTreeMap<String, u64>,
+    /// What it tried of the network.
+    pub(crate) network: NetworkSum,
+    /// Whether the workspace was saved before the run, so that it can be undone.
+    pub(crate) saved: Option<WorkspaceSaved>,
+    /// What the run did to the workspace.
+    pub(crate) audit: Option<Audit>,
     pub(crate) stderr_tail: String,
     pub(crate) files: RunFiles,
+}
+
+/// What was saved of the workspace.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum WorkspaceSaved {
+    Yes { files: u64, left_out: Vec<BytesPath> },
+    No { reason: String },
 }
 
 /// Where a run's files are.
@@ -82,8 +97,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
-    let Read { summary, ended_stderr, limits } = read_journal(run)?;
-    let stderr_tail = match ended_stderr {
+    let WholeJournal { summary, stderr_tail, limits, network, saved, audit } = read_journal(run)?;
+    let stderr_tail = match stderr_tail {
         Some(tail) => tail,
         // Not over, or lost: what was kept so far.
         None => tail_of(&run.stderr_log_path()).unwrap_or_default(),
@@ -97,6 +112,9 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
         open_tools: summary.open_tools,
         usage: summary.usage,
         unknown_kinds: summary.unknown_kinds,
+        network,
+        saved,
+        audit,
         stderr_tail,
         files: RunFiles {
             directory: run.path().into(),
@@ -109,36 +127,58 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
     })
 }
 
-/// What a journal tells.
-struct Read {
+/// What a journal says as a whole.
+struct WholeJournal {
     /// The agent's lines, summed up.
     summary: StreamSummary,
     /// What the last event says of stderr.
-    ended_stderr: Option<String>,
+    stderr_tail: Option<String>,
     limits: Option<LimitsInForce>,
+    network: NetworkSum,
+    saved: Option<WorkspaceSaved>,
+    audit: Option<Audit>,
 }
 
-fn read_journal(run: &RunDirectory) -> Result<Read, CommandError> {
+/// Sums up the agent's lines, and keeps what is said once.
+fn read_journal(run: &RunDirectory) -> Result<WholeJournal, CommandError> {
     let mut reader = open_journal(run, Position::Start)?;
-    let mut summary = StreamSummary::default();
     let mut lines = AgentLines::default();
-    let mut ended_stderr = None;
-    let mut in_force = None;
+    let mut network = NetworkSummary::default();
+    let mut read = WholeJournal {
+        summary: StreamSummary::default(),
+        stderr_tail: None,
+        limits: None,
+        network: NetworkSum::default(),
+        saved: None,
+        audit: None,
+    };
     let mut on_entry = |entry: JournalEntry<'_>| match entry {
         JournalEntry::Agent { line, ending, .. } => {
-            summary.observe(&lines.read(&line, ending), &mut |_| {});
+            read.summary.observe(&lines.read(&line, ending), &mut |_| {});
         }
-        JournalEntry::Run { event: RunEvent::Ended { stderr_tail: tail, .. }, .. } => {
-            ended_stderr = Some(tail);
-        }
-        JournalEntry::Run { event: RunEvent::SandboxReady { limits, .. }, .. } => in_force = limits,
+        JournalEntry::Run { event, .. } => match event {
+            RunEvent::Ended { stderr_tail, .. } => read.stderr_tail = Some(stderr_tail),
+            RunEvent::SandboxReady { ref limits, .. } => {
+                read.limits = limits.clone();
+                network.observe(event);
+            }
+            RunEvent::Audit(audit) => read.audit = Some(audit),
+            RunEvent::WorkspaceSaved { files, left_out, .. } => {
+                read.saved = Some(WorkspaceSaved::Yes { files, left_out });
+            }
+            RunEvent::WorkspaceNotSaved { reason } => {
+                read.saved = Some(WorkspaceSaved::No { reason });
+            }
+            event => network.observe(event),
+        },
         _ => {}
     };
     let cannot =
         |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
     while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
-    summary.finish(lines.open_calls(), &mut |_| {});
-    Ok(Read { summary, ended_stderr, limits: in_force })
+    read.summary.finish(lines.open_calls(), &mut |_| {});
+    read.network = network.finish();
+    Ok(read)
 }
 
 fn tail_of(path: &Path) -> io::Result<String> {

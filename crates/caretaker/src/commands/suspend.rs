@@ -1,6 +1,6 @@
 //! `caretaker suspend`: stops runs so that their sessions can be taken up again.
 
-use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, Which};
+use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which};
 use run_protocol::{ControlRequest, ExitCode, Resumable, SessionRecord};
 use run_shim::read_session_record;
 use serde::Serialize;
@@ -82,6 +82,8 @@ fn all_under_way(host: &Host) -> Result<Vec<RunDirectory>, CommandError> {
         .list(&filter)
         .map_err(cannot)?
         .into_iter()
+        // What waits in the queue waits through anything.
+        .filter(|overview| !matches!(overview.state, RunState::Queued { .. }))
         .map(|overview| overview.run.to_string())
         .collect();
     host.find_runs(&ids)

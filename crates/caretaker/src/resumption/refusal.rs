@@ -20,6 +20,8 @@ pub(crate) enum Reason {
     WorkspaceMoved { recorded: String, asked: String },
     #[error("its workspace `{recorded}` is gone")]
     WorkspaceGone { recorded: String },
+    #[error("it ran in a worktree of `{repository}`, which was discarded")]
+    WorktreeDiscarded { recorded: String, repository: String },
     #[error("nothing tells which workspace it belongs to")]
     WorkspaceUnknown { directory: String },
     #[error("its workspace `{recorded}` is now `{physical}`, where the agent would look elsewhere")]
@@ -85,6 +87,9 @@ impl Refusal {
                 "make it again with `mkdir -p '{recorded}'`, or carry the conversation to another: \
                  caretaker sessions fork {session} --workspace DIR"
             ),
+            Reason::WorktreeDiscarded { repository, .. } => {
+                format!("caretaker sessions fork {session} --workspace '{repository}'")
+            }
             Reason::WorkspaceUnknown { .. } => {
                 "name the directory it was begun in with --workspace DIR".to_owned()
             }

@@ -16,6 +16,7 @@ use super::refusal::Reason;
 use crate::command_error::CommandError;
 use crate::host::Host;
 use crate::store_places::store_places;
+use crate::worktrees;
 
 /// Everything that is known about where a session is.
 pub(super) struct Whereabouts<'a> {
@@ -159,7 +160,7 @@ impl<'a> Whereabouts<'a> {
                 },
                 // Gone for certain only if it is the one that the bucket is named after.
                 Err(_) if in_bucket(candidate, place).is_some() => {
-                    return Err(Reason::WorkspaceGone { recorded: shown(candidate) });
+                    return Err(self.gone(candidate));
                 }
                 Err(_) => {
                     moved.get_or_insert((candidate.clone(), None));
@@ -170,9 +171,20 @@ impl<'a> Whereabouts<'a> {
             Some((recorded, Some(physical))) => {
                 Reason::BucketMismatch { recorded: shown(&recorded), physical: shown(&physical) }
             }
-            Some((recorded, None)) => Reason::WorkspaceGone { recorded: shown(&recorded) },
+            Some((recorded, None)) => self.gone(&recorded),
             None => Reason::WorkspaceUnknown { directory: shown(&place.directory) },
         })
+    }
+
+    fn gone(&self, workspace: &Path) -> Reason {
+        let recorded = shown(workspace);
+        match worktrees::record_of(self.host, workspace) {
+            Some(record) if record.discarded_ms.is_some() => {
+                let repository = shown(&record.origin.repository.0);
+                Reason::WorktreeDiscarded { recorded, repository }
+            }
+            _ => Reason::WorkspaceGone { recorded },
+        }
     }
 
     /// Where the session was held, by all who noted it, the most direct record first.

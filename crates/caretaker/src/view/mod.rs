@@ -1,9 +1,13 @@
 //! Typed values as something to read.
 
 pub(crate) mod agent_lines;
+mod audit_view;
+pub(crate) mod change_view;
 pub(crate) mod chart;
 pub(crate) mod commit_view;
 pub(crate) mod conversation;
+pub(crate) mod diff_view;
+pub(crate) mod network_words;
 pub(crate) mod run_view;
 pub(crate) mod safe_text;
 pub(crate) mod show_view;

@@ -1,18 +1,22 @@
 //! A run for a person: the agent's stream, and between its lines what we have to say of the run.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
 use agent_stream::{TextMode, TextReducer};
 use run_journal::{AgentLine, EventNumber, JournalEntry, LineEnding};
-use run_protocol::{Checkpoint, LimitsInForce, McpCallOutcome, RunEvent, RunOutcome, SignalName};
+use run_protocol::{
+    Checkpoint, LimitsInForce, McpCallOutcome, NetVia, NetworkMode, RunEvent, RunOutcome,
+    SignalName,
+};
 
 use super::agent_lines::AgentLines;
 use super::safe_text::on_one_line;
 use super::stream_view::StreamView;
 use super::styled_line::{BAD, BOLD, DIM, ODD, PLAIN, write_line};
 use super::width::Width;
-use super::{units, words};
+use super::{audit_view, network_words, units, words};
 use crate::profiles;
 
 /// Lines of stderr that explain a failure.
@@ -24,6 +28,10 @@ pub(crate) struct RunView {
     stream: StreamView,
     lines: AgentLines,
     text: TextReducer,
+    /// Hosts that were named already.
+    reached: BTreeSet<String>,
+    /// Refusals that were told already.
+    refused: BTreeSet<String>,
 }
 
 impl RunView {
@@ -32,6 +40,8 @@ impl RunView {
             stream: StreamView::new(width),
             lines: AgentLines::default(),
             text: TextReducer::new(TextMode::MayRepeat),
+            reached: BTreeSet::new(),
+            refused: BTreeSet::new(),
         }
     }
 
@@ -91,9 +101,16 @@ impl RunView {
                 agent_version.as_deref(),
                 &workspace.0,
             ),
-            RunEvent::SandboxReady { profile, mounts, limits, warnings, .. } => {
-                self.show_sandbox(out, profile, *mounts, limits.as_ref(), warnings)
+            RunEvent::SandboxReady { profile, mounts, network, limits, warnings, .. } => {
+                let held_by = limits.as_ref();
+                self.show_sandbox(out, profile, *mounts, *network, held_by, warnings)
             }
+            RunEvent::Queued { priority: 0 } => self.dim(out, "· queued"),
+            RunEvent::Queued { priority } => {
+                self.dim(out, &format!("· queued with priority {priority}"))
+            }
+            // What follows says as much.
+            RunEvent::Attempt { .. } => Ok(()),
             RunEvent::Waiting { reason } => {
                 self.odd(out, &format!("… waiting: {}", on_one_line(reason)))
             }
@@ -102,6 +119,15 @@ impl RunView {
                 self.dim(out, &format!("· resuming a conversation of {messages}"))?;
                 pending.iter().try_for_each(|call| self.odd(out, &words::interrupted(call)))
             }
+            // As it should be, and `show` has it.
+            RunEvent::WorkspaceSaved { .. } => Ok(()),
+            RunEvent::WorkspaceNotSaved { reason } => {
+                let reason = on_one_line(reason);
+                self.odd(out, &format!("! the workspace was not saved, so no undo: {reason}"))
+            }
+            RunEvent::Audit(audit) => audit_view::lines(audit)
+                .iter()
+                .try_for_each(|line| self.odd(out, &format!("! {line}"))),
             // The agent's own lines say as much.
             RunEvent::Released | RunEvent::PromptSent { .. } => Ok(()),
             RunEvent::Slow { silent_ms, tool } => {
@@ -161,6 +187,23 @@ impl RunView {
                     .iter()
                     .try_for_each(|artifact| self.dim(out, &format!("  {}", on_one_line(artifact))))
             }
+            RunEvent::NetAllowed {
+                host: Some(host), via: NetVia::Tls | NetVia::Connect, ..
+            } => self.show_reached(out, host),
+            RunEvent::NetAllowed { .. } => Ok(()),
+            RunEvent::NetDenied { host, port, reason, detail, count, .. } => {
+                let place = network_words::place(host.as_deref(), *port);
+                let times = network_words::times(*count);
+                let why = network_words::refusal(*reason, detail.as_deref());
+                if !self.refused.insert(format!("{place}: {why}")) {
+                    return Ok(());
+                }
+                self.odd(out, &format!("! network: {place}{times} refused: {why}"))?;
+                match network_words::flag(host.as_deref(), *port, *reason) {
+                    Some(flag) => self.dim(out, &format!("  hint: {flag}")),
+                    None => Ok(()),
+                }
+            }
             RunEvent::DiskFull => self.stream.line(out, &[(BAD, "! the disk is full")]),
             RunEvent::RootPutBack { .. } => {
                 self.odd(out, "! the store leads to the old conversation again")
@@ -169,6 +212,14 @@ impl RunView {
             RunEvent::Ended { outcome, why, duration_ms, stderr_tail, .. } => {
                 self.show_end(out, outcome, why, *duration_ms, stderr_tail)
             }
+        }
+    }
+
+    /// Once for each host.
+    fn show_reached(&mut self, out: &mut dyn Write, host: &str) -> io::Result<()> {
+        match self.reached.insert(host.to_owned()) {
+            true => self.dim(out, &format!("· network: {}", on_one_line(host))),
+            false => Ok(()),
         }
     }
 
@@ -199,16 +250,22 @@ impl RunView {
         out: &mut dyn Write,
         profile: &str,
         mounts: u32,
+        network: Option<NetworkMode>,
         limits: Option<&LimitsInForce>,
         warnings: &[String],
     ) -> io::Result<()> {
         let mounts = units::counted(u64::from(mounts), "mount", "mounts");
         let profile = on_one_line(profile);
+        let network =
+            network.map_or(String::new(), |network| format!(", network: {}", network.word()));
         let limits = limits.map_or(String::new(), |limits| {
             format!(", limits held by {}", words::backend(limits.backend))
         });
         if profile != profiles::OFF {
-            self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified{limits}"))?;
+            self.dim(
+                out,
+                &format!("· sandbox `{profile}` is up, {mounts} verified{network}{limits}"),
+            )?;
         }
         warnings
             .iter()

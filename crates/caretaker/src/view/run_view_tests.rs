@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 use run_journal::Redaction;
 use run_protocol::{
-    JournalHeader, LimitKind, PendingTool, ReportedStatus, Resumable, RunId, StopReason,
+    JournalHeader, LimitKind, NetRefusal, PendingTool, ReportedStatus, Resumable, RunId, StopReason,
 };
 
 use super::*;
@@ -72,6 +72,7 @@ fn a_run_reads_from_its_name_to_its_outcome() {
         profile: "default".to_owned(),
         sandbox_pid: 1,
         mounts: 42,
+        network: Some(NetworkMode::Allowlist),
         limits: None,
         warnings: vec!["bubblewrap 0.8.0 has a known hole".to_owned()],
     };
@@ -107,7 +108,7 @@ fn a_run_reads_from_its_name_to_its_outcome() {
         shown(&entries),
         "run 0191d0f6-1111-7000-8000-000000000000\n\
          · nightly · cursor-agent · 2026.10.01-e373342 · /w\n\
-         · sandbox `default` is up, 42 mounts verified\n\
+         · sandbox `default` is up, 42 mounts verified, network: allowlist\n\
          ! bubblewrap 0.8.0 has a known hole\n\
          session s · Auto · /w\n\
          On it.\n\
@@ -192,8 +193,18 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
             profile: evil(),
             sandbox_pid: 1,
             mounts: 1,
+            network: None,
             limits: None,
             warnings: vec![evil()],
+        }),
+        run(RunEvent::NetAllowed { host: Some(evil()), port: None, via: NetVia::Tls, count: 1 }),
+        run(RunEvent::NetDenied {
+            host: Some(evil()),
+            port: Some(1),
+            via: NetVia::Dns,
+            reason: NetRefusal::BadName,
+            detail: Some(evil()),
+            count: 2,
         }),
         run(RunEvent::Slow { silent_ms: 1, tool: Some(evil()) }),
         run(RunEvent::ProtocolDrift { event: evil() }),
@@ -218,9 +229,43 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
         ended(RunOutcome::TimedOut { limit: LimitKind::Tool { name: evil() } }, EVIL, EVIL),
     ];
     let text = shown(&entries);
-    assert_eq!(text.matches('␛').count(), 23, "{text}");
+    assert_eq!(text.matches('␛').count(), 26, "{text}");
     for character in text.chars() {
         assert!(character == '\n' || !character.is_control(), "{character:?} in {text:?}");
         assert_ne!(character, '\u{202e}');
     }
+}
+
+#[test]
+fn a_refused_host_is_named_once_with_the_flag_that_would_allow_it() {
+    let denied = |host: &str, reason, detail: Option<&str>, count| {
+        run(RunEvent::NetDenied {
+            host: Some(host.to_owned()),
+            port: Some(443),
+            via: NetVia::Connect,
+            reason,
+            detail: detail.map(ToOwned::to_owned),
+            count,
+        })
+    };
+    let allowed = |via| {
+        let host = Some("api2.cursor.sh".to_owned());
+        run(RunEvent::NetAllowed { host, port: Some(443), via, count: 1 })
+    };
+    let leads_home = Some("it leads to 127.0.0.1: it is this machine itself");
+    let entries = [
+        allowed(NetVia::Dns),
+        allowed(NetVia::Tls),
+        allowed(NetVia::Connect),
+        denied("registry.example.org", NetRefusal::NotListed, None, 1),
+        denied("registry.example.org", NetRefusal::NotListed, None, 7),
+        denied("trap.example.org", NetRefusal::ForbiddenAddress, leads_home, 1200),
+    ];
+    assert_eq!(
+        shown(&entries),
+        "· network: api2.cursor.sh\n\
+         ! network: registry.example.org refused: it is not on the list\n  \
+         hint: --allow-host registry.example.org\n\
+         ! network: trap.example.org ×1,200 refused: it leads to no place outside (it leads to 127.0.0.1: it is this machine itself)\n"
+    );
 }

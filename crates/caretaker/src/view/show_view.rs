@@ -1,5 +1,6 @@
 //! One run in full, for a person.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use jiff::Timestamp;
@@ -9,14 +10,17 @@ use run_protocol::Checkpoint;
 
 use super::safe_text::on_one_line;
 use super::styled_line::{BOLD, DIM};
-use super::{summary_view, units, words};
-use crate::commands::show::ShownRun;
+use super::{audit_view, change_view, network_words, summary_view, units, words};
+use crate::commands::show::{ShownRun, WorkspaceSaved};
+use crate::network_sum::NetworkSum;
 use crate::profiles;
 
 /// The width of the names on the left.
 const NAMES: usize = 11;
 /// Lines of stderr worth reading here; all of it is in its file.
 const STDERR_LINES: usize = 10;
+/// Hosts worth naming here; all of them are in the log.
+const NETWORK_LINES: usize = 12;
 
 pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     let run = &shown.overview;
@@ -31,6 +35,10 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     row(out, "retry of", &retry_of)?;
     row(out, "session", &run.session)?;
     row(out, "workspace", &run.workspace.0.display().to_string())?;
+    if let Some(origin) = &run.worktree {
+        let repository = origin.repository.0.display();
+        row(out, "worktree", &format!("of {repository}, on the branch {}", origin.branch))?;
+    }
     let version = run.agent_version.as_deref().unwrap_or("of unknown version");
     row(out, "agent", &format!("{} {version}", run.agent.0.display()))?;
     row(out, "model", run.model.as_deref().unwrap_or_default())?;
@@ -45,6 +53,8 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     row(out, "limits", &limits.unwrap_or_default())?;
     print_times(out, shown)?;
     print_work(out, shown)?;
+    print_network(out, &shown.network)?;
+    print_workspace(out, shown)?;
     if let Some(checkpoint) = &run.checkpoint {
         print_checkpoint(out, checkpoint)?;
     }
@@ -108,6 +118,67 @@ fn print_work(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     row(out, "not known", &unknown.join(", "))
 }
 
+fn print_network(out: &mut dyn Write, network: &NetworkSum) -> io::Result<()> {
+    let mut lines = Vec::new();
+    if let Some(mode) = network.mode {
+        lines.push(mode.word().to_owned());
+    }
+    let reached: Vec<String> = network
+        .allowed
+        .iter()
+        .take(NETWORK_LINES)
+        .map(|reached| {
+            let place = network_words::place(reached.host.as_deref(), reached.port);
+            format!("{place}{}", network_words::times(reached.count))
+        })
+        .collect();
+    if !reached.is_empty() {
+        lines.push(format!("reached {}", reached.join(", ")));
+    }
+    // Whether by its name, its TLS or a proxy: a person wants to know of a host once.
+    let mut refusals: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for refused in &network.denied {
+        let place = network_words::place(refused.host.as_deref(), refused.port);
+        let why = network_words::refusal(refused.reason, refused.detail.as_deref());
+        let flag = refused.allow_with.as_ref().map_or(String::new(), |flag| format!("; {flag}"));
+        *refusals.entry((place, format!("{why}{flag}"))).or_default() += refused.count;
+    }
+    for ((place, why), count) in refusals.iter().take(NETWORK_LINES) {
+        lines.push(format!("refused {place}{}: {why}", network_words::times(*count)));
+    }
+    let n_more = refusals.len().saturating_sub(NETWORK_LINES);
+    if n_more > 0 {
+        lines.push(format!("and {n_more} more, see `caretaker sandbox net-log`"));
+    }
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    rows(out, "network", &lines)
+}
+
+/// What became of the workspace.
+fn print_workspace(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
+    let saved = match &shown.saved {
+        None => String::new(),
+        Some(WorkspaceSaved::Yes { files, left_out }) => {
+            let files = units::counted(*files, "file", "files");
+            let left_out: Vec<String> =
+                left_out.iter().map(|path| path.0.display().to_string()).collect();
+            match left_out.as_slice() {
+                [] => files,
+                paths => format!("{files}; not covered: {}", paths.join(", ")),
+            }
+        }
+        Some(WorkspaceSaved::No { reason }) => format!("not saved: {reason}"),
+    };
+    row(out, "saved", &saved)?;
+    let Some(audit) = &shown.audit else { return Ok(()) };
+    if let Some(changes) = audit.changes {
+        row(out, "changed", &change_view::counts(changes))?;
+    }
+    let lines = audit_view::lines(audit);
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    rows(out, "look at", &lines)
+}
+
 fn print_checkpoint(out: &mut dyn Write, checkpoint: &Checkpoint) -> io::Result<()> {
     let messages = units::counted(checkpoint.messages, "message", "messages");
     let turns = units::counted(checkpoint.turns, "turn", "turns");
@@ -134,7 +205,7 @@ fn rows(out: &mut dyn Write, name: &str, values: &[&str]) -> io::Result<()> {
 }
 
 /// `2026-09-21 16:13:20`, where the user is.
-fn moment(milliseconds: u64) -> String {
+pub(crate) fn moment(milliseconds: u64) -> String {
     let timestamp =
         i64::try_from(milliseconds).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     match timestamp {

@@ -4,12 +4,13 @@ use agent_stream::Usage;
 use pretty_assertions::assert_eq;
 use run_journal::{Reported, RunOverview};
 use run_protocol::{
-    LimitBackend, LimitKind, LimitsInForce, PendingTool, ReportedStatus, ResourceLimits, Resumable,
-    RunOutcome,
+    Audit, ChangeCounts, Finding, FindingKind, LimitBackend, LimitKind, LimitsInForce, NetRefusal,
+    NetVia, NetworkMode, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome,
 };
 
 use super::*;
 use crate::commands::show::RunFiles;
+use crate::network_sum::{Reached, Refused};
 
 fn shown() -> ShownRun {
     let overview = RunOverview {
@@ -26,6 +27,7 @@ fn shown() -> ShownRun {
         prompt_start: "fix the \u{1b}[2Jtests".to_owned(),
         prompt_length: 13,
         retry_of: None,
+        group: None,
         state: RunState::Ended {
             outcome: RunOutcome::TimedOut { limit: LimitKind::Idle },
             why: "the agent was silent for 1200 s".to_owned(),
@@ -74,6 +76,38 @@ fn shown() -> ShownRun {
             ..Usage::default()
         }),
         unknown_kinds: BTreeMap::new(),
+        network: NetworkSum {
+            mode: Some(NetworkMode::Allowlist),
+            allowed: vec![Reached {
+                host: Some("api2.cursor.sh".to_owned()),
+                port: Some(443),
+                count: 12,
+            }],
+            // By its name and by a proxy: one host.
+            denied: [(None, NetVia::Dns, 2), (Some(443), NetVia::Connect, 1)]
+                .into_iter()
+                .map(|(port, via, count)| Refused {
+                    host: Some("registry.example.org".to_owned()),
+                    port,
+                    via,
+                    reason: NetRefusal::NotListed,
+                    detail: None,
+                    count,
+                    allow_with: Some("--allow-host registry.example.org".to_owned()),
+                })
+                .collect(),
+        },
+        saved: Some(WorkspaceSaved::Yes { files: 12, left_out: vec!["lib/.git".into()] }),
+        audit: Some(Audit {
+            changes: Some(ChangeCounts { added: 1, changed: 2, removed: 0 }),
+            findings: vec![Finding {
+                what: FindingKind::Executable,
+                path: "run.sh".into(),
+                target: None,
+            }],
+            more: 0,
+            incomplete: None,
+        }),
         stderr_tail: "one\ntwo\n".to_owned(),
         files: RunFiles {
             directory: "/state/runs/r".into(),
@@ -111,6 +145,11 @@ fn a_run_is_shown_with_its_outcome_and_why_in_one_sentence() {
              exit code  130 (the agent's own)\n\
              tools      shell: 1 failure, 3 success\n\
              usage      14,921 tokens in, 806 out\n\
+             network    allowlist\n           reached api2.cursor.sh ×12\n           \
+             refused registry.example.org ×3: it is not on the list; --allow-host registry.example.org\n\
+             saved      12 files; not covered: lib/.git\n\
+             changed    3 files: 1 added, 2 changed\n\
+             look at    new executable: run.sh\n\
              checkpoint 4 messages, 1 turn, resumable\n\
              pending    shell sleep 600\n\
              stderr     one\n           two\n\

@@ -5,10 +5,10 @@ use comfy_table::{ContentArrangement, Row, Table, presets};
 use super::safe_text::on_one_line;
 use super::width::Width;
 
-/// Lays out rows under a header. The cells need not have passed `safe_text`.
-pub(crate) fn table<const N: usize>(
-    header: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
+/// Lays out rows under a header, each of as many cells. The cells need not have passed `safe_text`.
+pub(crate) fn table<R: AsRef<[String]>>(
+    header: &[&str],
+    rows: impl IntoIterator<Item = R>,
     width: Width,
 ) -> String {
     let mut table = Table::new();
@@ -19,9 +19,11 @@ pub(crate) fn table<const N: usize>(
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(u16::try_from(columns).unwrap_or(u16::MAX)),
     };
-    table.set_header(header);
+    let mut names = Row::from(header.iter().copied());
+    names.max_height(1);
+    table.set_header(names);
     for cells in rows {
-        let mut row = Row::from(cells.iter().map(|cell| on_one_line(cell).into_owned()));
+        let mut row = Row::from(cells.as_ref().iter().map(|cell| on_one_line(cell).into_owned()));
         row.max_height(1);
         table.add_row(row);
     }

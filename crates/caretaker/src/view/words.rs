@@ -22,6 +22,7 @@ pub(crate) fn outcome(outcome: &RunOutcome) -> String {
         RunOutcome::QuotaExceeded { limit } => format!("over its limit ({})", limit_name(limit)),
         RunOutcome::Cancelled => "cancelled".to_owned(),
         RunOutcome::Suspended => "suspended".to_owned(),
+        RunOutcome::DependencyFailed => "dependency failed".to_owned(),
         RunOutcome::Interrupted => "interrupted".to_owned(),
         RunOutcome::NotResumable => "not resumable".to_owned(),
         RunOutcome::Amnesia => "amnesia".to_owned(),
@@ -49,6 +50,7 @@ pub(crate) fn mark(outcome: &RunOutcome) -> (Style, &'static str) {
 pub(crate) fn state(state: &RunState) -> String {
     match state {
         RunState::Created => "created".to_owned(),
+        RunState::Queued { .. } => "queued".to_owned(),
         RunState::Waiting { .. } => "waiting".to_owned(),
         RunState::Starting => "starting".to_owned(),
         RunState::Running { .. } => "running".to_owned(),
@@ -62,7 +64,10 @@ pub(crate) fn why(state: &RunState) -> Option<&str> {
     match state {
         RunState::Waiting { reason } => Some(reason),
         RunState::Ended { why, .. } | RunState::Lost { why } => Some(why),
-        RunState::Created | RunState::Starting | RunState::Running { .. } => None,
+        RunState::Created
+        | RunState::Queued { .. }
+        | RunState::Starting
+        | RunState::Running { .. } => None,
     }
 }
 

@@ -137,6 +137,9 @@ impl Reader<'_, '_> {
             if head.workspace.is_none() {
                 head.workspace = chat_head::find_workspace(self.blobs, state)?;
             }
+            if head.title.is_none() {
+                head.title = chat_head::find_title(self.blobs, state)?;
+            }
         }
         let mut conversation = Conversation::new(head);
         conversation.messages = assembled.messages;

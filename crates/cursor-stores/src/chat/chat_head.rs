@@ -10,8 +10,10 @@ use super::pending::parse_pending;
 use super::prompt_list::{EntryContent, list_messages};
 use super::schema::{AgentMode, ConversationStateStructure};
 use crate::model::{
-    Head, Moment, Parent, Part, PendingCall, Role, TokenUsage, Workspace, display_model,
+    Head, MessageKind, Moment, Parent, Part, PendingCall, Role, TokenUsage, Workspace,
+    display_model,
 };
+use crate::title::title_of;
 
 /// What Cursor calls a conversation before it has a name.
 const UNNAMED: &str = "New Agent";
@@ -143,6 +145,28 @@ pub(super) fn find_workspace(
         });
         if let Some(path) = path {
             return Ok(Some(Workspace::here(path)));
+        }
+    }
+    Ok(None)
+}
+
+/// The first prompt, for a conversation that got no name.
+pub(super) fn find_title(
+    blobs: &Blobs<'_>,
+    state: &ConversationStateStructure,
+) -> rusqlite::Result<Option<String>> {
+    const MOST_LOOKED_AT: usize = 6;
+    for bytes in state.root_prompt_messages_json.iter().take(MOST_LOOKED_AT) {
+        let Ok(id) = BlobId::try_from(bytes.as_slice()) else { continue };
+        let Fetched::Data(data) = blobs.get(id)? else { continue };
+        let message = JsonMessage::parse(&data)
+            .filter(|message| message.role == Role::User && message.kind == MessageKind::Said);
+        let said = message.iter().flat_map(|message| &message.parts).find_map(|part| match part {
+            Part::Text { text } => title_of(text),
+            _ => None,
+        });
+        if said.is_some() {
+            return Ok(said);
         }
     }
     Ok(None)

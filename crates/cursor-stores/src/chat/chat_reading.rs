@@ -258,6 +258,9 @@ fn complete_from(store: &ChatStore, head: &mut Head) -> Result<bool, ReadDatabas
         if head.workspace.is_none() {
             head.workspace = chat_head::find_workspace(blobs, &state)?;
         }
+        if head.title.is_none() {
+            head.title = chat_head::find_title(blobs, &state)?;
+        }
         let (n_messages, is_complete) = match chat_head::count_messages(blobs, &state)? {
             Count::Known(n_messages) => (Some(n_messages), true),
             Count::Incomplete(n_messages) => (Some(n_messages), false),

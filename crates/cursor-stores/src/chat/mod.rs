@@ -85,3 +85,52 @@ pub(crate) use chat_raw::visit_raw_store;
 pub(crate) use chat_store::MAX_BLOB_BYTES;
 pub(crate) use chats_root::discover;
 pub(crate) use writers::Writers;
+
+/// A message of the prompt, or one that is pending.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_message(bytes: &[u8]) {
+    if let Some(message) = json_message::JsonMessage::parse(bytes) {
+        message.fingerprint();
+        drop(draft::Draft::of_message(None, message, 0));
+    }
+    drop(parse_pending(&[String::from_utf8_lossy(bytes).into_owned()]));
+}
+
+/// A blob, taken for each of the kinds that there are.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_blob(bytes: &[u8]) {
+    use references::BlobKind;
+    for kind in [
+        BlobKind::Root,
+        BlobKind::PromptMessage,
+        BlobKind::Turn,
+        BlobKind::OldTurn,
+        BlobKind::UserMessage,
+        BlobKind::Step,
+        BlobKind::ShellCommand,
+        BlobKind::ShellOutput,
+        BlobKind::Todo,
+        BlobKind::Summary,
+        BlobKind::Plan,
+        BlobKind::Archive,
+        BlobKind::FileState,
+        BlobKind::SubagentState,
+        BlobKind::Text,
+        BlobKind::Opaque,
+    ] {
+        references::visit_references(kind, bytes, &mut |reference| {
+            drop(reference.field.to_string())
+        })
+        .ok();
+    }
+    wire_json::wire_json(bytes);
+}
+
+/// A row of meta, a file beside it, and the pages that we read without SQLite.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_meta(bytes: &[u8]) {
+    drop(ChatMeta::from_row(bytes));
+    drop(SessionMetaFile::parse(bytes));
+    drop(meta_page::meta_in(bytes));
+    database_page::local_rows(bytes).for_each(|row| drop(database_page::record(row)));
+}

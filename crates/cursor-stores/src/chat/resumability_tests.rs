@@ -138,11 +138,26 @@ fn what_is_no_store_is_refused_at_once() {
 
 #[test]
 fn of_a_large_prompt_the_newest_is_hashed() {
-    let long = "x".repeat(3 << 20);
+    // Two of them, and no third.
+    let long = "x".repeat((2 << 20) - 1024);
     let messages: Vec<String> = (0..4).map(|n| format!("{n}{long}")).collect();
     let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
     let (store, _) = store_of(&messages, 0);
     assert_eq!(resume_point(&store.path(), None).unwrap().n_unhashed, 2);
+}
+
+#[test]
+fn a_missing_message_is_told_however_old_it_is() {
+    let mut store = TestStore::new();
+    let long = "x".repeat((2 << 20) - 1024);
+    let gone = BlobId::of(b"never written");
+    let message = |n: usize| json!({"role": "user", "content": format!("{n}{long}")}).to_string();
+    let mut prompt = vec![gone.to_vec()];
+    prompt.extend((0..3).map(|n| store.put(message(n).as_bytes()).to_vec()));
+    store.put_root(&Root { root_prompt_messages_json: prompt, ..Root::default() });
+    let expected =
+        NotResumable::MessagesMissing { n_missing: 1, n_messages: 4, first: gone.to_string() };
+    assert_eq!(refusal(&store.close()), expected);
 }
 
 #[test]

@@ -8,3 +8,12 @@ mod store;
 
 pub use file_form::{ExportFileError, write_json, write_jsonl};
 pub(crate) use store::discover;
+
+/// A file of either form.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_file(bytes: &[u8]) {
+    drop(file_form::read_heads(&mut std::io::Cursor::new(bytes)));
+    for filed in file_form::split(bytes).unwrap_or_default() {
+        drop(filed.form.read());
+    }
+}

@@ -375,6 +375,7 @@ impl ConversationStore for ExportStore {
             ..Account::default()
         };
         let n_subagents = heads.iter().filter(|head| head.parent.is_some()).count();
+        account.n_conversations -= n_subagents as u64;
         if n_subagents > 0 {
             account.n_hidden.insert("sub-agents".to_owned(), n_subagents as u64);
         }

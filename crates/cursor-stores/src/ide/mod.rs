@@ -248,3 +248,19 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.push(suffix);
     name.into()
 }
+
+/// A value of any family.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_row(bytes: &[u8]) {
+    drop(summary::summarise(bytes));
+    drop(agent_message::read_agent_message("", &agent_state::blob_content(bytes)));
+    agent_state::blob_id_of(bytes);
+    drop(agent_state::inline_root(&String::from_utf8_lossy(bytes)));
+    for json in [lenient::parse(bytes), lenient::parse_object(bytes)].into_iter().flatten() {
+        drop(bubble::read_bubble(&json, &json));
+        inline::inline_bubbles(&json)
+            .iter()
+            .for_each(|bubble| drop(bubble::read_bubble(bubble, &json)));
+        drop(inline::capability_tools(&json));
+    }
+}

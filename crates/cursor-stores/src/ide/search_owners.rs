@@ -90,7 +90,7 @@ fn current_roots(pool: &Pool, wanted: &Mutex<Wanted>) -> Vec<(String, Vec<u8>)> 
             if let Value::Bytes(bytes) = row.value
                 && let Some(owner) =
                     row.key.strip_prefix(keys::COMPOSER).filter(|owner| !known.contains(*owner))
-                && memchr::memmem::find(bytes, b"\"conversationState\":\"~").is_some()
+                && strings_of(bytes, "conversationState").any(|state| state.starts_with(b"~"))
                 && let Some(composer) = parse(bytes)
                 && let Some(root) = text(&composer["conversationState"]).and_then(inline_root_bytes)
             {
@@ -200,12 +200,9 @@ fn by_request(pool: &Pool, hits: &[BlobHit], found: &mut [Option<String>]) {
     let wanted: HashSet<&[u8]> = requests.values().map(String::as_bytes).collect();
     let owners = parallel::map(&keys::slices(keys::BUBBLE, 2), |slice| {
         let mut owners: HashMap<String, String> = HashMap::new();
-        let finder = memchr::memmem::Finder::new(b"\"requestId\":\"");
         let _damage = pool.visit(Table::DiskKv, slice, &mut |row| {
             if let Value::Bytes(bytes) = row.value {
-                for at in finder.find_iter(bytes) {
-                    let rest = &bytes[at + finder.needle().len()..];
-                    let request = &rest[..memchr::memchr(b'"', rest).unwrap_or(0)];
+                for request in strings_of(bytes, "requestId") {
                     if wanted.contains(request)
                         && let Some((owner, _)) = keys::split(keys::BUBBLE, row.key)
                     {
@@ -224,6 +221,18 @@ fn by_request(pool: &Pool, hits: &[BlobHit], found: &mut [Option<String>]) {
     for (number, request) in requests {
         found[number] = owners.get(&request).cloned();
     }
+}
+
+/// What stands as text under a name anywhere in JSON, without decoding it: ids have no escapes.
+fn strings_of<'a>(json: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
+    let quoted = format!("\"{name}\"");
+    let n_name = quoted.len();
+    let places: Vec<usize> = memchr::memmem::find_iter(json, &quoted).collect();
+    places.into_iter().filter_map(move |at| {
+        let value = json[at + n_name..].trim_ascii_start().strip_prefix(b":")?;
+        let text = value.trim_ascii_start().strip_prefix(b"\"")?;
+        Some(&text[..memchr::memchr(b'"', text)?])
+    })
 }
 
 /// The request of the prompt that was written last before a message.
@@ -255,4 +264,18 @@ fn request_before(database: &Vscdb, rowid: i64) -> Result<Option<String>, ReadDa
         }
         Ok(request)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn a_text_is_found_by_its_name_however_the_json_is_spaced() {
+        let json = br#"{"requestId":"a","x":[{"requestId" : "b"}],"requestId":7,"y":"requestId","requestId":"c"#;
+        let found: Vec<&[u8]> = strings_of(json, "requestId").collect();
+        assert_eq!(found, [b"a", b"b"]);
+    }
 }

@@ -188,3 +188,16 @@ fn reading_changes_nothing() {
         assert_eq!(without_shm(), before, "{closing:?}");
     }
 }
+
+/// Found by fuzzing: an array has no fields to take.
+#[test]
+fn a_row_of_json_that_is_no_object_is_a_row_without_conversations() {
+    for value in ["[]", "[{\"tabs\":[]}]", "7", "\"text\"", "null", "true"] {
+        let home = Home::new();
+        let value = Value::Text(value.to_owned());
+        let rows = [CHATS, COMPOSERS].map(|key| (key, value.clone()));
+        home.workspace.raw_rows(&rows, Closing::Clean);
+        assert_eq!(home.heads(), []);
+        assert_eq!(home.search("anything"), []);
+    }
+}

@@ -110,7 +110,7 @@ pub(super) fn kept_in(rows: &[Row]) -> KeptRows<'_> {
 }
 
 fn chats(mut value: Json) -> impl Iterator<Item = Kept> {
-    take_array(&mut value["tabs"]).into_iter().map(|tab| Kept {
+    take_array(value.get_mut("tabs")).into_iter().map(|tab| Kept {
         shape: Shape::Chat,
         id: text_of(&tab, &["tabId", "id"]).unwrap_or_default().to_owned(),
         value: tab,
@@ -119,7 +119,7 @@ fn chats(mut value: Json) -> impl Iterator<Item = Kept> {
 
 /// Heads without bubbles belong to the reader of the modern IDE.
 fn composers(mut value: Json) -> impl Iterator<Item = Kept> {
-    take_array(&mut value["allComposers"])
+    take_array(value.get_mut("allComposers"))
         .into_iter()
         .filter(|head| !items(&head["conversation"]).is_empty())
         .map(|head| Kept {
@@ -143,8 +143,8 @@ fn sessions(value: Json) -> impl Iterator<Item = Kept> {
     })
 }
 
-fn take_array(value: &mut Json) -> Vec<Json> {
-    match value.take() {
+fn take_array(value: Option<&mut Json>) -> Vec<Json> {
+    match value.map(Json::take).unwrap_or_default() {
         Json::Array(values) => values.into_iter().filter(Json::is_object).collect(),
         _ => Vec::new(),
     }

@@ -77,3 +77,18 @@ fn very_old_databases(global_storage: &Path) -> Vec<PathBuf> {
     paths.sort();
     paths
 }
+
+/// A value of each of the keys.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_row(bytes: &[u8]) {
+    let rows = database::ALL_KEYS.map(|key| database::Row {
+        key,
+        value: bytes.to_vec(),
+        path: PathBuf::new(),
+    });
+    for (kept, _) in kept::kept_in(&rows).kept {
+        let mut messages = kept.messages();
+        drop((kept.pieces().len(), kept.frame()));
+        drop(kept.turns(&mut messages));
+    }
+}

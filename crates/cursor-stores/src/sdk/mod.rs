@@ -40,3 +40,20 @@ mod transcript_exchanges;
 
 pub(crate) use discovery::discover;
 use store::{SdkStore, why};
+
+/// Lines: each the payload of an event, a row and a document.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_lines(bytes: &[u8]) {
+    use records::{Agent, Event, Payload, Run};
+    let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    for line in &lines {
+        if let Ok(serde_json::Value::Object(fields)) = crate::lenient_json::parse(line) {
+            drop((Agent::from_row(&fields), Agent::from_document(&fields)));
+            drop((Run::from_row(&fields), Run::from_document(&fields)));
+        }
+    }
+    let event =
+        |(seq, line): (i64, &&[u8])| Event { seq, at: None, payload: Payload::Json(line.to_vec()) };
+    let events = (0..).zip(&lines).map(event).collect();
+    drop(run_story::RunStory::of(&Run::default(), events, &|_| None));
+}

@@ -37,8 +37,18 @@ pub enum Case {
 pub enum PatternError {
     #[error("there is nothing to look for")]
     Empty,
-    #[error("the regular expression is not valid")]
-    Regex(#[from] regex::Error),
+    /// With what is wrong, in one line.
+    #[error("the regular expression is not valid: {0}")]
+    Regex(String),
+}
+
+impl From<regex::Error> for PatternError {
+    fn from(error: regex::Error) -> Self {
+        // The lines before the last one draw where it is.
+        let text = error.to_string();
+        let what = text.lines().next_back().unwrap_or_default().trim();
+        Self::Regex(what.strip_prefix("error: ").unwrap_or(what).to_owned())
+    }
 }
 
 #[derive(Debug)]

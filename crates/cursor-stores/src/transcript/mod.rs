@@ -50,3 +50,18 @@ pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
     };
     places.projects.iter().filter_map(look).collect()
 }
+
+/// A transcript of either form, line by line.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_lines(bytes: &[u8]) {
+    let mut lines = lines::LineReader::new(bytes);
+    while let Ok(Some(line)) = lines.next() {
+        if let lines::Line::Whole { bytes, .. } = line {
+            drop(json_line::decode_line(bytes));
+        }
+    }
+    let mut speeches = speeches::Speeches::new(lines::LineReader::new(bytes));
+    while let Ok(Some(speech)) = speeches.next() {
+        drop(text_form::decode_speech(speech.speaker, &speech.body));
+    }
+}

@@ -104,3 +104,7 @@ fn lock(path: &Path) -> io::Result<std::os::fd::OwnedFd> {
 pub(super) fn set(path: &Path, value: &str) -> io::Result<()> {
     File::options().write(true).open(path)?.write_all(value.as_bytes())
 }
+
+#[cfg(test)]
+#[path = "cgroup_directory_tests.rs"]
+mod tests;

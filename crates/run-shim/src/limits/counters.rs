@@ -24,6 +24,8 @@ use super::cgroup_directory::set;
 
 const LOOKS_AFTER_THE_RING: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+/// What may be asked for at once, and be refused: a huge page, and what each processor has in store.
+const LARGEST_CHARGE: u64 = 4 << 20;
 /// Where the kernel does not wake us. One small file is read, and the limit holds meanwhile.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -46,9 +48,15 @@ impl Counters {
             }
             Self::Legacy { memory, pids } => {
                 let control = read(&memory.join("memory.oom_control"));
-                let failures = read(&memory.join("memory.failcnt"));
+                // The machine may have been out of memory, not the run. `memory.failcnt` would say, but newer kernels
+                // do not count in it any more; how much was used at most they all remember.
+                let was_full = |file: &str| {
+                    let most = read(&memory.join(file)).trim().parse::<u64>().unwrap_or(0);
+                    most.saturating_add(LARGEST_CHARGE) >= limits.memory_bytes
+                };
                 let is_out = counted(&control, "oom_kill") > 0
-                    && failures.trim().parse::<u64>().is_ok_and(|failures| failures > 0);
+                    && (was_full("memory.max_usage_in_bytes")
+                        || was_full("memory.memsw.max_usage_in_bytes"));
                 (is_out, counted(&read(&pids.join("pids.events")), "max"))
             }
         };

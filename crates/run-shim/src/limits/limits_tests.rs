@@ -25,7 +25,7 @@ fn without_a_cgroup_the_run_is_warned_and_each_process_held() {
     let reasons = vec!["cgroup v2: there is no such tree".to_owned()];
     let confined =
         Confined::new(asked, LimitBackend::Rlimits, ResourceLimits::default(), reasons, 1);
-    assert_eq!(confined.process_limits.data_bytes, Some(1 << 30));
+    assert_eq!(confined.process_limits.data_bytes, Some(3 << 29));
     assert!(confined.process_limits.processes.is_some_and(|most| most > 64));
     assert_eq!(confined.process_limits.open_files, Some(99));
     let [weak, processors] = confined.warnings.as_slice() else {

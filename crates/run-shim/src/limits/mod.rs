@@ -182,7 +182,7 @@ impl Confined {
         held.disk_bytes = asked.disk_bytes;
         if backend == LimitBackend::Rlimits {
             let is_root = nix::unistd::geteuid().is_root();
-            process_limits.data_bytes = some(asked.memory_bytes);
+            process_limits.data_bytes = some(asked.memory_bytes).map(data_ceiling);
             process_limits.processes = some(asked.processes).map(process_ceiling);
             held.memory_bytes = asked.memory_bytes;
             held.processes = if is_root { 0 } else { asked.processes };
@@ -315,6 +315,12 @@ fn weak(is_root: bool, refused: &[String]) -> String {
         }
     };
     format!("no cgroup holds this run to its limits: {what} ({})", refused.join("; "))
+}
+
+/// Where the kernel refuses a process more memory. Above the limit, so that whoever looks can see that it was met: a run
+/// that goes over it is to end and to say so, not to fail in some odd way.
+fn data_ceiling(limit: u64) -> u64 {
+    limit.saturating_add((limit / 2).max(256 << 20))
 }
 
 /// Where the kernel stops the run from starting more. A little above the limit, so that whoever counts can see that it

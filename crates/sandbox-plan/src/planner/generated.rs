@@ -16,6 +16,7 @@ impl GeneratedFile {
             Self::Group => "/etc/group",
             Self::NameService => "/etc/nsswitch.conf",
             Self::Hosts => "/etc/hosts",
+            Self::Resolver => "/etc/resolv.conf",
         }
     }
 
@@ -27,6 +28,8 @@ impl GeneratedFile {
                 b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
                     .to_vec()
             }
+            // One attempt: whom we do not answer at once we do not answer.
+            Self::Resolver => b"nameserver 127.0.0.1\noptions timeout:5 attempts:1\n".to_vec(),
             Self::Hosts => {
                 format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {hostname}\n").into_bytes()
             }

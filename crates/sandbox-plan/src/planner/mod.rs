@@ -10,11 +10,13 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use run_protocol::NetworkMode;
+
 use crate::host_path::{self, FileKind, Found};
 use crate::mount_points::{MountPoint, MountPoints};
 use crate::origin::{Origin, Sourced};
-use crate::plan::{DataFile, PlanError, PlanWarning, SandboxPlan};
-use crate::profile::{Access, Namespace, Network, RootCaller, Rules};
+use crate::plan::{DataFile, PlanError, PlanWarning, PlannedNetwork, SandboxPlan};
+use crate::profile::{Access, Namespace, RootCaller, Rules};
 use crate::request::{RunDirectories, SandboxRequest};
 use crate::seccomp::{self, Architecture, FilterName};
 use crate::step::{Arguments, Author, PlanFds, PlannedStep, Step};
@@ -30,7 +32,7 @@ pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
 struct Planner<'a> {
     request: &'a SandboxRequest,
     rules: &'a Rules,
-    network: Network,
+    network: PlannedNetwork,
     steps: Vec<PlannedStep>,
     data: Vec<DataFile>,
     /// Where something is mounted only so that nothing is created there.
@@ -53,7 +55,7 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
         return Err(WorkspaceError::NotPhysical { path, physical }.into());
     }
 
-    let network = request.network.unwrap_or(rules.network.value);
+    let network = network(request, rules);
     let (steps, data, warnings) = (Vec::new(), Vec::new(), Vec::new());
     let placeholders = Vec::new();
     let mut planner = Planner { request, rules, network, steps, data, placeholders, warnings };
@@ -83,7 +85,25 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
         mount_points: MountPoints::needed_by(&workspace, planner.placeholders),
         dot_cursor,
         warnings: planner.warnings,
+        network: planner.network,
     })
+}
+
+/// What the profile says of the network, and what the run says in its place or beside it.
+fn network(request: &SandboxRequest, rules: &Rules) -> PlannedNetwork {
+    let (mode, origin) = match request.network {
+        Some(mode) => (mode, Origin::Run),
+        None => (rules.network.mode.value, rules.network.mode.origin.clone()),
+    };
+    let of_profile = rules.network.allow.iter();
+    let mut allow: Vec<_> =
+        of_profile.map(|entry| (entry.value.clone(), entry.origin.clone())).collect();
+    for host in &request.allow_hosts {
+        if allow.iter().all(|(known, _)| known != host) {
+            allow.push((host.clone(), Origin::Run));
+        }
+    }
+    PlannedNetwork { mode, origin, allow, limits: rules.network.limits() }
 }
 
 /// Checks what can be checked without looking at the host.
@@ -154,17 +174,13 @@ impl Planner<'_> {
             let hostname = &self.rules.hostname;
             self.push(Step::Hostname(hostname.value.0.clone()), hostname.origin.clone());
         }
-        if self.network == Network::None {
-            let step = Step::Namespace { option: "--unshare-net", what: "no network but loopback" };
-            self.push(step, self.network_origin());
-        }
-    }
-
-    fn network_origin(&self) -> Origin {
-        match self.request.network {
-            Some(_) => Origin::Run,
-            None => self.rules.network.origin.clone(),
-        }
+        let what = match self.network.mode {
+            NetworkMode::Host => return,
+            NetworkMode::None => "no network but loopback",
+            NetworkMode::Allowlist => "a loopback of its own, where the supervisor listens",
+        };
+        let step = Step::Namespace { option: "--unshare-net", what };
+        self.push(step, self.network.origin.clone());
     }
 
     fn guards(&mut self) {

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use run_protocol::NetworkMode;
+
 use super::{Planner, look_error, resolve};
 use crate::host_path::{self, Directory, FileKind, Found};
 use crate::origin::{Origin, Sourced};
 use crate::plan::{DataFile, PlanError};
-use crate::profile::{Access, HostPattern, Network};
+use crate::profile::{Access, GeneratedFile, HostPattern};
 use crate::step::{Author, Step};
 
 /// A larger file is mounted: copies live in memory, once for each run.
@@ -29,9 +31,9 @@ impl Planner<'_> {
                 self.show(&path, origin)?;
             }
         }
-        let network_files = match self.network {
-            Network::Host => self.rules.network_files.as_slice(),
-            Network::None => &[],
+        let network_files = match self.network.mode {
+            NetworkMode::Host => self.rules.network.files.as_slice(),
+            NetworkMode::None | NetworkMode::Allowlist => &[],
         };
         for Sourced { value, origin } in network_files {
             for path in self.paths(value) {
@@ -39,6 +41,10 @@ impl Planner<'_> {
             }
         }
         for Sourced { value, origin } in &self.rules.generated {
+            // Names are asked of us, or of whom the host asks, or of nobody.
+            if *value == GeneratedFile::Resolver && self.network.mode != NetworkMode::Allowlist {
+                continue;
+            }
             let inside = PathBuf::from(value.path());
             let is_there =
                 self.steps.iter().any(|planned| planned.step.shown_at() == Some(&inside));

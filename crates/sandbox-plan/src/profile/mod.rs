@@ -2,17 +2,22 @@
 
 mod layers;
 mod limits;
+mod network;
 mod raw;
 mod values;
 
 use std::ffi::OsStr;
 
+use egress::AllowedHost;
 use layers::{Layer, Layers};
+use run_protocol::NetworkMode;
 
 use crate::origin::{Origin, Sourced};
 use crate::seccomp::FilterName;
 pub use limits::{ProfileLimit, ProfileLimits};
-pub use values::{Access, Confinement, Network};
+pub use network::NetworkLimits;
+pub(crate) use network::NetworkRules;
+pub use values::{Access, Confinement};
 pub(crate) use values::{
     HostName, HostPattern, MissingNames, Namespace, ProtectedKind, ProtectedName, RootCaller,
     ShownName, Size, VariablePattern,
@@ -61,8 +66,7 @@ pub(crate) struct Rules {
     pub(crate) root_caller: Sourced<RootCaller>,
     pub(crate) namespaces: Vec<Sourced<Namespace>>,
     pub(crate) hostname: Sourced<HostName>,
-    pub(crate) network: Sourced<Network>,
-    pub(crate) network_files: Vec<Sourced<HostPattern>>,
+    pub(crate) network: NetworkRules,
     pub(crate) system_read_only: Vec<Sourced<HostPattern>>,
     pub(crate) system_links: Vec<Sourced<HostPattern>>,
     pub(crate) etc: Vec<Sourced<HostPattern>>,
@@ -101,6 +105,7 @@ pub(crate) enum GeneratedFile {
     Group,
     NameService,
     Hosts,
+    Resolver,
 }
 
 /// The name of a variable that the run sets.
@@ -134,16 +139,21 @@ impl Profile {
         &self.description
     }
 
+    /// Returns the network mode; without a sandbox it is the host's.
+    pub fn network_mode(&self) -> NetworkMode {
+        self.rules.as_ref().map_or(NetworkMode::Host, |rules| rules.network.mode.value)
+    }
+
+    /// Returns the hosts that may be reached in the mode `allowlist`.
+    pub fn allowed_hosts(&self) -> impl Iterator<Item = &AllowedHost> {
+        self.rules.iter().flat_map(|rules| &rules.network.allow).map(|entry| &entry.value)
+    }
+
     pub fn confinement(&self) -> Confinement {
         match self.rules {
             Some(_) => Confinement::Bubblewrap,
             None => Confinement::None,
         }
-    }
-
-    /// Returns what of the network is inside; `None` without a sandbox.
-    pub fn network(&self) -> Option<Network> {
-        self.rules.as_ref().map(|rules| rules.network.value)
     }
 
     /// Tells whether protected names that do not exist are blocked.
@@ -179,8 +189,7 @@ impl Rules {
             root_caller: layers.scalar("caller.root", |raw| &raw.caller.root)?,
             namespaces: layers.list(|raw| &raw.namespaces.own)?,
             hostname: layers.parsed("namespaces.hostname", |raw| &raw.namespaces.hostname)?,
-            network: layers.scalar("network.mode", |raw| &raw.network.mode)?,
-            network_files: layers.list(|raw| &raw.network.files)?,
+            network: NetworkRules::read(layers)?,
             system_read_only: layers.list(|raw| &raw.system.read_only)?,
             system_links: layers.list(|raw| &raw.system.links)?,
             etc: layers.list(|raw| &raw.system.etc)?,
@@ -252,6 +261,7 @@ impl std::str::FromStr for GeneratedFile {
             "/etc/group" => Self::Group,
             "/etc/nsswitch.conf" => Self::NameService,
             "/etc/hosts" => Self::Hosts,
+            "/etc/resolv.conf" => Self::Resolver,
             other => return Err(format!("`{other}` is not a file that can be generated")),
         })
     }

@@ -38,7 +38,7 @@ fn every_value_knows_its_line() {
         other => panic!("{other}"),
     };
     assert!(line_of(&rules.home.origin).starts_with("size = \"1G\""));
-    assert!(line_of(&rules.network.origin).starts_with("mode = \"host\""));
+    assert!(line_of(&rules.network.mode.origin).starts_with("mode = \"allowlist\""));
     assert!(line_of(&rules.filters[3].origin).starts_with("\"nosuid\","));
     assert!(line_of(&rules.set[0].1.origin).starts_with("TMPDIR"));
     assert!(line_of(rules.passes(OsStr::new("LC_TIME")).unwrap()).starts_with("\"LC_*\","));
@@ -72,6 +72,14 @@ fn wrong_values_are_named_with_their_line() {
         ("[workspace]\nshow = [\"mcp.json\"]", "mine.toml:3: `mcp.json` is always ours"),
         ("[system]\ngenerated = [\"/etc/shadow\"]", "mine.toml:3: `/etc/shadow` is not a file"),
         ("[environment.set]\n\"A-B\" = \"x\"", "mine.toml:3: `A-B` cannot name a variable"),
+        (
+            "[network]\nallow = [\"https://x.example\"]",
+            "mine.toml:3: `https://x.example` is an address of",
+        ),
+        ("[network]\nallow = [\"10.0.0.1\"]", "mine.toml:3: `10.0.0.1` is not the name of a host"),
+        ("[network]\nallow = [\"!x.example\"]", "mine.toml:3: `!x.example` takes away what is not"),
+        ("[network]\nconnections = 0", "mine.toml:3: invalid value: integer `0`"),
+        ("[network]\nidle = \"soon\"", "mine.toml:3: `soon` is not a time such as 10s, 15m or 1h"),
         ("oops", "mine.toml:2: "),
     ];
     for (text, expected) in cases {

@@ -1,12 +1,14 @@
 //! The text of a profile as it was written, with the place of every value.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
+use run_protocol::NetworkMode;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::values::{
-    Access, Confinement, DevMount, MissingNames, Network, OnlyReadOnly, ProcMount, RootCaller,
+    Access, Confinement, DevMount, MissingNames, OnlyReadOnly, ProcMount, RootCaller,
 };
 
 pub(super) type Scalar<T> = Option<Spanned<T>>;
@@ -49,7 +51,12 @@ pub(super) struct RawNamespaces {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawNetwork {
-    pub(super) mode: Scalar<Network>,
+    pub(super) mode: Scalar<NetworkMode>,
+    pub(super) allow: List,
+    pub(super) connections: Scalar<NonZeroU32>,
+    pub(super) transfer: Scalar<String>,
+    pub(super) handshake: Scalar<String>,
+    pub(super) idle: Scalar<String>,
     pub(super) files: List,
 }
 

@@ -23,14 +23,6 @@ pub enum Confinement {
     None,
 }
 
-/// What of the network is inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Network {
-    Host,
-    None,
-}
-
 /// What becomes of protected names that do not exist when a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -103,6 +103,7 @@ fn the_mounts_are_made_in_this_order() {
     --unshare-uts
     --unshare-cgroup-try
     --hostname agent
+    --unshare-net
     --disable-userns
     --cap-drop ALL
     --new-session
@@ -176,6 +177,7 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
     namespace a host name of its own <- "uts",
     namespace a view of control groups of its own <- "cgroup",
     namespace the host is called agent <- hostname = "agent"
+    namespace a loopback of its own, where the supervisor listens <- mode = "allowlist"
     guard no further user namespaces <- always
     guard no capabilities <- always
     guard no terminal of the supervisor's <- always
@@ -216,6 +218,11 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
     filter system calls of seccomp/hidden-arguments.toml are refused <- "hidden-arguments",
     filter system calls of seccomp/socket-families.toml are refused <- "socket-families",
     filter system calls of seccomp/nosuid.toml are refused <- "nosuid",
+    network api2.cursor.sh may be reached <- "api2.cursor.sh",
+    network *.api5.cursor.sh may be reached <- "*.api5.cursor.sh",
+    network *.cursor.sh may be reached <- "*.cursor.sh",
+    network *.cursor-cdn.com may be reached <- "*.cursor-cdn.com",
+    network *.cursorapi.com may be reached <- "*.cursorapi.com",
     "#);
 }
 

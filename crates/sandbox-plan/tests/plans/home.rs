@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
-use sandbox_plan::{EnvVariable, Network, Secrecy, VariableSource, builtin_profiles};
+use run_protocol::NetworkMode;
+use sandbox_plan::{EnvVariable, Secrecy, VariableSource, builtin_profiles};
 
 use crate::launch::sandboxes_work;
 use crate::scene::{OURS, Scene, run_variable};
@@ -159,10 +160,10 @@ fn a_sandbox_without_network_has_a_loopback_and_nothing_else() {
         return;
     }
     let mut scene = Scene::new("project");
-    scene.request.network = Some(Network::None);
+    scene.request.network = Some(NetworkMode::None);
     let seen = scene.run("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; cat /etc/hosts | head -1; ls /etc/resolv.conf 2>&1 | wc -l");
     assert_eq!(seen, "lo\n127.0.0.1 localhost\n1\n");
-    scene.request.network = Some(Network::Host);
+    scene.request.network = Some(NetworkMode::Host);
     assert_eq!(
         scene.run("test -e /etc/resolv.conf && echo yes").trim(),
         match Path::new("/etc/resolv.conf").exists() {

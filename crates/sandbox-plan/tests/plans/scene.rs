@@ -53,6 +53,7 @@ impl Scene {
         let request = SandboxRequest {
             profile: Profile::parse("test", profile).unwrap(),
             network: None,
+            allow_hosts: Vec::new(),
             workspace,
             user: SandboxUser {
                 uid: rustix::process::getuid().as_raw(),

@@ -1,4 +1,4 @@
-//! A stream with the mix of the captured ones: kinds, their shares and their sizes.
+//! A stream with the mix of the captured ones: kinds, their shares, their sizes and the order of their keys.
 //!
 //! Per 347 lines the captures have 294 thinking deltas, 9 tool calls (6 shell, the others read, edit and web fetch), 11
 //! assistant segments, 6 turns. Lines are 189 bytes long on average; thinking deltas are 60 % of the bytes, tool calls
@@ -40,8 +40,8 @@ const SESSION: &str = "59d297d1-a399-4eee-83a9-abeafa321dcc";
 const WORKSPACE: &str = "/home/someone/projects/workspace";
 
 impl Writer {
-    fn line(&mut self, line: &Value) -> anyhow::Result<()> {
-        let line = line.to_string();
+    fn line(&mut self, fields: &[(&str, String)]) -> anyhow::Result<()> {
+        let line = in_order(fields);
         self.out.write_all(line.as_bytes())?;
         self.out.write_all(b"\n")?;
         self.bytes += line.len() as u64 + 1;
@@ -53,15 +53,35 @@ impl Writer {
         let now = 1_789_644_650_367u64 + self.lines;
         let request = format!("0ca27273-7f03-4b9d-bbff-{:012x}", self.lines);
         let prompt = self.words.text(18);
-        self.line(&json!({"type":"system","subtype":"init","apiKeySource":"login","cwd":WORKSPACE,"session_id":SESSION,"model":"GPT-5 Mini","permissionMode":"default"}))?;
-        self.line(&json!({"type":"user","message":{"role":"user","content":[{"type":"text","text":prompt}]},"session_id":SESSION}))?;
+        self.line(&[
+            ("type", text("system")),
+            ("subtype", text("init")),
+            ("apiKeySource", text("login")),
+            ("cwd", text(WORKSPACE)),
+            ("session_id", text(SESSION)),
+            ("model", text("GPT-5 Mini")),
+            ("permissionMode", text("default")),
+        ])?;
+        self.line(&[
+            ("type", text("user")),
+            ("message", message("user", &prompt)),
+            ("session_id", text(SESSION)),
+        ])?;
+        let thinking = |subtype| [("type", text("thinking")), ("subtype", text(subtype))];
+        let closing = [("session_id", text(SESSION)), ("timestamp_ms", now.to_string())];
         for _ in 0..49 {
-            let text = self.words.text(1);
-            self.line(&json!({"type":"thinking","subtype":"delta","text":text,"session_id":SESSION,"timestamp_ms":now}))?;
+            let token = [("text", text(&self.words.text(1)))];
+            self.line(&[&thinking("delta")[..], &token, &closing].concat())?;
         }
-        self.line(&json!({"type":"thinking","subtype":"completed","session_id":SESSION,"timestamp_ms":now}))?;
+        self.line(&[thinking("completed"), closing.clone()].concat())?;
         let said = self.words.text(16);
-        self.line(&json!({"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":said}]},"session_id":SESSION,"model_call_id":format!("{request}-0-3542"),"timestamp_ms":now}))?;
+        self.line(&[
+            ("type", text("assistant")),
+            ("message", message("assistant", &said)),
+            ("session_id", text(SESSION)),
+            ("model_call_id", text(&format!("{request}-0-3542"))),
+            ("timestamp_ms", now.to_string()),
+        ])?;
         self.shell(&request, now)?;
         // Every second turn also has one of the rarer tools, in turn.
         match self.lines % 6 {
@@ -71,9 +91,23 @@ impl Writer {
             _ => {}
         }
         let answer = self.words.text(20);
-        self.line(&json!({"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":answer}]},"session_id":SESSION}))?;
-        let result = said + &answer;
-        self.line(&json!({"type":"result","subtype":"success","duration_ms":16878,"duration_api_ms":16878,"is_error":false,"result":result,"session_id":SESSION,"request_id":request,"usage":{"inputTokens":14921,"outputTokens":806,"cacheReadTokens":51840,"cacheWriteTokens":0}}))
+        self.line(&[
+            ("type", text("assistant")),
+            ("message", message("assistant", &answer)),
+            ("session_id", text(SESSION)),
+        ])?;
+        let usage = json!({"inputTokens":14921,"outputTokens":806,"cacheReadTokens":51840,"cacheWriteTokens":0});
+        self.line(&[
+            ("type", text("result")),
+            ("subtype", text("success")),
+            ("duration_ms", 16878.to_string()),
+            ("duration_api_ms", 16878.to_string()),
+            ("is_error", false.to_string()),
+            ("result", text(&(said + &answer))),
+            ("session_id", text(SESSION)),
+            ("request_id", text(&request)),
+            ("usage", usage.to_string()),
+        ])
     }
 
     fn shell(&mut self, request: &str, now: u64) -> anyhow::Result<()> {
@@ -109,10 +143,21 @@ impl Writer {
     fn rejected_fetch(&mut self, request: &str, now: u64) -> anyhow::Result<()> {
         let id = self.call_id();
         let args = json!({"url":"https://example.com","toolCallId":id});
-        let query = json!({"type":"interaction_query","subtype":"request","query_type":"webFetchRequestQuery","query":{"id":0,"webFetchRequestQuery":{"args":args,"skipApproval":false}},"session_id":SESSION,"timestamp_ms":now});
-        let response = json!({"type":"interaction_query","subtype":"response","query_type":"webFetchRequestQuery","response":{"id":0,"webFetchRequestResponse":{"rejected":{"reason":"User Rejected"}}},"session_id":SESSION,"timestamp_ms":now});
-        self.line(&query)?;
-        self.line(&response)?;
+        let query = json!({"id":0,"webFetchRequestQuery":{"args":args,"skipApproval":false}});
+        let response =
+            json!({"id":0,"webFetchRequestResponse":{"rejected":{"reason":"User Rejected"}}});
+        for (subtype, key, body) in
+            [("request", "query", query), ("response", "response", response)]
+        {
+            self.line(&[
+                ("type", text("interaction_query")),
+                ("subtype", text(subtype)),
+                ("query_type", text("webFetchRequestQuery")),
+                (key, body.to_string()),
+                ("session_id", text(SESSION)),
+                ("timestamp_ms", now.to_string()),
+            ])?;
+        }
         self.call(
             &id,
             "webFetchToolCall",
@@ -133,7 +178,21 @@ impl Writer {
         completed: Value,
     ) -> anyhow::Result<()> {
         for (phase, payload) in [("started", json!({ "args": args })), ("completed", completed)] {
-            self.line(&json!({"type":"tool_call","subtype":phase,"call_id":id,"tool_call":{key:payload,"hookAdditionalContexts":[],"toolCallId":id,"startedAtMs":now.to_string()},"model_call_id":format!("{request}-0-3542"),"session_id":SESSION,"timestamp_ms":now}))?;
+            let call = in_order(&[
+                (key, payload.to_string()),
+                ("hookAdditionalContexts", "[]".to_owned()),
+                ("toolCallId", text(id)),
+                ("startedAtMs", text(&now.to_string())),
+            ]);
+            self.line(&[
+                ("type", text("tool_call")),
+                ("subtype", text(phase)),
+                ("call_id", text(id)),
+                ("tool_call", call),
+                ("model_call_id", text(&format!("{request}-0-3542"))),
+                ("session_id", text(SESSION)),
+                ("timestamp_ms", now.to_string()),
+            ])?;
         }
         Ok(())
     }
@@ -141,6 +200,22 @@ impl Writer {
     fn call_id(&mut self) -> String {
         format!("call_{:024}\nfc_{:050x}", self.words.next(), self.words.next())
     }
+}
+
+/// An object with its keys in the order in which the agent writes them, which `json!` does not keep in this build.
+fn in_order(fields: &[(&str, String)]) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+fn text(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn message(role: &str, said: &str) -> String {
+    let part = in_order(&[("type", text("text")), ("text", text(said))]);
+    in_order(&[("role", text(role)), ("content", format!("[{part}]"))])
 }
 
 /// Deterministic words: a small generator (xorshift) is all the randomness that is needed.

@@ -1,6 +1,9 @@
 //! `cargo xtask bench`: figures as ratios against named peers, measured in one run.
 
 mod corpus;
+mod daemon;
+#[cfg(feature = "runs")]
+mod limits;
 mod parsing;
 mod report;
 #[cfg(feature = "sessions")]
@@ -56,6 +59,7 @@ enum Part {
     Runs,
     Sessions,
     Resume,
+    Daemon,
 }
 
 impl Part {
@@ -65,6 +69,7 @@ impl Part {
             Self::Runs => "runs",
             Self::Sessions => "sessions",
             Self::Resume => "resume",
+            Self::Daemon => "daemon",
         }
     }
 }
@@ -85,12 +90,12 @@ fn orchestrate(args: &Args) -> anyhow::Result<()> {
     commands::run(&cargo, &["build", "--locked", "--release", "-p", "caretaker", "--bins"])?;
     let scratch = Scratch::new()?;
     let mut figures = serde_json::Map::new();
-    for part in [Part::Parsing, Part::Runs, Part::Sessions, Part::Resume] {
+    for part in [Part::Parsing, Part::Runs, Part::Sessions, Part::Resume, Part::Daemon] {
         if args.only.is_some_and(|only| only != part) {
             continue;
         }
         let features: &[&str] = match part {
-            Part::Parsing => &[],
+            Part::Parsing | Part::Daemon => &[],
             Part::Runs => &["--features", "runs"],
             Part::Sessions | Part::Resume => &["--features", "sessions"],
         };
@@ -122,6 +127,15 @@ fn measure(args: &Args, part: Part, out: &Path) -> anyhow::Result<()> {
             let corpus = corpus::write(&scratch.0.join("stream.ndjson"), args.corpus_mib << 20)?;
             serde_json::to_vec(&parsing::measure(&corpus, args.rounds, &caretaker)?)?
         }
+        Part::Daemon => serde_json::to_vec(&daemon::measure(
+            &caretaker,
+            &daemon::Sizes {
+                idle: std::time::Duration::from_secs(60),
+                queued: args.launches,
+                clients: args.concurrent,
+                live: args.concurrent,
+            },
+        )?)?,
         #[cfg(feature = "runs")]
         Part::Runs => serde_json::to_vec(&runs::measure(
             &scratch.0,

@@ -19,6 +19,9 @@ pub(crate) fn print(figures: &Value, json: bool) -> anyhow::Result<()> {
     if let Some(resume) = figures.get("resume") {
         resume_table(&mut tables, resume)?;
     }
+    if let Some(daemon) = figures.get("daemon") {
+        daemon_table(&mut tables, daemon)?;
+    }
     if json {
         eprintln!("{tables}");
         println!("{}", serde_json::to_string_pretty(figures)?);
@@ -50,7 +53,7 @@ fn parsing_table(table: &mut String, parsing: &Value) -> Result<(), std::fmt::Er
         number(parsing, "corpus_bytes") / 1e6,
         parsing["corpus_lines"]
     )?;
-    writeln!(table, "  {:<36} {:>9} {:>10} {:>12}", "", "seconds", "MB/s", "events/s")?;
+    writeln!(table, "  {:<36} {:>9} {:>10} {:>12}", "", "CPU s", "MB/s", "events/s")?;
     for way in parsing["ways"].as_array().into_iter().flatten() {
         writeln!(
             table,
@@ -96,6 +99,10 @@ fn runs_table(table: &mut String, runs: &Value) -> Result<(), std::fmt::Error> {
     )?;
     writeln!(table, "  the same bwrap line by itself     {:>8.2} ms", number(launch, "plain_ms"))?;
     row(table, "ratio", number(launch, "ratio"), "×", "at most 1.5×")?;
+    let plan_adds = number(launch, "plan_adds_ms");
+    row(table, "the whole plan adds to a bare start", plan_adds, "ms", "at most 25 ms")?;
+    let allowlist_adds = number(launch, "allowlist_adds_ms");
+    row(table, "allowlist adds to the start", allowlist_adds, "ms", "at most 25 ms")?;
     let flood = &runs["flood"];
     writeln!(table, "flood: {:.0} MB through a whole run", number(flood, "bytes") / 1e6)?;
     writeln!(table, "  caretaker run                     {:>8.2} s", number(flood, "caretaker_s"))?;
@@ -110,7 +117,64 @@ fn runs_table(table: &mut String, runs: &Value) -> Result<(), std::fmt::Error> {
         let name = format!("{} runs at once, mean", load["n_runs"]);
         row(table, &name, number(load, "mean_pss_kib") / 1024.0, "MiB", "at most 4 MiB")?;
     }
+    let limits = &runs["limits"];
+    writeln!(table, "limits, held by {}", limits["backend"].as_str().unwrap_or("nothing"))?;
+    writeln!(table, "  launch with them                  {:>8.2} ms", number(limits, "with_ms"))?;
+    writeln!(
+        table,
+        "  launch with none at all           {:>8.2} ms",
+        number(limits, "without_ms")
+    )?;
+    row(
+        table,
+        "what they add",
+        number(limits, "added_ms"),
+        "ms",
+        "part of 25 ms for all of the plan",
+    )?;
+    match &limits["beside_bombs"] {
+        Value::Null => {
+            writeln!(table, "  no bomb was let go: nothing holds the number of processes here")?
+        }
+        tail => {
+            writeln!(table, "  tail -f of a run beside a fork bomb and a memory bomb")?;
+            row(table, "p50", number(tail, "p50_ms"), "ms", "as without")?;
+            row(table, "p99", number(tail, "p99_ms"), "ms", "as without")?;
+        }
+    }
     Ok(())
+}
+
+fn daemon_table(table: &mut String, daemon: &Value) -> Result<(), std::fmt::Error> {
+    let (idle, queue) = (&daemon["idle"], &daemon["queue"]);
+    let (clients, live) = (&daemon["clients"], &daemon["live"]);
+    writeln!(table, "the daemon, with nothing to do for {} s", idle["seconds"])?;
+    row(table, "wake-ups", number(idle, "wake_ups"), "", "none")?;
+    row(table, "memory", number(idle, "rss_kib") / 1024.0, "MiB", "below 20 MiB")?;
+    writeln!(table, "its queue, {} runs, 8 at once", queue["n_runs"])?;
+    row(
+        table,
+        "decisions, for each run",
+        number(queue, "decision_ms_per_run"),
+        "ms",
+        "below 5 ms",
+    )?;
+    row(
+        table,
+        "its processor time, for each run",
+        number(queue, "daemon_cpu_ms_per_run"),
+        "ms",
+        "",
+    )?;
+    writeln!(
+        table,
+        "{} clients that follow one run, {} events each",
+        clients["n_clients"], clients["events_each"]
+    )?;
+    row(table, "processor", number(clients, "cores"), "cores", "below 1")?;
+    row(table, "memory", number(clients, "rss_kib") / 1024.0, "MiB", "")?;
+    let name = format!("memory with {} live runs", live["n_runs"]);
+    row(table, &name, number(live, "rss_kib") / 1024.0, "MiB", "below 60 MiB")
 }
 
 fn sessions_table(table: &mut String, sessions: &Value) -> Result<(), std::fmt::Error> {

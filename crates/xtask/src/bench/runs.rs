@@ -14,6 +14,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::limits::Limits;
+
 /// How much of everything.
 pub(crate) struct Sizes {
     pub(crate) launches: usize,
@@ -27,6 +29,7 @@ pub(crate) struct Runs {
     flood: Flood,
     tail: Tail,
     memory: Vec<Memory>,
+    limits: Limits,
 }
 
 #[derive(Debug, Serialize)]
@@ -35,6 +38,14 @@ struct Launch {
     caretaker_ms: f64,
     plain_ms: f64,
     ratio: f64,
+    /// The payload by itself, without any sandbox.
+    bare_ms: f64,
+    /// What bubblewrap with the whole plan costs beside that.
+    plan_adds_ms: f64,
+    /// The same run with the host's own network.
+    host_network_ms: f64,
+    /// What listeners inside the sandbox cost beside that.
+    allowlist_adds_ms: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -46,7 +57,7 @@ struct Flood {
 }
 
 #[derive(Debug, Serialize)]
-struct Tail {
+pub(super) struct Tail {
     n_events: usize,
     p50_ms: f64,
     p99_ms: f64,
@@ -70,12 +81,13 @@ pub(crate) fn measure(scratch: &Path, caretaker: &Path, sizes: &Sizes) -> anyhow
             .filter(|n_runs| *n_runs <= sizes.concurrent)
             .map(|n_runs| stage.memory(n_runs))
             .collect::<anyhow::Result<_>>()?,
+        limits: stage.limits(sizes.launches)?,
     })
 }
 
 /// A home and a state of its own.
-struct Stage {
-    root: PathBuf,
+pub(super) struct Stage {
+    pub(super) root: PathBuf,
     caretaker: PathBuf,
     /// We ourselves, as an agent.
     agent: PathBuf,
@@ -95,13 +107,13 @@ impl Stage {
         Ok(Self { root, caretaker: caretaker.to_owned(), agent })
     }
 
-    fn workspace(&self, name: &str) -> anyhow::Result<PathBuf> {
+    pub(super) fn workspace(&self, name: &str) -> anyhow::Result<PathBuf> {
         let workspace = self.root.join("home").join(name);
         std::fs::create_dir_all(&workspace)?;
         Ok(workspace)
     }
 
-    fn command(&self, workspace: &Path, args: &[&str]) -> Command {
+    pub(super) fn command(&self, workspace: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(&self.caretaker);
         command
             .args(args)
@@ -118,37 +130,77 @@ impl Stage {
 
     /// Starts a run of the payload in the background and returns its id.
     fn start(&self, workspace: &Path, agent: &str, prompt: &str) -> anyhow::Result<String> {
-        let output =
-            self.command(workspace, &["run", "--detach", "--agent", agent, prompt]).output()?;
+        self.start_with(workspace, agent, prompt, &[])
+    }
+
+    pub(super) fn start_with(
+        &self,
+        workspace: &Path,
+        agent: &str,
+        prompt: &str,
+        flags: &[&str],
+    ) -> anyhow::Result<String> {
+        let args = ["run", "--detach", "--agent", agent, prompt];
+        let output = self.command(workspace, &[&args, flags].concat()).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
-    fn wait(&self, workspace: &Path, run: &str) -> anyhow::Result<bool> {
+    pub(super) fn wait(&self, workspace: &Path, run: &str) -> anyhow::Result<bool> {
         let mut wait = self.command(workspace, &["wait", run]);
         Ok(wait.stdout(Stdio::null()).stderr(Stdio::null()).status()?.success())
     }
 
-    fn agent(&self) -> &str {
+    pub(super) fn agent(&self) -> &str {
         self.agent.to_str().unwrap_or_default()
     }
 
     fn launch(&self, n_launches: usize) -> anyhow::Result<Launch> {
         let workspace = self.workspace("launch")?;
         let (mut supervised, mut plain) = (Vec::new(), Vec::new());
+        let (mut host_network, mut bare) = (Vec::new(), Vec::new());
+        // In turn, so that whatever else the machine does falls on all of them.
         for _ in 0..n_launches {
-            let start = nanoseconds();
-            let run = self.start(&workspace, self.agent(), "go")?;
-            self.wait(&workspace, &run)?;
-            let journal = std::fs::read_to_string(self.journal(&run))?;
-            supervised.push(elapsed_ms(start, began_ns(&journal)?));
+            let (run, took) = self.supervised_launch(&workspace, "allowlist")?;
+            supervised.push(took);
             plain.push(self.plain_launch(&workspace, &run)?);
+            host_network.push(self.supervised_launch(&workspace, "host")?.1);
+            bare.push(self.bare_launch(&workspace)?);
         }
         let (caretaker_ms, plain_ms) = (median(supervised), median(plain));
-        Ok(Launch { n_launches, caretaker_ms, plain_ms, ratio: caretaker_ms / plain_ms })
+        let (host_network_ms, bare_ms) = (median(host_network), median(bare));
+        Ok(Launch {
+            n_launches,
+            caretaker_ms,
+            plain_ms,
+            ratio: caretaker_ms / plain_ms,
+            bare_ms,
+            plan_adds_ms: plain_ms - bare_ms,
+            host_network_ms,
+            allowlist_adds_ms: caretaker_ms - host_network_ms,
+        })
     }
 
-    fn journal(&self, run: &str) -> PathBuf {
+    /// A whole run, and the time to its payload's first instruction.
+    fn supervised_launch(&self, workspace: &Path, network: &str) -> anyhow::Result<(String, f64)> {
+        let start = nanoseconds();
+        let run = self.start_with(workspace, self.agent(), "go", &["--network", network])?;
+        self.wait(workspace, &run)?;
+        let journal = std::fs::read_to_string(self.journal(&run))?;
+        Ok((run, elapsed_ms(start, began_ns(&journal)?)))
+    }
+
+    /// The payload and nothing around it.
+    fn bare_launch(&self, workspace: &Path) -> anyhow::Result<f64> {
+        let mut command = Command::new(&self.agent);
+        command.args(["--print", "--resume", "bare"]).env_clear().current_dir(workspace);
+        let start = nanoseconds();
+        let output = command.stdin(Stdio::null()).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(elapsed_ms(start, began_ns(&String::from_utf8(output.stdout)?)?))
+    }
+
+    pub(super) fn journal(&self, run: &str) -> PathBuf {
         self.root.join("state/runs").join(run).join("events.jsonl")
     }
 
@@ -234,7 +286,7 @@ impl Stage {
         Ok(Flood { bytes, caretaker_s, cat_s, ratio: caretaker_s / cat_s })
     }
 
-    fn tail(&self, n_events: usize) -> anyhow::Result<Tail> {
+    pub(super) fn tail(&self, n_events: usize) -> anyhow::Result<Tail> {
         let workspace = self.workspace("tail")?;
         let run = self.start(&workspace, self.agent(), &format!("events {n_events}"))?;
         let mut tail = self
@@ -302,22 +354,22 @@ fn memory_file(content: &[u8]) -> anyhow::Result<OwnedFd> {
     Ok(file.into())
 }
 
-fn nanoseconds() -> u128 {
+pub(super) fn nanoseconds() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
-fn elapsed_ms(start: u128, end: u128) -> f64 {
+pub(super) fn elapsed_ms(start: u128, end: u128) -> f64 {
     end.saturating_sub(start) as f64 / 1e6
 }
 
 /// When the payload says that it began.
-fn began_ns(output: &str) -> anyhow::Result<u128> {
+pub(super) fn began_ns(output: &str) -> anyhow::Result<u128> {
     let (_, rest) = output.split_once("\"began_ns\":").context("the payload did not begin")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     Ok(digits.parse()?)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

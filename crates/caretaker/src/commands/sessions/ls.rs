@@ -1,5 +1,6 @@
 //! `caretaker sessions ls`: every conversation in one list.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use cursor_stores::model::{Activity, Confidence, Head, Shelf, Workspace, WorkspacePlace};
@@ -16,6 +17,8 @@ use crate::view::table::table;
 use crate::view::units;
 use crate::view::width::Width;
 
+/// A terminal of so many columns has room for whole ids.
+const FULL_IDS: usize = 120;
 /// What fits on a screen or two.
 const DEFAULT_LIMIT: usize = 50;
 
@@ -93,21 +96,59 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::Success)
 }
 
+/// What a column shows of a conversation.
+type Cell<'a> = Box<dyn Fn(&Head) -> String + 'a>;
+
 fn sessions_table(heads: &[Head], now_ms: u64, width: Width) -> String {
-    let header = ["SESSION", "STORE", "STATE", "CHANGED", "MSGS", "SIZE", "WORKSPACE", "TITLE"];
-    let rows = heads.iter().map(|head| {
-        [
-            head.id.clone(),
-            stores(head),
-            state(head).to_owned(),
-            changed(head, now_ms),
-            head.n_messages.map_or_else(|| "?".to_owned(), units::grouped),
-            head.n_bytes.map_or_else(String::new, units::bytes),
-            head.workspace.as_ref().map_or_else(String::new, workspace),
-            head.title.clone().unwrap_or_default(),
-        ]
-    });
-    table(header, rows, width)
+    let room = match width {
+        Width::Unlimited => usize::MAX,
+        Width::Columns(columns) => columns,
+    };
+    let shown = if room < FULL_IDS { short_ids(heads) } else { HashMap::new() };
+    // With the least room in which it is worth its place.
+    let columns: [(&str, usize, Cell<'_>); 8] = [
+        ("SESSION", 0, Box::new(|head| shown.get(&head.id).unwrap_or(&head.id).clone())),
+        ("STORE", 50, Box::new(stores)),
+        ("STATE", 0, Box::new(|head| state(head).to_owned())),
+        ("CHANGED", 40, Box::new(|head| changed(head, now_ms))),
+        (
+            "MSGS",
+            80,
+            Box::new(|head| head.n_messages.map_or_else(|| "?".to_owned(), units::grouped)),
+        ),
+        ("SIZE", 100, Box::new(|head| head.n_bytes.map_or_else(String::new, units::bytes))),
+        (
+            "WORKSPACE",
+            70,
+            Box::new(|head| head.workspace.as_ref().map_or_else(String::new, workspace)),
+        ),
+        ("TITLE", 0, Box::new(|head| head.title.clone().unwrap_or_default())),
+    ];
+    let columns: Vec<&(&str, usize, Cell<'_>)> =
+        columns.iter().filter(|(_, least, _)| room >= *least).collect();
+    let header: Vec<&str> = columns.iter().map(|(name, _, _)| *name).collect();
+    let rows = heads
+        .iter()
+        .map(|head| -> Vec<String> { columns.iter().map(|(_, _, cell)| cell(head)).collect() });
+    table(&header, rows, width)
+}
+
+/// The beginnings of ids that tell them apart, which is all that a command needs.
+fn short_ids(heads: &[Head]) -> HashMap<String, String> {
+    const SHORTEST: usize = 8;
+    let mut ids: Vec<&str> = heads.iter().map(|head| head.id.as_str()).collect();
+    ids.sort_unstable();
+    let n_shared = |one: &str, other: &str| {
+        one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
+    };
+    let mut short = HashMap::new();
+    for (place, id) in ids.iter().enumerate() {
+        let before = place.checked_sub(1).map_or(0, |before| n_shared(id, ids[before]));
+        let after = ids.get(place + 1).map_or(0, |after| n_shared(id, after));
+        let n_chars = (before.max(after) + 1).max(SHORTEST);
+        short.insert((*id).to_owned(), id.chars().take(n_chars).collect());
+    }
+    short
 }
 
 /// The kinds of stores that have it, the richest first.

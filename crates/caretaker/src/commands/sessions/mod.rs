@@ -9,7 +9,7 @@ mod fork;
 mod gc;
 pub(crate) mod ls;
 mod search;
-mod selection;
+pub(crate) mod selection;
 mod show;
 mod stats;
 mod stores;

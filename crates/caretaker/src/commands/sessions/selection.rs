@@ -74,15 +74,23 @@ impl Where {
         // A file that says it is some conversation must not be mixed with the one that is here.
         let mut places =
             if self.from.is_empty() { store_places(host)? } else { StorePlaces::default() };
-        for (given, list) in [
-            (&self.cursor_user_dir, &mut places.cursor_user_dirs),
-            (&self.sdk_store, &mut places.sdk_stores),
+        for (given, list, hint) in [
+            (
+                &self.cursor_user_dir,
+                &mut places.cursor_user_dirs,
+                "name the directory that holds `globalStorage` and `workspaceStorage`",
+            ),
+            (
+                &self.sdk_store,
+                &mut places.sdk_stores,
+                "name the directory that holds `index.db` or `agents.ndjson`",
+            ),
         ] {
             for path in given {
                 let path = host.environment.absolute(path);
                 if !path.is_dir() {
                     let what = format!("`{}` is not a directory", path.display());
-                    return Err(CommandError::new(ExitCode::Usage, what));
+                    return Err(CommandError::new(ExitCode::Usage, what).hint(hint));
                 }
                 list.push(path);
             }
@@ -91,7 +99,9 @@ impl Where {
             let path = host.environment.absolute(path);
             let real = std::fs::canonicalize(&path).map_err(|error| {
                 let what = format!("`{}` cannot be read", path.display());
-                CommandError::new(ExitCode::NotFound, what).because(error)
+                CommandError::new(ExitCode::NotFound, what)
+                    .because(error)
+                    .hint("name what `caretaker sessions export --format json` wrote")
             })?;
             places.exports.push(real);
         }

@@ -85,7 +85,11 @@ fn write(
         ];
         line(out, &pieces, width)?;
         for (what, n_hidden) in &account.n_hidden {
-            line(out, &[(DIM, format!("    of them {} {what}", grouped(*n_hidden)))], width)?;
+            line(
+                out,
+                &[(DIM, format!("    besides {} {what}, with --all", grouped(*n_hidden)))],
+                width,
+            )?;
         }
         for family in &account.families {
             let treatment = match family.treatment {

@@ -12,8 +12,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// No reply is longer.
 const LONGEST_REPLY: u64 = 64 * 1024;
 
+/// Says why a supervisor did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ControlError {
+#[non_exhaustive]
+pub enum ControlError {
     #[error("its socket cannot be reached")]
     Connect(#[source] io::Error),
     #[error("the conversation with it broke off")]
@@ -27,11 +29,7 @@ pub(crate) enum ControlError {
 }
 
 /// Asks one thing of the run's supervisor, and waits until it says yes.
-pub(crate) fn order(
-    socket: &Path,
-    run: RunId,
-    request: &ControlRequest,
-) -> Result<(), ControlError> {
+pub fn order(socket: &Path, run: RunId, request: &ControlRequest) -> Result<(), ControlError> {
     let stream = UnixStream::connect(socket).map_err(ControlError::Connect)?;
     converse(stream, run, request)
 }

@@ -1,0 +1,230 @@
+//! `/v1/events`: the events of all runs as they happen. Those of one run come in their order; runs have none among them.
+//!
+//! The `id` of an event says how far the client is in every run, so that it can go on anywhere, with another daemon too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use run_journal::{JournalEntry, JournalReader, Position, Progress, RunDirectory};
+use run_protocol::RunId;
+use serde::Deserialize;
+
+use super::ApiError;
+use super::cursor::{Cursor, KEPT_MS, Place};
+use super::request::{Query, blocking};
+use super::run_events::{Counted, PIECE, event_stream, is_the_end, last_event_id};
+use crate::clock::now_ms;
+use crate::daemon::Daemon;
+use crate::host_services::EventForm;
+use crate::mailbox::Interest;
+use crate::run_watch::Following;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct From {
+    /// The last `id` that the client has; instead of `Last-Event-ID`, for clients that cannot send it.
+    since: Option<String>,
+    /// `run`: leave the agents' own lines out.
+    only: Option<String>,
+}
+
+pub(crate) async fn events(
+    State(daemon): State<Arc<Daemon>>,
+    Query(from): Query<From>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let with_agents = match from.only.as_deref() {
+        None => true,
+        Some("run") => false,
+        Some(other) => {
+            return Err(ApiError::bad_request(format!(
+                "`only` is `run` or left out, not `{other}`"
+            )));
+        }
+    };
+    let following = daemon.watch.follow(Interest::All);
+    let since = last_event_id(&headers)?.or(from.since);
+    let cursor = match since.as_deref() {
+        None => start_now(&daemon),
+        Some(text) => {
+            let cursor = Cursor::decode(text)
+                .ok_or_else(|| ApiError::bad_request("that is not the id of an event of ours"))?;
+            let daemon = Arc::clone(&daemon);
+            blocking(move || go_on(&daemon, cursor)).await?
+        }
+    };
+    let dirty = cursor.places.keys().copied().collect();
+    let events = AllEvents {
+        form: daemon.host.event_form(),
+        _counted: Counted::new(&daemon),
+        daemon,
+        following,
+        cursor,
+        dirty,
+        reading: None,
+        with_agents,
+    };
+    Ok(event_stream(stream::unfold(events, |mut events| async move {
+        let frames = events.next().await;
+        Some((frames, events))
+    })))
+}
+
+/// Whoever says nothing gets what happens from now on.
+fn start_now(daemon: &Daemon) -> Cursor {
+    let mut places = BTreeMap::new();
+    for (run, _) in daemon.watch.runs() {
+        let last = daemon
+            .directory(run)
+            .and_then(|directory| run_journal::RunOverview::read(&directory).ok())
+            .and_then(|overview| overview.last_event);
+        places.insert(run, last.map_or(Place::Start, Place::After));
+    }
+    Cursor { at_ms: now_ms(), places }
+}
+
+/// Adds the runs that the cursor does not know because they came after it.
+fn go_on(daemon: &Daemon, mut cursor: Cursor) -> Cursor {
+    let known_before = cursor.at_ms.saturating_sub(KEPT_MS);
+    let entries = std::fs::read_dir(daemon.state().runs()).into_iter().flatten().flatten();
+    for entry in entries {
+        let Some(run) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if cursor.places.contains_key(&run) {
+            continue;
+        }
+        let Some(directory) = daemon.directory(run) else { continue };
+        if written_ms(&directory).is_some_and(|written| written >= known_before) {
+            cursor.places.insert(run, Place::Start);
+        }
+    }
+    cursor
+}
+
+fn written_ms(directory: &RunDirectory) -> Option<u64> {
+    let modified = std::fs::symlink_metadata(directory.journal_path()).ok()?.modified().ok()?;
+    u64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
+struct AllEvents {
+    daemon: Arc<Daemon>,
+    following: Following,
+    cursor: Cursor,
+    /// Runs in which there may be more.
+    dirty: BTreeSet<RunId>,
+    /// The one that is being read, and whether it was over before.
+    reading: Option<(RunId, JournalReader, bool)>,
+    form: Box<dyn EventForm>,
+    with_agents: bool,
+    _counted: Counted,
+}
+
+impl AllEvents {
+    /// The next events of some run.
+    async fn next(&mut self) -> Bytes {
+        loop {
+            self.dirty.append(&mut self.following.mailbox().take());
+            if self.reading.is_none() {
+                match self.dirty.pop_first() {
+                    Some(run) => self.reading = self.open(run),
+                    None => {
+                        self.dirty = self.following.mailbox().next().await;
+                        continue;
+                    }
+                }
+            }
+            let frames = self.read();
+            if !frames.is_empty() {
+                return frames.into();
+            }
+        }
+    }
+
+    fn open(&mut self, run: RunId) -> Option<(RunId, JournalReader, bool)> {
+        let position = match self.cursor.places.get(&run) {
+            Some(Place::Done) => return None,
+            Some(Place::After(number)) => Position::After(*number),
+            Some(Place::Start) | None => Position::Start,
+        };
+        let is_final = self.following.is_over(run);
+        let Some(directory) = self.daemon.directory(run) else {
+            self.cursor.places.remove(&run);
+            return None;
+        };
+        let reader = JournalReader::open(&directory, position).ok()?.in_pieces_of(PIECE);
+        self.cursor.places.entry(run).or_insert(Place::Start);
+        Some((run, reader, is_final))
+    }
+
+    fn read(&mut self) -> Vec<u8> {
+        let mut frames = Vec::new();
+        let Some((run, mut reader, is_final)) = self.reading.take() else { return frames };
+        self.forget_old();
+        let Self { cursor, form, with_agents, .. } = self;
+        let mut has_ended = false;
+        let mut on_entry = |entry: JournalEntry<'_>| {
+            let Some(number) = entry.number() else { return };
+            has_ended |= is_the_end(&entry);
+            let place = if has_ended { Place::Done } else { Place::After(number) };
+            cursor.places.insert(run, place);
+            if *with_agents || !matches!(entry, JournalEntry::Agent { .. }) {
+                push_frame(&mut frames, form.as_mut(), cursor, run, &entry);
+            }
+        };
+        match reader.next_batch(&mut on_entry) {
+            Ok(_) if has_ended => {}
+            Ok(Progress::Advanced) => self.reading = Some((run, reader, is_final)),
+            // Nobody writes any more, and this is all there is.
+            Ok(Progress::AtEnd) if is_final => drop(self.cursor.places.insert(run, Place::Done)),
+            Ok(Progress::AtEnd) => {}
+            Err(error) => tracing::warn!(%error, %run, "a journal cannot be read"),
+        }
+        frames
+    }
+
+    /// Keeps the cursor short.
+    fn forget_old(&mut self) {
+        let now = now_ms();
+        if now < self.cursor.at_ms + 1_000 {
+            return;
+        }
+        self.cursor.at_ms = now;
+        let daemon = &self.daemon;
+        self.cursor.places.retain(|run, place| {
+            *place != Place::Done
+                || daemon
+                    .directory(*run)
+                    .and_then(|directory| written_ms(&directory))
+                    .is_some_and(|written| written >= now.saturating_sub(KEPT_MS))
+        });
+    }
+}
+
+/// One event: where the client is among all runs, the run, and the event's public form.
+fn push_frame(
+    frames: &mut Vec<u8>,
+    form: &mut dyn EventForm,
+    cursor: &Cursor,
+    run: RunId,
+    entry: &JournalEntry<'_>,
+) {
+    let start = frames.len();
+    frames.extend_from_slice(format!("id: {}\n", cursor.encode()).as_bytes());
+    frames.extend_from_slice(format!("data: {{\"run\":\"{run}\",\"event\":").as_bytes());
+    let before = frames.len();
+    if form.write(frames, entry).is_err() || frames.len() == before {
+        frames.truncate(start);
+        return;
+    }
+    if frames.last() == Some(&b'\n') {
+        frames.pop();
+    }
+    frames.extend_from_slice(b"}\n\n");
+}

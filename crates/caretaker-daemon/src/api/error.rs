@@ -1,0 +1,79 @@
+//! Refusals: what is wrong, and one thing to try.
+
+use axum::Json;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::host_services::Refusal;
+
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    error: String,
+    hint: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Body {
+    error: String,
+    hint: Option<String>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, error: error.into(), hint: None }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    pub(crate) fn bad_request(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error)
+    }
+
+    pub(crate) fn not_found(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, error)
+    }
+
+    /// Something of ours failed.
+    pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        tracing::error!(error = text, "a request could not be answered");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let status =
+            StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, error: refusal.error, hint: refusal.hint }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        (self.status, Json(Body { error: self.error, hint: self.hint })).into_response()
+    }
+}
+
+pub(crate) async fn no_such_path(uri: Uri) -> ApiError {
+    ApiError::not_found(format!("there is nothing at `{}`", uri.path()))
+        .hint("see /v1/openapi.json for what there is")
+}
+
+pub(crate) async fn no_such_method(uri: Uri) -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("`{}` cannot be asked in this way", uri.path()),
+    )
+    .hint("see /v1/openapi.json for what there is")
+}

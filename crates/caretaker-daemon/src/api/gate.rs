@@ -1,0 +1,145 @@
+//! Who may ask. On the Unix socket the kernel has said already whose process it is. On loopback anybody's process, and any
+//! web page in the user's browser, can knock: so there it takes a token, a `Host` that is ours, and no foreign `Origin`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::ApiError;
+use crate::daemon::Daemon;
+
+/// Names the protocol, in requests and in answers.
+pub(crate) const PROTOCOL_HEADER: &str = "caretaker-protocol";
+
+/// Where a client came in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Door {
+    Unix,
+    Loopback(SocketAddr),
+}
+
+pub(super) async fn check(
+    State((daemon, door)): State<(Arc<Daemon>, Door)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    daemon.counters.requests.one();
+    let refusal = knock(&daemon, door, request.headers())
+        .and_then(|()| speaks_our_language(&daemon, request.headers()));
+    let mut response = match refusal {
+        Ok(()) => next.run(request).await,
+        Err(error) => {
+            daemon.counters.refused_requests.one();
+            error.into_response()
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(PROTOCOL_HEADER, HeaderValue::from(daemon.note.protocol));
+    headers.insert("cache-control", HeaderValue::from_static("no-store"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn knock(daemon: &Daemon, door: Door, headers: &HeaderMap) -> Result<(), ApiError> {
+    let Door::Loopback(address) = door else { return Ok(()) };
+    let forbidden = |what: &str| ApiError::new(StatusCode::FORBIDDEN, what);
+    // A page of another site can make a browser send a request here, under a name of its own for this machine.
+    let host = only(headers, HOST.as_str()).ok_or_else(|| forbidden("the Host is missing"))?;
+    if !is_own_host(host, address) {
+        return Err(forbidden("the Host is not this machine's own name for this service"));
+    }
+    match headers.get_all(ORIGIN).iter().collect::<Vec<_>>().as_slice() {
+        [] => {}
+        [origin] => {
+            let origin = origin.to_str().unwrap_or_default();
+            if !origin.strip_prefix("http://").is_some_and(|host| is_own_host(host, address)) {
+                return Err(forbidden("requests from other sites are not answered"));
+            }
+        }
+        _ => return Err(forbidden("more than one Origin")),
+    }
+    let shown =
+        only(headers, AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
+    let wanted = daemon.token.as_deref().unwrap_or_default();
+    if wanted.is_empty() || !shown.is_some_and(|shown| is_same(shown, wanted)) {
+        return Err(ApiError::new(StatusCode::UNAUTHORIZED, "the token is missing or wrong")
+            .hint("send `Authorization: Bearer …` with what is in the file `daemon.token`"));
+    }
+    Ok(())
+}
+
+/// The header's value, if it was sent exactly once.
+fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().ok(),
+        _ => None,
+    }
+}
+
+fn is_own_host(host: &str, address: SocketAddr) -> bool {
+    let port = address.port();
+    let names = ["127.0.0.1", "localhost", "[::1]"];
+    names.iter().any(|name| {
+        host.strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(':'))
+            .is_some_and(|given| given == port.to_string())
+    }) || host == address.to_string()
+}
+
+/// Compares in a time that does not tell how much of it was right.
+fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let differences = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
+    one.len() == other.len() && differences == 0
+}
+
+fn speaks_our_language(daemon: &Daemon, headers: &HeaderMap) -> Result<(), ApiError> {
+    let Some(spoken) = headers.get(PROTOCOL_HEADER) else { return Ok(()) };
+    let ours = daemon.note.protocol;
+    let spoken = spoken.to_str().unwrap_or_default();
+    if spoken.parse() == Ok(ours) {
+        return Ok(());
+    }
+    let what = format!("this daemon speaks protocol {ours}, and the client protocol {spoken}");
+    Err(ApiError::new(StatusCode::UPGRADE_REQUIRED, what)
+        .hint("use one version of caretaker for both: caretaker daemon restart"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_with_our_own_port_are_a_host() {
+        let address: SocketAddr = "127.0.0.1:4321".parse().unwrap();
+        for good in ["127.0.0.1:4321", "localhost:4321", "[::1]:4321"] {
+            assert!(is_own_host(good, address), "{good}");
+        }
+        for bad in [
+            "",
+            "localhost",
+            "localhost:80",
+            "localhost:43210",
+            "evil.example:4321",
+            "127.0.0.1.evil.example:4321",
+            "localhost:4321.evil.example",
+            "user@localhost:4321",
+        ] {
+            assert!(!is_own_host(bad, address), "{bad}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_the_same_or_not() {
+        assert!(is_same("abc", "abc"));
+        for other in ["", "ab", "abd", "abcd"] {
+            assert!(!is_same("abc", other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `/v1/queue`: what waits and for what, and the valves.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use run_protocol::RunId;
+use serde::{Deserialize, Serialize};
+
+use super::ApiError;
+use super::request::json;
+use crate::daemon::Daemon;
+use crate::queue_file::QueueGate;
+use crate::run_watch::Standing;
+use crate::schedule::{CapKind, Caps, Waiting};
+
+#[derive(Debug, Serialize)]
+pub(crate) struct QueueReport {
+    v: u32,
+    gate: QueueGate,
+    caps: Caps,
+    /// How many are under way, started through the queue or not.
+    running: u32,
+    /// In the order in which they will start.
+    waiting: Vec<WaitingReport>,
+    /// Accounts that were told to slow down.
+    lowered: Vec<LoweredReport>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct WaitingReport {
+    run: RunId,
+    priority: i32,
+    group: Option<String>,
+    since_ms: u64,
+    reason: Waiting,
+    why: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct LoweredReport {
+    account: String,
+    cap: u32,
+    pause_until_ms: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetCap {
+    cap: CapKind,
+    /// Of which group, model or account; left out for all runs together.
+    #[serde(default)]
+    name: String,
+    /// Left out: no cap of its own any more.
+    limit: Option<u32>,
+}
+
+pub(crate) async fn show(State(daemon): State<Arc<Daemon>>) -> Json<QueueReport> {
+    Json(report(&daemon))
+}
+
+fn report(daemon: &Daemon) -> QueueReport {
+    let sight = daemon.queue.sight();
+    let runs = daemon.watch.runs();
+    let n_queued =
+        runs.iter().filter(|(_, run)| matches!(run.standing, Standing::Queued { .. })).count();
+    let waiting = sight.waiting.into_iter().filter_map(|(run, reason)| {
+        let tracked = daemon.watch.run(run)?;
+        let Standing::Queued { since_ms } = tracked.standing else { return None };
+        let why = reason.to_string();
+        let priority = tracked.terms.map_or(0, |terms| terms.priority);
+        Some(WaitingReport { run, priority, group: tracked.share.group, since_ms, reason, why })
+    });
+    QueueReport {
+        v: 1,
+        gate: sight.gate,
+        caps: sight.caps,
+        running: u32::try_from(runs.len() - n_queued + sight.starting.len()).unwrap_or(u32::MAX),
+        waiting: waiting.collect(),
+        lowered: sight
+            .lowered
+            .into_iter()
+            .map(|(account, cap, pause_until_ms)| LoweredReport { account, cap, pause_until_ms })
+            .collect(),
+    }
+}
+
+pub(crate) async fn pause(state: State<Arc<Daemon>>) -> Result<Json<QueueReport>, ApiError> {
+    set_gate(state, QueueGate::Paused).await
+}
+
+pub(crate) async fn resume(state: State<Arc<Daemon>>) -> Result<Json<QueueReport>, ApiError> {
+    set_gate(state, QueueGate::Open).await
+}
+
+pub(crate) async fn drain(state: State<Arc<Daemon>>) -> Result<Json<QueueReport>, ApiError> {
+    set_gate(state, QueueGate::Draining).await
+}
+
+async fn set_gate(
+    State(daemon): State<Arc<Daemon>>,
+    gate: QueueGate,
+) -> Result<Json<QueueReport>, ApiError> {
+    daemon.queue.set_gate(gate).map_err(|error| ApiError::internal(&error))?;
+    Ok(decided(&daemon).await)
+}
+
+pub(crate) async fn set_cap(
+    State(daemon): State<Arc<Daemon>>,
+    body: Bytes,
+) -> Result<Json<QueueReport>, ApiError> {
+    let SetCap { cap, name, limit } = json(&body)?;
+    match (cap, name.is_empty(), limit) {
+        (CapKind::Total, false, _) => {
+            return Err(ApiError::bad_request("the cap on all runs together has no name"));
+        }
+        (CapKind::Total, true, None) => {
+            return Err(ApiError::bad_request("the cap on all runs together needs a number"));
+        }
+        (CapKind::Group | CapKind::Model | CapKind::Account, true, _) => {
+            return Err(ApiError::bad_request("a cap of a group, model or account needs its name"));
+        }
+        _ => {}
+    }
+    daemon.queue.set_cap(cap, &name, limit).map_err(|error| ApiError::internal(&error))?;
+    Ok(decided(&daemon).await)
+}
+
+/// The queue after the decision that the change brings about.
+async fn decided(daemon: &Daemon) -> Json<QueueReport> {
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+    Json(report(daemon))
+}
+
+#[cfg(test)]
+impl QueueReport {
+    pub(super) fn example(run: RunId) -> Self {
+        let caps = Caps {
+            total: 1,
+            groups: Default::default(),
+            models: Default::default(),
+            accounts: Default::default(),
+        };
+        let waiting = WaitingReport {
+            run,
+            priority: 3,
+            group: None,
+            since_ms: 1,
+            reason: Waiting::Resumption,
+            why: "so".to_owned(),
+        };
+        let lowered = LoweredReport { account: "work".to_owned(), cap: 1, pause_until_ms: 2 };
+        Self {
+            v: 1,
+            gate: QueueGate::Paused,
+            caps,
+            running: 2,
+            waiting: vec![waiting],
+            lowered: vec![lowered],
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! `/v1/runs/{run}/events`: one run's events as they happen, from any of them on.
+//!
+//! Each client reads the journal from its own place, a piece at a time, and only when what it was sent before has gone out:
+//! a slow one costs one piece of memory and slows nobody.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use run_journal::{
+    EventNumber, JournalEntry, JournalReader, Position, Progress, RunDirectory, RunOverview,
+    RunState,
+};
+use run_protocol::{RunEvent, RunId};
+use serde::Deserialize;
+
+use super::ApiError;
+use super::request::{Piece, Query, find_run};
+use crate::counters::Counters;
+use crate::daemon::Daemon;
+use crate::host_services::EventForm;
+use crate::mailbox::Interest;
+use crate::run_watch::Following;
+
+/// How much of a journal a client is sent at once.
+pub(super) const PIECE: usize = 16 * 1024;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct From {
+    /// The number of the last event that the client has; instead of `Last-Event-ID`, for clients that cannot send it.
+    since: Option<String>,
+    /// Begin with so many of the last events.
+    tail: Option<u64>,
+}
+
+pub(crate) async fn events(
+    State(daemon): State<Arc<Daemon>>,
+    Piece(run): Piece,
+    Query(from): Query<From>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let run = find_run(&daemon, &run).await?;
+    let position = position(&from, last_event_id(&headers)?.as_deref())?;
+    // A client that comes back after the end is told that there is nothing to come back for.
+    if has_everything(&run, position) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let mut events = RunEvents::open(&daemon, &run, position)?;
+    let first = if events.is_over() { events.next().await } else { Some(Bytes::new()) };
+    match first {
+        None => Ok(StatusCode::NO_CONTENT.into_response()),
+        Some(first) => Ok(event_stream(stream::unfold(
+            (events, Some(first)),
+            |(mut events, first)| async move {
+                let bytes = match first {
+                    Some(first) if !first.is_empty() => first,
+                    _ => events.next().await?,
+                };
+                Some((bytes, (events, None)))
+            },
+        ))),
+    }
+}
+
+/// Whether the last event of the run is one that the client has.
+fn has_everything(run: &RunDirectory, position: Position) -> bool {
+    let Position::After(number) = position else { return false };
+    RunOverview::read(run).is_ok_and(|overview| {
+        matches!(overview.state, RunState::Ended { .. })
+            && overview.last_event.is_some_and(|last| last <= number)
+    })
+}
+
+/// What a browser sends of itself when it reconnects.
+pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let text = value.to_str().map_err(|_| ApiError::bad_request("Last-Event-ID is not text"))?;
+    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
+}
+
+fn position(from: &From, last: Option<&str>) -> Result<Position, ApiError> {
+    let since = last.or(from.since.as_deref());
+    match (since, from.tail) {
+        (Some(since), _) => since
+            .parse::<EventNumber>()
+            .map(Position::After)
+            .map_err(|error| ApiError::bad_request(error.to_string())),
+        (None, Some(n_events)) => Ok(Position::Tail(n_events)),
+        (None, None) => Ok(Position::Start),
+    }
+}
+
+pub(super) fn event_stream(
+    frames: impl futures_util::Stream<Item = Bytes> + Send + 'static,
+) -> Response {
+    use futures_util::StreamExt;
+    let body = Body::from_stream(frames.map(Ok::<Bytes, Infallible>));
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CONNECTION, "close")];
+    (headers, body).into_response()
+}
+
+/// Counts a client for as long as it is there.
+pub(super) struct Counted(Arc<Daemon>);
+
+impl Counted {
+    pub(super) fn new(daemon: &Arc<Daemon>) -> Self {
+        daemon.counters.event_streams.one();
+        Self(Arc::clone(daemon))
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counters().event_streams.one_less();
+    }
+}
+
+/// One client's place in one journal.
+struct RunEvents {
+    run: RunId,
+    following: Following,
+    reader: JournalReader,
+    form: Box<dyn EventForm>,
+    has_ended: bool,
+    _counted: Counted,
+}
+
+impl RunEvents {
+    fn open(
+        daemon: &Arc<Daemon>,
+        directory: &RunDirectory,
+        position: Position,
+    ) -> Result<Self, ApiError> {
+        let run = directory.run_id();
+        // First the watch, then the file: what is written in between is seen.
+        let following = daemon.watch.follow(Interest::One(run));
+        let reader = JournalReader::open(directory, position)
+            .map_err(|error| ApiError::internal(&error))?
+            .in_pieces_of(PIECE);
+        Ok(Self {
+            run,
+            following,
+            reader,
+            form: daemon.host.event_form(),
+            has_ended: false,
+            _counted: Counted::new(daemon),
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.following.is_over(self.run)
+    }
+
+    /// The next events, as soon as there are some; `None` after the last.
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut frames = Vec::new();
+        while !self.has_ended {
+            // What is read to its end after nobody writes any more is all there is.
+            let is_final = self.is_over();
+            self.following.mailbox().take();
+            let Self { reader, form, has_ended, .. } = self;
+            let mut on_entry = |entry: JournalEntry<'_>| {
+                *has_ended |= is_the_end(&entry);
+                push_frame(&mut frames, form.as_mut(), &entry);
+            };
+            let progress = match reader.next_batch(&mut on_entry) {
+                Ok(progress) => progress,
+                Err(error) => {
+                    tracing::warn!(%error, run = %self.run, "a journal cannot be read");
+                    return None;
+                }
+            };
+            if !frames.is_empty() {
+                return Some(frames.into());
+            }
+            match progress {
+                Progress::Advanced => {}
+                Progress::AtEnd if is_final => return None,
+                Progress::AtEnd => drop(self.following.mailbox().next().await),
+            }
+        }
+        None
+    }
+}
+
+pub(super) fn is_the_end(entry: &JournalEntry<'_>) -> bool {
+    matches!(entry, JournalEntry::Run { event: RunEvent::Ended { .. }, .. })
+}
+
+/// One event: its number, and its public form.
+fn push_frame(frames: &mut Vec<u8>, form: &mut dyn EventForm, entry: &JournalEntry<'_>) {
+    let start = frames.len();
+    if let Some(number) = entry.number() {
+        frames.extend_from_slice(format!("id: {number}\n").as_bytes());
+    }
+    frames.extend_from_slice(b"data: ");
+    let before = frames.len();
+    let written = form.write(frames, entry);
+    if written.is_err() || frames.len() == before {
+        frames.truncate(start);
+        return;
+    }
+    // The form ends its line; an empty one ends the frame.
+    frames.push(b'\n');
+}

@@ -1,0 +1,270 @@
+//! `/v1/runs`, `/v1/groups`: which runs there are, how they stand, new ones, and the end of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which};
+use run_protocol::{ControlRequest, RunId, RunOutcome, StopManner};
+use run_shim::control_client::{self, ControlError};
+use serde::{Deserialize, Serialize};
+
+use super::ApiError;
+use super::request::{Piece, Query, blocking, find_run, json};
+use crate::clock::now_ms;
+use crate::daemon::Daemon;
+use crate::host_services::SubmitRequest;
+use crate::queue_file::QueueGate;
+use crate::schedule::Waiting;
+use crate::why::{QueueWord, why};
+
+/// The most that is listed at once.
+const LONGEST_LIST: usize = 1000;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Selection {
+    /// List the runs that are over too.
+    #[serde(default)]
+    all: bool,
+    group: Option<String>,
+    session: Option<String>,
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct RunList {
+    v: u32,
+    runs: Vec<RunOverview>,
+}
+
+/// A run, and why it stands as it stands.
+#[derive(Debug, Serialize)]
+pub(crate) struct OneRun {
+    v: u32,
+    run: RunOverview,
+    waiting: Option<Waiting>,
+    why: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct GroupList {
+    v: u32,
+    groups: Vec<Group>,
+}
+
+/// The runs of one group, counted by how they stand.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Group {
+    name: String,
+    queued: u32,
+    running: u32,
+    succeeded: u32,
+    failed: u32,
+}
+
+/// What is said when a run was accepted.
+#[derive(Debug, Serialize)]
+pub(crate) struct Accepted {
+    v: u32,
+    run: RunId,
+    /// What it waits for; `null` if it is under way.
+    waiting: Option<Waiting>,
+}
+
+/// The keys of a run that a command line made and queued.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Enqueue {
+    #[serde(default)]
+    keys: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stop {
+    /// Kill the sandbox at once.
+    #[serde(default)]
+    now: bool,
+}
+
+pub(crate) async fn list(
+    State(daemon): State<Arc<Daemon>>,
+    Query(selection): Query<Selection>,
+) -> Result<Json<RunList>, ApiError> {
+    let which = if selection.all { Which::All } else { Which::Unfinished };
+    let limit = selection.limit.unwrap_or(LONGEST_LIST).min(LONGEST_LIST);
+    let mut runs = overviews(&daemon, which, selection.session).await?;
+    if let Some(group) = &selection.group {
+        runs.retain(|run| run.group.as_ref() == Some(group));
+    }
+    runs.truncate(limit);
+    Ok(Json(RunList { v: 1, runs }))
+}
+
+async fn overviews(
+    daemon: &Daemon,
+    which: Which,
+    session: Option<String>,
+) -> Result<Vec<RunOverview>, ApiError> {
+    let state = daemon.state().clone();
+    let filter = RunFilter { which, session, ..RunFilter::default() };
+    let listed = blocking(move || {
+        let mut index = RunIndex::open(&state)?;
+        index.refresh()?;
+        index.list(&filter)
+    });
+    listed.await?.map_err(|error| ApiError::internal(&error))
+}
+
+pub(crate) async fn groups(State(daemon): State<Arc<Daemon>>) -> Result<Json<GroupList>, ApiError> {
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    for run in overviews(&daemon, Which::All, None).await? {
+        let Some(name) = run.group else { continue };
+        let group = groups.entry(name.clone()).or_insert(Group { name, ..Group::default() });
+        match (&run.state, run.state.outcome()) {
+            (RunState::Queued { .. }, _) => group.queued += 1,
+            (_, None) => group.running += 1,
+            (_, Some(RunOutcome::Succeeded)) => group.succeeded += 1,
+            (_, Some(_)) => group.failed += 1,
+        }
+    }
+    Ok(Json(GroupList { v: 1, groups: groups.into_values().collect() }))
+}
+
+pub(crate) async fn one(
+    State(daemon): State<Arc<Daemon>>,
+    Piece(run): Piece,
+) -> Result<Json<OneRun>, ApiError> {
+    let run = find_run(&daemon, &run).await?;
+    report(&daemon, &run).map(Json)
+}
+
+fn report(daemon: &Daemon, run: &RunDirectory) -> Result<OneRun, ApiError> {
+    let overview = RunOverview::read(run).map_err(|error| ApiError::internal(&error))?;
+    let waiting = match overview.state {
+        RunState::Queued { .. } => daemon.queue.waiting(run.run_id()),
+        _ => None,
+    };
+    let word = waiting.clone().map_or(QueueWord::Undecided, QueueWord::Waits);
+    let why = why(&overview.state, &word, now_ms());
+    Ok(OneRun { v: 1, run: overview, waiting, why })
+}
+
+pub(crate) async fn submit(
+    State(daemon): State<Arc<Daemon>>,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    refuse_while_draining(&daemon)?;
+    let request: SubmitRequest = json(&body)?;
+    let host = Arc::clone(&daemon.host);
+    let submitted = blocking(move || host.submit(request)).await??;
+    let run = submitted.run;
+    daemon.queue.bring_keys(run, submitted.secrets);
+    accepted(&daemon, run).await
+}
+
+/// For a command line, which has checked the run and made its directory itself.
+pub(crate) async fn enqueue(
+    State(daemon): State<Arc<Daemon>>,
+    Piece(run): Piece,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let run = find_run(&daemon, &run).await?.run_id();
+    let Enqueue { keys } = json(&body)?;
+    daemon.queue.bring_keys(run, keys.into_iter().collect());
+    accepted(&daemon, run).await
+}
+
+fn refuse_while_draining(daemon: &Daemon) -> Result<(), ApiError> {
+    if daemon.queue.gate() != QueueGate::Draining {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::CONFLICT, "the queue is drained: no new run is accepted")
+        .hint("let it accept runs again: caretaker queue resume"))
+}
+
+async fn accepted(daemon: &Arc<Daemon>, run: RunId) -> Result<Response, ApiError> {
+    daemon.watch.look(run);
+    daemon.queue.wake();
+    // The decision is made by another task, which has its turn now.
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+    let waiting = daemon.queue.waiting(run);
+    Ok((StatusCode::ACCEPTED, Json(Accepted { v: 1, run, waiting })).into_response())
+}
+
+pub(crate) async fn stop(
+    State(daemon): State<Arc<Daemon>>,
+    Piece(run): Piece,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let run = find_run(&daemon, &run).await?;
+    let Stop { now } = json(&body)?;
+    let ended = {
+        let (daemon, run) = (Arc::clone(&daemon), run.run_id());
+        let why = "it was cancelled before it began".to_owned();
+        blocking(move || daemon.end_queued(run, RunOutcome::Cancelled, why)).await?
+    };
+    if ended {
+        daemon.watch.look(run.run_id());
+    } else {
+        let manner = if now { StopManner::Now } else { StopManner::Ladder };
+        order(&daemon, &run, ControlRequest::Stop { manner }).await?;
+    }
+    Ok((StatusCode::ACCEPTED, Json(report(&daemon, &run)?)).into_response())
+}
+
+pub(crate) async fn suspend(
+    State(daemon): State<Arc<Daemon>>,
+    Piece(run): Piece,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+    let run = find_run(&daemon, &run).await?;
+    let Nothing {} = json(&body)?;
+    if run.is_queued().unwrap_or(false) {
+        let what = format!("run {} has not begun, so there is nothing to suspend", run.run_id());
+        return Err(ApiError::new(StatusCode::CONFLICT, what).hint("stop it, or let it wait"));
+    }
+    order(&daemon, &run, ControlRequest::Suspend).await?;
+    Ok((StatusCode::ACCEPTED, Json(report(&daemon, &run)?)).into_response())
+}
+
+/// Tells the run's supervisor; a run that is over needs no telling.
+async fn order(
+    daemon: &Arc<Daemon>,
+    run: &RunDirectory,
+    request: ControlRequest,
+) -> Result<(), ApiError> {
+    let socket = daemon.control_socket(run);
+    let directory = run.clone();
+    let told = blocking(move || {
+        if !directory.is_live() {
+            return Ok(());
+        }
+        match control_client::order(&socket, directory.run_id(), &request) {
+            // It is about to end anyway.
+            Err(ControlError::Refused(_)) => Ok(()),
+            Err(_) if !directory.is_live() => Ok(()),
+            told => told,
+        }
+    });
+    told.await?.map_err(|error| {
+        let what = format!("the supervisor of run {} does not listen: {error}", run.run_id());
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what).hint("try again in a moment")
+    })
+}
+
+#[cfg(test)]
+impl OneRun {
+    pub(super) fn example(run: RunOverview) -> Self {
+        Self { v: 1, run, waiting: Some(Waiting::Start), why: "so".to_owned() }
+    }
+}

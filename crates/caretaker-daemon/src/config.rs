@@ -1,0 +1,42 @@
+//! What the daemon is told by the program it is part of: it reads no environment, no configuration and no home itself.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use run_journal::StateRoot;
+
+use crate::schedule::Caps;
+
+/// The version of what is said over the socket. A client of another version is refused by name; raised when a client
+/// that was not changed with it would misunderstand.
+pub const PROTOCOL: u32 = 1;
+
+/// Everything a daemon is told at its start.
+#[derive(Debug, Clone)]
+pub struct DaemonConfig {
+    /// The state directory. One daemon serves one.
+    pub state: StateRoot,
+    /// Where to listen, unless a socket was inherited.
+    pub socket: PathBuf,
+    /// Where the sockets of runs are whose spec does not say.
+    pub run_sockets: PathBuf,
+    /// An address of this machine's own to listen on as well.
+    pub listen: Option<SocketAddr>,
+    /// Our own program, which is the supervisor of each run.
+    pub program: PathBuf,
+    /// The user's caps; those set at run time win.
+    pub caps: Caps,
+    /// How long a run waits to make up for one point of priority.
+    pub ageing_ms: u64,
+    /// Nothing is started when the state directory's disk has less room. Zero: never mind.
+    pub min_free_bytes: u64,
+    /// [`PROTOCOL`], except in tests.
+    pub protocol: u32,
+    /// The version of the program, for people.
+    pub version: String,
+    /// How many sockets were inherited, from descriptor 3 on.
+    pub n_inherited: u32,
+    /// Where to say that we are ready, as systemd names it.
+    pub notify_socket: Option<OsString>,
+}

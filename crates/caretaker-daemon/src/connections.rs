@@ -1,0 +1,87 @@
+//! Accepting connections, on the Unix socket and on loopback, and serving each in a task of its own.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::api::{self, Door};
+use crate::daemon::Daemon;
+
+/// More than one machine's users have terminals and pages open.
+const MOST_CONNECTIONS: usize = 512;
+/// How much of an answer waits for a slow client; what comes after it is not read from disk before.
+const WRITE_BUFFER: usize = 64 * 1024;
+/// How long a client may take for the head of a request.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// After an accept that failed, mostly for want of descriptors: others may give some back.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+pub(crate) async fn serve_unix(daemon: Arc<Daemon>, listener: UnixListener) {
+    let router = api::router(Arc::clone(&daemon), Door::Unix);
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((client, _)) if is_ours(&client) => spawn(client, router.clone(), place),
+            Ok(_stranger) => daemon.counters.refused_connections.one(),
+            Err(error) => pause_after(error).await,
+        }
+    }
+}
+
+pub(crate) async fn serve_loopback(daemon: Arc<Daemon>, listener: TcpListener) {
+    let Ok(address) = listener.local_addr() else { return };
+    let router = api::router(daemon, Door::Loopback(address));
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((client, _)) => {
+                // A client that vanished without a word is found out in the end.
+                rustix::net::sockopt::set_socket_keepalive(&client, true).ok();
+                client.set_nodelay(true).ok();
+                spawn(client, router.clone(), place);
+            }
+            Err(error) => pause_after(error).await,
+        }
+    }
+}
+
+async fn pause_after(error: io::Error) {
+    tracing::warn!(%error, "a connection could not be accepted");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+/// The socket's directory is ours alone, so only root could come in besides.
+fn is_ours(client: &UnixStream) -> bool {
+    let us = nix::unistd::geteuid().as_raw();
+    client.peer_cred().is_ok_and(|peer| peer.uid() == us || peer.uid() == 0)
+}
+
+fn spawn<C>(client: C, router: Router, place: OwnedSemaphorePermit)
+where
+    C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    tokio::spawn(async move {
+        let service = TowerToHyperService::new(router);
+        let served = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_PATIENCE)
+            .max_buf_size(WRITE_BUFFER)
+            .serve_connection(TokioIo::new(client), service)
+            .await;
+        if let Err(error) = served {
+            // A client that breaks off or talks nonsense harms nobody but itself.
+            tracing::debug!(%error, "a connection ended early");
+        }
+        drop(place);
+    });
+}

@@ -1,0 +1,111 @@
+//! What the daemon leaves to the program it is part of, because it takes configuration, environment or home directory.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use run_journal::JournalEntry;
+use run_protocol::{RunId, RunSpec};
+use run_shim::ShimEnvironment;
+use serde::{Deserialize, Serialize};
+
+/// What the binary does for the daemon. Every method may block.
+pub trait HostServices: Send + Sync + 'static {
+    /// The public form of events, for one reader.
+    fn event_form(&self) -> Box<dyn EventForm>;
+
+    /// Checks a run as the command line does, and makes its directory, queued.
+    fn submit(&self, request: SubmitRequest) -> Result<Submitted, Refusal>;
+
+    /// What the supervisor of a run gets: the keys that were sent for it, else those of the daemon's own environment, and
+    /// the way out of this machine. `None` if a key is not there.
+    fn shim_environment(
+        &self,
+        spec: &RunSpec,
+        sent: Option<Vec<(String, String)>>,
+    ) -> Option<ShimEnvironment>;
+
+    /// Conversations of all stores as one JSON object, the one that changed last first.
+    fn sessions(&self, limit: usize, skip: usize) -> Result<String, Refusal>;
+
+    /// One conversation as one JSON object.
+    fn session(&self, id: &str) -> Result<String, Refusal>;
+
+    /// Continues, in the background, the runs that were started with `--restart` and were cut off. Called once at the
+    /// daemon's start; says what came of each.
+    fn continue_interrupted(&self) -> Vec<(RunId, Result<RunId, Refusal>)>;
+}
+
+/// Writes entries of a journal in the public form, one JSON object a line.
+pub trait EventForm: Send {
+    /// Appends the entry; nothing for one that says nothing.
+    fn write(&mut self, out: &mut Vec<u8>, entry: &JournalEntry<'_>) -> io::Result<()>;
+}
+
+/// A run that somebody wants, as a client of the API words it. The names are those of the flags of `caretaker run`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitRequest {
+    /// What to do.
+    pub prompt: String,
+    /// The directory to work in, absolute.
+    pub workspace: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expose: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<String>,
+    #[serde(default)]
+    pub no_force: bool,
+    #[serde(default)]
+    pub stream: bool,
+    #[serde(default)]
+    pub restart: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agent_flags: Vec<String>,
+    #[serde(default)]
+    pub priority: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after_ok: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+}
+
+/// A run that was accepted.
+#[derive(Debug)]
+pub struct Submitted {
+    pub run: RunId,
+    /// With what it logs in; kept in memory until it starts.
+    pub secrets: Vec<(String, String)>,
+}
+
+/// Why something was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// By whose fault, in the words of HTTP.
+    pub status: u16,
+    pub error: String,
+    pub hint: Option<String>,
+}

@@ -1,0 +1,47 @@
+//! The daemon: one process per state directory that schedules runs, tells how they stand, and can be killed at any time.
+//!
+//! ```text
+//!   caretaker run ─┐                       ┌─► starting ─► `caretaker shim`, a process and session of its own
+//!   HTTP client ───┼─► api ─► queue ─► schedule (pure)
+//!   the files ─────┘           ▲
+//!   run_watch (inotify, pidfd) ┘──► mailboxes ─► event streams, each reading the journal from its own place
+//! ```
+//!
+//! **Invariant:** it owns no pipe and no journal. A queued run is a directory whose journal says so; what is in memory
+//! can be found out again from the files, except keys, which are on no disk on purpose.
+//!
+//! **Invariant:** nothing is polled: it wakes when something happens, or when a deadline is due that somebody waits for.
+//!
+//! **Invariant:** nothing starts twice. The supervisor claims a run under the run's lock; here it is only asked to.
+//!
+//! **Invariant:** it reads no environment, no configuration and no home: [`DaemonConfig`] and [`HostServices`] bring what
+//! the program knows.
+
+mod api;
+mod clock;
+mod config;
+mod connections;
+mod counters;
+mod daemon;
+mod host_services;
+mod inotify;
+mod instance;
+mod lock_holder;
+mod mailbox;
+mod pollable;
+mod queue;
+mod queue_file;
+mod run_watch;
+mod schedule;
+mod serve;
+mod starting;
+mod systemd;
+mod why;
+
+pub use config::{DaemonConfig, PROTOCOL};
+pub use host_services::{EventForm, HostServices, Refusal, SubmitRequest, Submitted};
+pub use instance::{DaemonNote, Presence, Stopped, lock_path, presence, stop};
+pub use queue_file::QueueGate;
+pub use schedule::{CapKind, Caps, Waiting};
+pub use serve::{ServeError, serve, token_path};
+pub use why::{QueueWord, why};

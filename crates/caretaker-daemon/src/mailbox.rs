@@ -1,0 +1,62 @@
+//! News for one reader: which runs have something new. Never longer than the list of runs, however slow the reader.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use run_protocol::RunId;
+use tokio::sync::Notify;
+
+/// Whom the news are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interest {
+    One(RunId),
+    All,
+}
+
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    interest: Interest,
+    news: Mutex<BTreeSet<RunId>>,
+    arrived: Notify,
+}
+
+impl Mailbox {
+    pub(crate) fn new(interest: Interest) -> Self {
+        Self { interest, news: Mutex::default(), arrived: Notify::new() }
+    }
+
+    pub(crate) fn interest(&self) -> Interest {
+        self.interest
+    }
+
+    /// Tells of news, if they are of interest.
+    pub(crate) fn put(&self, run: RunId) {
+        let wanted = match self.interest {
+            Interest::One(one) => one == run,
+            Interest::All => true,
+        };
+        if wanted && self.lock().insert(run) {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Takes what there is, without waiting.
+    pub(crate) fn take(&self) -> BTreeSet<RunId> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// Waits until there is something, and takes it.
+    pub(crate) async fn next(&self) -> BTreeSet<RunId> {
+        loop {
+            let news = self.take();
+            if !news.is_empty() {
+                return news;
+            }
+            self.arrived.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<RunId>> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,401 @@
+//! The queue: what is decided is done, and why the others wait is remembered until the next decision.
+//!
+//! The runs themselves are the queue (a journal whose last word is `queued`); here is only what can be found out again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use run_journal::{EndQueued, RunOverview, RunState};
+use run_protocol::{FailureClass, RunId, RunOutcome};
+use tokio::sync::{Notify, mpsc};
+
+use crate::clock::{now_ms, until};
+use crate::daemon::Daemon;
+use crate::queue_file::{QueueFile, QueueGate, QueueMemory};
+use crate::run_watch::{Change, Over, Standing, Tracked};
+use crate::schedule::{
+    CapKind, Caps, Conditions, Decision, Dependency, DiskRoom, Gate, Hold, Lowered, Waiting,
+    WaitingRun, decide,
+};
+use crate::starting::{self, StartOutcome};
+
+/// How soon what could not be started is tried again, unless a run ends before that.
+const RETRY: Duration = Duration::from_secs(15);
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    file: QueueFile,
+    configured: Caps,
+    wake: Notify,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    memory: QueueMemory,
+    holds: BTreeMap<RunId, Hold>,
+    /// Their supervisors are being started.
+    starting: BTreeSet<RunId>,
+    /// Of the last decision, in the order in which they will start.
+    waiting: Vec<(RunId, Waiting)>,
+    /// Runs that are over and that somebody depends on.
+    outcomes: BTreeMap<RunId, Dependency>,
+    /// Keys that were brought for runs that wait; on no disk.
+    keys: BTreeMap<RunId, Vec<(String, String)>>,
+}
+
+/// The queue as it is told.
+#[derive(Debug, Clone)]
+pub(crate) struct QueueSight {
+    pub(crate) gate: QueueGate,
+    pub(crate) caps: Caps,
+    pub(crate) waiting: Vec<(RunId, Waiting)>,
+    pub(crate) starting: Vec<RunId>,
+    /// Accounts that were told to slow down: how many of each may run now, and until when nothing starts.
+    pub(crate) lowered: Vec<(String, u32, u64)>,
+}
+
+impl Queue {
+    pub(crate) fn new(state: &Path, configured: Caps) -> Self {
+        let file = QueueFile::new(state);
+        let inner = Inner { memory: file.read(), ..Inner::default() };
+        Self { file, configured, wake: Notify::new(), inner: Mutex::new(inner) }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a decision made soon.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn caps(&self) -> Caps {
+        self.inner().memory.caps.clone().unwrap_or_else(|| self.configured.clone())
+    }
+
+    pub(crate) fn gate(&self) -> QueueGate {
+        self.inner().memory.gate
+    }
+
+    pub(crate) fn set_gate(&self, gate: QueueGate) -> std::io::Result<()> {
+        self.remember(|memory| memory.gate = gate)
+    }
+
+    pub(crate) fn set_cap(
+        &self,
+        kind: CapKind,
+        name: &str,
+        cap: Option<u32>,
+    ) -> std::io::Result<()> {
+        let mut caps = self.caps();
+        caps.set(kind, name, cap);
+        self.remember(|memory| memory.caps = Some(caps))
+    }
+
+    fn remember(&self, change: impl FnOnce(&mut QueueMemory)) -> std::io::Result<()> {
+        let mut inner = self.inner();
+        let mut memory = inner.memory.clone();
+        change(&mut memory);
+        // First the disk: what is said to be so stays so.
+        self.file.write(&memory)?;
+        inner.memory = memory;
+        drop(inner);
+        self.wake();
+        Ok(())
+    }
+
+    /// Keeps the keys of a run until it starts.
+    pub(crate) fn bring_keys(&self, run: RunId, keys: Vec<(String, String)>) {
+        let mut inner = self.inner();
+        if !keys.is_empty() {
+            inner.keys.insert(run, keys);
+        }
+        if matches!(inner.holds.get(&run), Some(Hold::Keys { .. })) {
+            inner.holds.remove(&run);
+        }
+        drop(inner);
+        self.wake();
+    }
+
+    pub(crate) fn keys(&self, run: RunId) -> Option<Vec<(String, String)>> {
+        self.inner().keys.get(&run).cloned()
+    }
+
+    /// What a run waits for; `None` if it does not.
+    pub(crate) fn waiting(&self, run: RunId) -> Option<Waiting> {
+        let inner = self.inner();
+        if inner.starting.contains(&run) {
+            return Some(Waiting::Start);
+        }
+        inner.waiting.iter().find(|(of, _)| *of == run).map(|(_, reason)| reason.clone())
+    }
+
+    pub(crate) fn sight(&self) -> QueueSight {
+        let caps = self.caps();
+        let now = now_ms();
+        let inner = self.inner();
+        let lowered = inner.memory.lowered.iter().map(|(account, lowered)| {
+            let full = full_cap(&caps, account);
+            (account.clone(), lowered.cap(full, now), lowered.pause_until_ms())
+        });
+        QueueSight {
+            gate: inner.memory.gate,
+            waiting: inner.waiting.clone(),
+            starting: inner.starting.iter().copied().collect(),
+            lowered: lowered.collect(),
+            caps,
+        }
+    }
+}
+
+/// Decides and acts until the end of the program.
+pub(crate) async fn work(daemon: Arc<Daemon>, mut changes: mpsc::UnboundedReceiver<Change>) {
+    loop {
+        let decision = daemon.decide();
+        let next_look = decision.next_look_ms;
+        daemon.act(decision);
+        let look = async {
+            match next_look {
+                Some(at) => tokio::time::sleep(until(at)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = daemon.queue.wake.notified() => {}
+            () = look => {}
+            change = changes.recv() => match change {
+                Some(change) => daemon.note_change(change),
+                None => return,
+            },
+        }
+        // Whatever else has happened by now is decided about at once.
+        while let Ok(change) = changes.try_recv() {
+            daemon.note_change(change);
+        }
+    }
+}
+
+impl Daemon {
+    fn decide(&self) -> Decision {
+        let began = Instant::now();
+        let caps = self.queue.caps();
+        let mut waiting = Vec::new();
+        let mut live = Vec::new();
+        {
+            let inner = self.queue.inner();
+            for (run, tracked) in self.watch.runs() {
+                match (tracked.standing, &tracked.terms) {
+                    (Standing::Queued { since_ms }, Some(_)) if !inner.starting.contains(&run) => {
+                        waiting.push(as_waiting(run, tracked, since_ms, inner.holds.get(&run)));
+                    }
+                    _ => live.push((run, tracked.share)),
+                }
+            }
+        }
+        let dependencies = self.dependencies(&waiting);
+        let disk = if waiting.is_empty() { DiskRoom::Enough } else { self.disk() };
+        let mut inner = self.queue.inner();
+        let gate = match inner.memory.gate {
+            QueueGate::Paused => Gate::Paused,
+            QueueGate::Open | QueueGate::Draining => Gate::Open,
+        };
+        let conditions = Conditions {
+            gate,
+            disk,
+            lowered: &inner.memory.lowered,
+            dependencies: &dependencies,
+            ageing_ms: self.config.ageing_ms,
+        };
+        let decision = decide(now_ms(), &waiting, &live, &caps, &conditions);
+        inner.waiting.clone_from(&decision.waiting);
+        inner.starting.extend(&decision.starts);
+        drop(inner);
+        self.counters.decisions.one();
+        let took = began.elapsed().as_micros();
+        self.counters.decision_us.add(u64::try_from(took).unwrap_or(u64::MAX));
+        decision
+    }
+
+    fn act(self: &Arc<Self>, decision: Decision) {
+        for run in decision.starts {
+            let daemon = Arc::clone(self);
+            tokio::spawn(async move { daemon.start(run).await });
+        }
+        for (run, why) in decision.ends {
+            let daemon = Arc::clone(self);
+            tokio::task::spawn_blocking(move || {
+                daemon.end_queued(run, RunOutcome::DependencyFailed, why);
+            });
+        }
+    }
+
+    /// How the runs stand that somebody waits for.
+    fn dependencies(&self, waiting: &[WaitingRun]) -> BTreeMap<RunId, Dependency> {
+        let wanted: BTreeSet<RunId> =
+            waiting.iter().flat_map(|run| run.after.iter().chain(&run.after_ok)).copied().collect();
+        self.queue.inner().outcomes.retain(|run, _| wanted.contains(run));
+        wanted.into_iter().map(|run| (run, self.dependency(run))).collect()
+    }
+
+    fn dependency(&self, run: RunId) -> Dependency {
+        if let Some(known) = self.queue.inner().outcomes.get(&run) {
+            return *known;
+        }
+        if !self.watch.is_over(run) {
+            return Dependency::Unfinished;
+        }
+        let Some(directory) = self.directory(run) else { return Dependency::Removed };
+        match RunOverview::read(&directory) {
+            Ok(overview) => {
+                let dependency = as_dependency(&overview.state);
+                if dependency != Dependency::Unfinished {
+                    self.queue.inner().outcomes.insert(run, dependency);
+                }
+                dependency
+            }
+            Err(_) => Dependency::Removed,
+        }
+    }
+
+    fn disk(&self) -> DiskRoom {
+        let needed_bytes = self.config.min_free_bytes;
+        // Where nobody can say how much there is, the first write will.
+        let free_bytes = rustix::fs::statvfs(self.state().path())
+            .map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
+        if free_bytes >= needed_bytes {
+            DiskRoom::Enough
+        } else {
+            DiskRoom::Short { free_bytes, needed_bytes }
+        }
+    }
+
+    fn note_change(&self, change: Change) {
+        let Change::Over(over) = change else { return };
+        let Over { run, overview, was } = *over;
+        let mut inner = self.queue.inner();
+        inner.keys.remove(&run);
+        inner.holds.remove(&run);
+        let dependency = as_dependency(&overview.state);
+        // Whatever was in somebody's way may be gone.
+        for hold in inner.holds.values_mut() {
+            if let Hold::Retry { until_ms, .. } = hold {
+                *until_ms = 0;
+            }
+        }
+        drop(inner);
+        if dependency == Dependency::Unfinished {
+            return;
+        }
+        let outcome = overview.state.outcome();
+        self.counters.ended(&outcome_name(outcome.as_ref()));
+        if let Some(RunOutcome::Failed { class: FailureClass::RateLimited }) = outcome {
+            self.slow_down(&was);
+        }
+    }
+
+    /// An account was refused: fewer at once, after a pause.
+    fn slow_down(&self, was: &Tracked) {
+        let Standing::Live { since_ms } = was.standing else { return };
+        let account = was.share.account.clone();
+        let caps = self.queue.caps();
+        let now = now_ms();
+        // Accounts that were refused together do not come back together.
+        let jitter = now ^ u64::from(std::process::id());
+        let remembered = self.queue.remember(|memory| {
+            memory.lowered.retain(|name, lowered| !lowered.is_over(full_cap(&caps, name), now));
+            let before = memory.lowered.get(&account).copied();
+            let full = full_cap(&caps, &account);
+            let lowered = Lowered::after_refusal(before, full, since_ms, now, jitter % 1001);
+            memory.lowered.insert(account.clone(), lowered);
+        });
+        if let Err(error) = remembered {
+            tracing::warn!(%error, account, "a rate limit could not be remembered");
+        }
+        tracing::info!(account, "the account was rate limited: fewer runs at once");
+    }
+
+    /// Starts one run, whose turn has come.
+    async fn start(self: Arc<Self>, run: RunId) {
+        let daemon = Arc::clone(&self);
+        let started = tokio::task::spawn_blocking(move || starting::start(&daemon, run)).await;
+        let started = started.unwrap_or_else(|error| StartOutcome::Later(error.to_string()));
+        let hold = match started {
+            StartOutcome::Started => {
+                self.counters.starts.one();
+                tracing::info!(%run, "started");
+                None
+            }
+            StartOutcome::Over => None,
+            StartOutcome::KeysMissing(names) => Some(Hold::Keys { names }),
+            StartOutcome::Later(problem) => {
+                self.counters.failed_starts.one();
+                tracing::warn!(%run, problem, "could not be started; it is tried again");
+                let until_ms = now_ms() + u64::try_from(RETRY.as_millis()).unwrap_or(u64::MAX);
+                Some(Hold::Retry { problem, until_ms })
+            }
+        };
+        // First how it stands, then that it is not being started: in between it counts twice, never not at all.
+        self.watch.look(run);
+        let mut inner = self.queue.inner();
+        match hold {
+            Some(hold) => drop(inner.holds.insert(run, hold)),
+            None => {
+                inner.holds.remove(&run);
+                inner.keys.remove(&run);
+            }
+        }
+        inner.starting.remove(&run);
+        drop(inner);
+        self.queue.wake();
+    }
+
+    /// Ends a run that waits; one that does not wait any more is left alone.
+    pub(crate) fn end_queued(&self, run: RunId, outcome: RunOutcome, why: String) -> bool {
+        let Some(directory) = self.directory(run) else { return false };
+        match directory.end_queued(outcome, why) {
+            Ok(ended) => ended == EndQueued::Ended,
+            Err(error) => {
+                tracing::error!(%error, %run, "a run that waits could not be ended");
+                false
+            }
+        }
+    }
+}
+
+fn as_waiting(run: RunId, tracked: Tracked, since_ms: u64, hold: Option<&Hold>) -> WaitingRun {
+    let Tracked { share, terms, .. } = tracked;
+    let terms = terms.unwrap_or_default();
+    WaitingRun {
+        run,
+        share,
+        since_ms,
+        priority: terms.priority,
+        not_before_ms: terms.not_before_ms,
+        after: terms.after,
+        after_ok: terms.after_ok,
+        hold: hold.cloned(),
+    }
+}
+
+fn as_dependency(state: &RunState) -> Dependency {
+    match state.outcome() {
+        None => Dependency::Unfinished,
+        Some(RunOutcome::Succeeded) => Dependency::Succeeded,
+        Some(_) => Dependency::Failed,
+    }
+}
+
+fn full_cap(caps: &Caps, account: &str) -> u32 {
+    caps.of(CapKind::Account, account).unwrap_or(caps.total).min(caps.total)
+}
+
+/// The outcome's name as it is on disk.
+pub(crate) fn outcome_name(outcome: Option<&RunOutcome>) -> String {
+    let Some(outcome) = outcome else { return "unfinished".to_owned() };
+    let json = serde_json::to_value(outcome).unwrap_or_default();
+    json.get("outcome").and_then(|name| name.as_str()).unwrap_or("unknown").to_owned()
+}

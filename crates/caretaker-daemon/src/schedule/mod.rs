@@ -1,0 +1,25 @@
+//! Who may start now, and what everybody else waits for: a pure decision over what is known at one moment.
+//!
+//! ```text
+//!   waiting runs ─┐
+//!   live runs ────┼─► decide(now) ─► starts · ends (what can never start) · a reason for each of the others · next look
+//!   caps ─────────┤
+//!   conditions ───┘
+//! ```
+//!
+//! **Invariant:** with what it starts, no cap is exceeded; and whoever is not started has a reason.
+//!
+//! **Invariant:** nobody starves: of two runs that could both start, the order is settled once, by priority and by how
+//! long each has waited, and only finitely many runs of the future come before one that waits now.
+
+mod caps;
+mod decide;
+mod rate_limit;
+mod waiting;
+
+pub use caps::{CapKind, Caps};
+pub(crate) use decide::{
+    Conditions, Decision, Dependency, DiskRoom, Gate, Hold, Share, WaitingRun, decide,
+};
+pub(crate) use rate_limit::Lowered;
+pub use waiting::Waiting;

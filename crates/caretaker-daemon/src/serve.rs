@@ -1,0 +1,259 @@
+//! The daemon's life, from its lock to its last word.
+//!
+//! ```text
+//!   lock ─► listen ─► adopt what lives ─► ready ─► serve, schedule ─► SIGTERM, or SIGKILL at any moment
+//! ```
+//!
+//! It may be killed anywhere in between: runs have supervisors of their own, and everything it knows is in their files.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use run_journal::StateRoot;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::config::DaemonConfig;
+use crate::connections::{serve_loopback, serve_unix};
+use crate::counters::Counters;
+use crate::daemon::Daemon;
+use crate::host_services::HostServices;
+use crate::instance::{Claim, DaemonNote};
+use crate::queue::{self, Queue};
+use crate::run_watch::{RunWatch, WatchError};
+use crate::{clock, systemd};
+
+/// Threads for what blocks: starting supervisors, reading stores. They go when there is nothing to do.
+const MOST_BLOCKING: usize = 16;
+const THREAD_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// Says why there is no daemon.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    #[error("the state directory `{}` cannot be used", path.display())]
+    State { path: PathBuf, source: io::Error },
+    /// Somebody was faster.
+    #[error("a daemon serves this state directory already")]
+    AlreadyThere(Option<Box<DaemonNote>>),
+    #[error("the runtime could not be started")]
+    Runtime(#[source] io::Error),
+    #[error("the socket `{}` cannot be listened on", path.display())]
+    Socket { path: PathBuf, source: io::Error },
+    #[error("`{0}` is not an address of this machine's own: only loopback is listened on")]
+    NotLoopback(SocketAddr),
+    #[error("`{address}` cannot be listened on")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error("the runs cannot be watched: {0}")]
+    Watch(String),
+}
+
+impl From<WatchError> for ServeError {
+    fn from(error: WatchError) -> Self {
+        Self::Watch(error.to_string())
+    }
+}
+
+/// Serves until a signal says to stop. `on_ready` is called when everything can be asked.
+pub fn serve(
+    config: DaemonConfig,
+    host: Arc<dyn HostServices>,
+    on_ready: impl FnOnce(&DaemonNote),
+) -> Result<(), ServeError> {
+    // What we inherited is nobody's business in the runs' supervisors.
+    close_fds::set_fds_cloexec(3, &[]);
+    make_state(&config.state)?;
+    let cannot = |source| ServeError::State { path: config.state.path().to_owned(), source };
+    let claim = Claim::new(&config.state)
+        .map_err(cannot)?
+        .map_err(|note| ServeError::AlreadyThere(note.map(Box::new)))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MOST_BLOCKING)
+        .thread_keep_alive(THREAD_PATIENCE)
+        .build()
+        .map_err(ServeError::Runtime)?;
+    let served = runtime.block_on(serve_claimed(config, host, &claim, on_ready));
+    runtime.shutdown_background();
+    served
+}
+
+fn make_state(state: &StateRoot) -> Result<(), ServeError> {
+    let path = state.runs();
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&path)
+        .map_err(|source| ServeError::State { path, source })
+}
+
+async fn serve_claimed(
+    config: DaemonConfig,
+    host: Arc<dyn HostServices>,
+    claim: &Claim,
+    on_ready: impl FnOnce(&DaemonNote),
+) -> Result<(), ServeError> {
+    let stop = Stop::listen().map_err(ServeError::Runtime)?;
+    let mut note = DaemonNote::of_this_process(config.protocol, &config.version, clock::now_ms());
+    let (unix, socket) = listen_unix(&config)?;
+    note.socket = socket.clone().into();
+    let loopback = match config.listen {
+        Some(address) => Some(listen_loopback(address).await?),
+        None => None,
+    };
+    let mut token = None;
+    if let Some(loopback) = &loopback {
+        note.listen = loopback.local_addr().ok().map(|address| address.to_string());
+        token = Some(make_token(&config.state).map_err(|source| ServeError::State {
+            path: config.state.path().to_owned(),
+            source,
+        })?);
+    }
+
+    let (change_sender, changes) = mpsc::unbounded_channel();
+    let watch = RunWatch::new(&config.state, change_sender)?;
+    let n_lost = watch.adopt().await?;
+    let daemon = Arc::new(Daemon {
+        queue: Queue::new(config.state.path(), config.caps.clone()),
+        host,
+        watch: watch.clone(),
+        counters: Counters::default(),
+        token,
+        note: note.clone(),
+        config,
+    });
+    tokio::spawn(watch.watch());
+    tokio::spawn(queue::work(Arc::clone(&daemon), changes));
+    tokio::spawn(serve_unix(Arc::clone(&daemon), unix));
+    if let Some(loopback) = loopback {
+        tokio::spawn(serve_loopback(Arc::clone(&daemon), loopback));
+    }
+    let cannot = |source| ServeError::State { path: daemon.state().path().to_owned(), source };
+    claim.announce(&note).map_err(cannot)?;
+    let n_adopted = daemon.watch.runs().len();
+    tracing::info!(pid = note.pid, socket = %socket.display(), n_adopted, n_lost, "ready");
+    on_ready(&note);
+    say(&daemon, "READY=1");
+    if n_lost > 0 {
+        continue_interrupted(&daemon);
+    }
+
+    stop.asked_for().await;
+    tracing::info!("stops; the runs go on");
+    say(&daemon, "STOPPING=1");
+    if daemon.config.n_inherited == 0 {
+        fs::remove_file(&socket).ok();
+    }
+    Ok(())
+}
+
+/// Runs that were cut off and were started with `--restart` are continued without being asked.
+fn continue_interrupted(daemon: &Arc<Daemon>) {
+    let daemon = Arc::clone(daemon);
+    tokio::task::spawn_blocking(move || {
+        for (run, continued) in daemon.host.continue_interrupted() {
+            match continued {
+                Ok(next) => tracing::info!(%run, %next, "was cut off, and is continued"),
+                Err(refusal) => tracing::warn!(%run, error = refusal.error, "cannot be continued"),
+            }
+        }
+    });
+}
+
+fn say(daemon: &Daemon, state: &str) {
+    let Some(socket) = &daemon.config.notify_socket else { return };
+    if let Err(error) = systemd::notify(socket, state) {
+        tracing::warn!(%error, "systemd could not be told");
+    }
+}
+
+/// What ends a daemon in good order.
+struct Stop {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    /// A terminal that closes takes nothing of ours along.
+    _hangup: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            _hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn asked_for(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+fn listen_unix(config: &DaemonConfig) -> Result<(UnixListener, PathBuf), ServeError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ServeError::Socket { path, source }
+    };
+    if config.n_inherited > 0 {
+        let inherited = Path::new("(inherited)");
+        let listener = systemd::inherited_socket().map_err(failed(inherited))?;
+        let listener = std::os::unix::net::UnixListener::from(listener);
+        listener.set_nonblocking(true).map_err(failed(inherited))?;
+        let address = listener.local_addr().map_err(failed(inherited))?;
+        let path = address.as_pathname().unwrap_or(inherited).to_owned();
+        return Ok((UnixListener::from_std(listener).map_err(failed(&path))?, path));
+    }
+    let path = &config.socket;
+    if let Some(directory) = path.parent() {
+        run_shim::private_dir(directory).map_err(failed(directory))?;
+    }
+    // We hold the lock, so whoever made it is gone.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(path)(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(failed(path))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed(path))?;
+    Ok((listener, path.clone()))
+}
+
+async fn listen_loopback(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    if !address.ip().is_loopback() {
+        return Err(ServeError::NotLoopback(address));
+    }
+    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
+}
+
+/// The file that holds the token for clients on loopback.
+pub fn token_path(state: &StateRoot) -> PathBuf {
+    state.path().join("daemon.token")
+}
+
+/// The token, made once: a page that was opened goes on working with the next daemon.
+fn make_token(state: &StateRoot) -> io::Result<String> {
+    let path = token_path(state);
+    if let Ok(known) = fs::read_to_string(&path)
+        && known.trim().len() == 64
+        && fs::symlink_metadata(&path)?.permissions().mode() & 0o077 == 0
+    {
+        return Ok(known.trim().to_owned());
+    }
+    let mut random = [0; 32];
+    fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path)?;
+    writeln!(file, "{token}")?;
+    Ok(token)
+}

@@ -1,0 +1,289 @@
+//! `caretaker apply`: brings what was done in a worktree into the user's checkout.
+
+use std::io::Write;
+
+use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
+use serde::Serialize;
+use workspace_history::{
+    Change, ChangeKind, History, Merged, Operation, OperationKind, Restored, Scope, Snapshot,
+    SnapshotName, TreePath, compare, count, merge, restore, restore_with,
+};
+
+use crate::command_error::CommandError;
+use crate::commands::undo::{hold, not_kept};
+use crate::data_out::print_json;
+use crate::host::{Host, now_ms, short_id};
+use crate::host_git;
+use crate::talk::{note, say};
+use crate::view::change_view;
+use crate::worktrees::{GENEROUS, Worktree};
+
+/// Bring what was done in a run's worktree into your checkout.
+///
+/// Everything that differs from when the worktree was made, or from what was applied last: committed, uncommitted and
+/// untracked. What you changed in the meantime stays; where both changed a file, their lines are merged. If that cannot be
+/// done for one file, nothing at all is changed. Nothing is committed: the worktree's own commits are on its branch.
+///
+/// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The run.
+    run: String,
+    /// Only say what would change.
+    #[arg(long)]
+    dry_run: bool,
+    /// Make the checkout again what it was before the last time, with everything that was done in it since.
+    #[arg(long)]
+    revert: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done, in the shape that `--json` prints.
+#[derive(Debug, Serialize)]
+struct ApplyReport {
+    v: u32,
+    kind: &'static str,
+    run: RunId,
+    checkout: BytesPath,
+    dry_run: bool,
+    changes: ChangeCounts,
+    paths: Vec<ChangedPath>,
+    /// Files in which both sides' lines were brought together.
+    merged: Vec<BytesPath>,
+    /// Where there are any, nothing was changed.
+    conflicts: Vec<ConflictingPath>,
+}
+
+#[derive(Debug, Serialize)]
+struct ChangedPath {
+    path: BytesPath,
+    change: ChangeKind,
+}
+
+#[derive(Debug, Serialize)]
+struct ConflictingPath {
+    path: BytesPath,
+    why: &'static str,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let run = host.find_run(&args.run)?;
+    let worktree = Worktree::of(&host, &run)?;
+    let checkout = worktree.origin.repository.0.clone();
+    if !checkout.is_dir() {
+        let what = format!("the checkout `{}` is gone", checkout.display());
+        return Err(CommandError::new(ExitCode::NotFound, what));
+    }
+    let history = host_git::history(&host, &checkout)?;
+    let _worktree_hold = hold(&host, &worktree.path, worktree.run)?;
+    let _checkout_hold = hold(&host, &checkout, worktree.run)?;
+    let apply = Apply { args, worktree: &worktree, checkout: &history };
+    if args.revert { apply.revert() } else { apply.apply() }
+}
+
+struct Apply<'a> {
+    args: &'a Args,
+    worktree: &'a Worktree,
+    checkout: &'a History,
+}
+
+impl Apply<'_> {
+    fn apply(&self) -> Result<ExitCode, CommandError> {
+        let run = self.worktree.run;
+        let base = self.worktree.taken()?;
+        let theirs = self.worktree.present(&base)?;
+        // Whatever one of them has is looked at in the checkout, even where it is ignored there.
+        let mut cover = theirs.clone();
+        for (path, entry) in &base.entries {
+            cover.entries.entry(path.clone()).or_insert_with(|| entry.clone());
+        }
+        let name = self.checkout.next_replaced(run);
+        let ours = self.save(&name, Scope::LookAs(&cover))?;
+        let merged = merge(&self.worktree.history, self.checkout, &base, &theirs, &ours);
+        let merged = merged.map_err(|error| {
+            CommandError::new(ExitCode::Failed, "the changes could not be brought together")
+                .because(error)
+        })?;
+        if !merged.conflicts.is_empty() {
+            return self.refuse(&merged);
+        }
+        let changes = compare(&ours, &merged.target);
+        if !self.args.dry_run && !changes.is_empty() {
+            let operation = self.operation(OperationKind::Apply, name, SnapshotName::applied());
+            self.checkout.begin(&operation).map_err(not_kept)?;
+            let outcome =
+                restore_with(self.checkout, &self.worktree.history, &ours, &merged.target);
+            let outcome = outcome.map_err(not_changed)?;
+            if !outcome.failed.is_empty() {
+                return self.take_back(&ours, &outcome);
+            }
+            self.checkout.end(&operation).map_err(not_kept)?;
+        }
+        if !self.args.dry_run {
+            let history = &self.worktree.history;
+            history.also_known_as(&SnapshotName::applied(), &theirs).map_err(not_kept)?;
+        }
+        self.report("apply", &changes, &merged.merged)?;
+        if !self.args.json {
+            self.talk(&changes, &merged.merged);
+        }
+        Ok(ExitCode::Success)
+    }
+
+    fn operation(
+        &self,
+        kind: OperationKind,
+        replaced: SnapshotName,
+        restored: SnapshotName,
+    ) -> Operation {
+        Operation { at: now_ms(), run: self.worktree.run, kind, replaced, restored }
+    }
+
+    fn save(&self, name: &SnapshotName, scope: Scope<'_>) -> Result<Snapshot, CommandError> {
+        let saved = self.checkout.save(name, scope, &[], GENEROUS).map_err(|error| {
+            let what = "the checkout could not be saved, so nothing was changed";
+            CommandError::new(ExitCode::Failed, what).because(error)
+        })?;
+        Ok(saved.snapshot)
+    }
+
+    /// Nothing was changed.
+    fn refuse(&self, merged: &Merged) -> Result<ExitCode, CommandError> {
+        let conflicts = &merged.conflicts;
+        if self.args.json {
+            print_json(&ApplyReport {
+                conflicts: conflicts
+                    .iter()
+                    .map(|conflict| ConflictingPath {
+                        path: BytesPath::from(conflict.path.as_path()),
+                        why: conflict.why,
+                    })
+                    .collect(),
+                ..self.empty_report("apply")
+            })?;
+            return Ok(ExitCode::Conflict);
+        }
+        for conflict in conflicts {
+            note(&format!("`{}`: {}", conflict.path, conflict.why));
+        }
+        let what = "the checkout and the worktree stand against each other, so nothing was changed";
+        let branch = &self.worktree.origin.branch;
+        Err(CommandError::new(ExitCode::Conflict, what).hint(format!(
+            "commit what you have and merge the branch by hand: git merge {branch} \
+             (what is not committed in the worktree is in `{}`)",
+            self.worktree.path.display()
+        )))
+    }
+
+    /// Half a change is none.
+    fn take_back(&self, ours: &Snapshot, outcome: &Restored) -> Result<ExitCode, CommandError> {
+        let name = self.checkout.next_replaced(self.worktree.run);
+        let half = self.save(&name, Scope::As(ours))?;
+        restore(self.checkout, &half, ours).map_err(not_changed)?;
+        let reasons = outcome.failed.iter().map(|(path, why)| format!("`{path}`: {why}"));
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
+        let what = "the changes could not be written, and the checkout is as it was";
+        Err(CommandError::new(ExitCode::Failed, what).because(reasons))
+    }
+
+    fn revert(&self) -> Result<ExitCode, CommandError> {
+        let run = self.worktree.run;
+        let operations = self.checkout.operations();
+        let last = operations.into_iter().rfind(|operation| {
+            operation.run == run
+                && matches!(operation.kind, OperationKind::Apply | OperationKind::Revert)
+        });
+        let last = last.filter(|last| last.kind == OperationKind::Apply).ok_or_else(|| {
+            let what = format!("nothing of run {run} is applied, so there is nothing to revert");
+            CommandError::new(ExitCode::NotFound, what)
+        })?;
+        let target =
+            self.checkout.snapshot(&last.replaced).map_err(not_kept)?.ok_or_else(|| {
+                CommandError::new(ExitCode::NotFound, "what was replaced is not kept any more")
+            })?;
+        let name = self.checkout.next_replaced(run);
+        let present = self.save(&name, Scope::As(&target))?;
+        let changes = compare(&present, &target);
+        if !self.args.dry_run {
+            let operation = self.operation(OperationKind::Revert, name, last.replaced.clone());
+            self.checkout.begin(&operation).map_err(not_kept)?;
+            let outcome = restore(self.checkout, &present, &target).map_err(not_changed)?;
+            self.checkout.end(&operation).map_err(not_kept)?;
+            for (path, why) in &outcome.failed {
+                note(&format!("`{path}` is not as it was: {why}"));
+            }
+            // All of it is to be applied again then.
+            let base = self.worktree.base()?;
+            let history = &self.worktree.history;
+            history.also_known_as(&SnapshotName::applied(), &base).map_err(not_kept)?;
+        }
+        self.report("revert", &changes, &[])?;
+        if !self.args.json {
+            let counts = change_view::counts(count(&changes));
+            let word = if self.args.dry_run { "would revert" } else { "reverted" };
+            say(&format!("{word}: {counts}"));
+        }
+        Ok(ExitCode::Success)
+    }
+
+    fn empty_report(&self, kind: &'static str) -> ApplyReport {
+        ApplyReport {
+            v: 1,
+            kind,
+            run: self.worktree.run,
+            checkout: BytesPath::from(self.checkout.workspace()),
+            dry_run: self.args.dry_run,
+            changes: ChangeCounts::default(),
+            paths: Vec::new(),
+            merged: Vec::new(),
+            conflicts: Vec::new(),
+        }
+    }
+
+    fn report(
+        &self,
+        kind: &'static str,
+        changes: &[Change<'_>],
+        merged: &[TreePath],
+    ) -> Result<(), CommandError> {
+        if self.args.json {
+            let paths = changes
+                .iter()
+                .map(|change| ChangedPath { path: change.bytes_path(), change: change.kind });
+            return print_json(&ApplyReport {
+                changes: count(changes),
+                paths: paths.collect(),
+                merged: merged.iter().map(|path| BytesPath::from(path.as_path())).collect(),
+                ..self.empty_report(kind)
+            });
+        }
+        let mut out = anstream::stdout().lock();
+        change_view::print_paths(&mut out, changes)
+            .and_then(|()| out.flush())
+            .map_err(CommandError::writing)
+    }
+
+    fn talk(&self, changes: &[Change<'_>], merged: &[TreePath]) {
+        for path in merged {
+            note(&format!("`{path}` was changed in both, and the lines were merged: look at it"));
+        }
+        let id = short_id(self.worktree.run);
+        let counts = change_view::counts(count(changes));
+        let checkout = self.checkout.workspace().display();
+        say(&match (changes.is_empty(), self.args.dry_run) {
+            (true, _) => format!("nothing to do: `{checkout}` has it all"),
+            (false, true) => format!("would change in `{checkout}`: {counts}"),
+            (false, false) => format!(
+                "applied to `{checkout}`: {counts}\n  take it back      caretaker apply {id} --revert\n  \
+                 drop the worktree caretaker discard {id}"
+            ),
+        });
+    }
+}
+
+fn not_changed(error: workspace_history::RestoreError) -> CommandError {
+    CommandError::new(ExitCode::Failed, "the checkout could not be changed").because(error)
+}

@@ -1,0 +1,320 @@
+//! `caretaker daemon`: starts, stops and asks about the process that has the queue and the API.
+
+mod logs;
+mod serving;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use caretaker_daemon::{DaemonNote, PROTOCOL, Presence, Stopped, presence, stop, token_path};
+use clap::Subcommand;
+use run_protocol::ExitCode;
+use serde::Serialize;
+
+use self::logs::{LogsArgs, logs};
+use self::serving::{ServeArgs, StartReport, serve_here};
+use crate::agent_discovery::own_program;
+use crate::command_error::CommandError;
+use crate::daemon_client::{DaemonClient, other_protocol};
+use crate::data_out::{print_json, print_text};
+use crate::host::{Host, now_ms};
+use crate::talk::{note, say};
+use crate::view::units;
+
+/// How long a daemon may take to end.
+const ENDING: Duration = Duration::from_secs(10);
+/// A log that is longer is put aside when the next daemon starts.
+const LONGEST_LOG: u64 = 8 * 1024 * 1024;
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The process that has the queue and the API. Runs do not depend on it: it may be stopped, replaced or killed at any time.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker daemon start
+  caretaker daemon status --json | jq -r .socket
+  caretaker daemon start --listen 127.0.0.1:7777      HTTP on loopback too, with a token
+  caretaker daemon restart                            after an upgrade; the runs go on meanwhile")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Start it, unless it runs already, and return when it can be asked.
+    Start(StartArgs),
+    /// End it. The runs go on, and what is queued waits for the next.
+    Stop(AsJson),
+    /// Say whether it runs, since when and where it listens.
+    Status(AsJson),
+    /// End it and start it anew, with this program.
+    Restart(StartArgs),
+    /// Print what it wrote to its log.
+    Logs(LogsArgs),
+    /// Be it. Started by the others.
+    #[command(hide = true)]
+    Serve(ServeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct StartArgs {
+    /// Stay in the foreground, and log to stderr.
+    #[arg(long)]
+    foreground: bool,
+    /// Listen on this address of loopback too. Whoever comes needs the token in `daemon.token`.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct AsJson {
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `status`, `start` and `stop` print for programs.
+#[derive(Debug, Serialize)]
+struct Status {
+    v: u32,
+    running: bool,
+    /// Whether it was this command that started, or stopped, it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed: Option<bool>,
+    #[serde(flatten)]
+    note: Option<DaemonNote>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_file: Option<PathBuf>,
+    log: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    match &args.action {
+        Action::Start(args) => start(&host, args),
+        Action::Stop(args) => {
+            let stopped = stop_running(&host)?;
+            if args.json {
+                print_json(&Status { changed: Some(stopped), ..Status::of(&host, None) })?;
+            } else {
+                say(if stopped { "the daemon is stopped; runs go on" } else { "no daemon runs" });
+            }
+            Ok(ExitCode::Success)
+        }
+        Action::Status(args) => status(&host, args.json),
+        Action::Restart(args) => {
+            refuse_older(&host)?;
+            stop_running(&host)?;
+            start(&host, args)
+        }
+        Action::Logs(args) => logs(&host, args),
+        Action::Serve(args) => serve_here(&host, args),
+    }
+}
+
+impl Status {
+    fn of(host: &Host, note: Option<DaemonNote>) -> Self {
+        let listens = note.as_ref().is_some_and(|note| note.listen.is_some());
+        Self {
+            v: 1,
+            running: note.is_some(),
+            changed: None,
+            token_file: listens.then(|| token_path(&host.state)),
+            log: log_path(host),
+            note,
+        }
+    }
+}
+
+fn log_path(host: &Host) -> PathBuf {
+    host.state.path().join("daemon.log")
+}
+
+/// The daemon that runs. One that has its lock and has not said who it is is waited for.
+fn running(host: &Host) -> Result<Option<DaemonNote>, CommandError> {
+    let deadline = Instant::now() + ENDING;
+    loop {
+        let found = presence(&host.state).map_err(|error| {
+            CommandError::new(ExitCode::Failed, "whether a daemon runs cannot be found out")
+                .because(error)
+        })?;
+        match found {
+            Presence::None => return Ok(None),
+            // The note of an earlier one is there until the present one has written its own.
+            Presence::Held(Some(note)) if note.is_alive() => return Ok(Some(note)),
+            Presence::Held(_) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
+            Presence::Held(_) => {
+                let what = "somebody holds the daemon's lock and does not say who";
+                return Err(CommandError::new(ExitCode::DaemonUnavailable, what));
+            }
+        }
+    }
+}
+
+/// An older program does not take a newer daemon's place.
+fn refuse_older(host: &Host) -> Result<(), CommandError> {
+    match running(host)? {
+        Some(note) if note.protocol > PROTOCOL => Err(other_protocol(note.protocol, &note.version)),
+        _ => Ok(()),
+    }
+}
+
+fn stop_running(host: &Host) -> Result<bool, CommandError> {
+    let Some(note) = running(host)? else { return Ok(false) };
+    let cannot = || {
+        let what = format!("the daemon (pid {}) could not be stopped", note.pid);
+        CommandError::new(ExitCode::Failed, what)
+    };
+    match stop(&note, ENDING).map_err(|error| cannot().because(error))? {
+        Stopped::Gone => Ok(true),
+        Stopped::StillThere => Err(cannot().hint("kill it: the runs do not depend on it")),
+    }
+}
+
+fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
+    let mut changed = false;
+    refuse_older(host)?;
+    if let Some(note) = running(host)? {
+        // One that is about to be gone is not one that runs.
+        if note.protocol == PROTOCOL && DaemonClient::find(host)?.is_some_and(|it| it.answers()) {
+            return started(host, args, note, changed);
+        }
+    }
+    if let Some(note) = running(host)?.filter(|note| note.protocol != PROTOCOL) {
+        say(&format!("replacing the daemon of caretaker {}", note.version));
+        stop_running(host)?;
+    }
+    if args.foreground {
+        return serve_here(host, &ServeArgs { listen: args.listen, ..ServeArgs::default() });
+    }
+    loop {
+        match spawn(host, args)? {
+            StartReport::Ready { note } => {
+                changed = true;
+                return started(host, args, note, changed);
+            }
+            StartReport::AlreadyThere => {
+                if let Some(note) = running(host)? {
+                    return started(host, args, note, changed);
+                }
+            }
+            StartReport::Failed { error } => {
+                return Err(CommandError::new(
+                    ExitCode::DaemonUnavailable,
+                    "the daemon did not start",
+                )
+                .because(error)
+                .hint(format!("see its log: {}", log_path(host).display())));
+            }
+        }
+    }
+}
+
+fn started(
+    host: &Host,
+    args: &StartArgs,
+    note: DaemonNote,
+    changed: bool,
+) -> Result<ExitCode, CommandError> {
+    if !changed && args.listen.is_some() && note.listen.is_none() {
+        self::note("it runs already, without --listen; use `caretaker daemon restart --listen …`");
+    }
+    if args.json {
+        print_json(&Status { changed: Some(changed), ..Status::of(host, Some(note)) })?;
+    } else {
+        let how = if changed { "the daemon runs" } else { "the daemon ran already" };
+        say(&format!("{how} (pid {}), socket {}", note.pid, note.socket.0.display()));
+        if let Some(listen) = &note.listen {
+            let token = token_path(&host.state);
+            say(&format!("listens on http://{listen}, token in {}", token.display()));
+        }
+    }
+    Ok(ExitCode::Success)
+}
+
+/// Starts `caretaker daemon serve` as a process of its own, and hears from it how that came out.
+fn spawn(host: &Host, args: &StartArgs) -> Result<StartReport, CommandError> {
+    let failed = |error: io::Error| {
+        CommandError::new(ExitCode::DaemonUnavailable, "the daemon could not be started")
+            .because(error)
+    };
+    let log = open_log(host).map_err(failed)?;
+    let mut command = Command::new(own_program()?);
+    command.args(["daemon", "serve", "--report"]);
+    if let Some(listen) = args.listen {
+        command.arg("--listen").arg(listen.to_string());
+    }
+    let mut child = command
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .map_err(failed)?;
+    let mut said = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        // What cannot be read is as good as not said.
+        BufReader::new(stdout).read_line(&mut said).ok();
+    }
+    Ok(serde_json::from_str(&said).unwrap_or_else(|_| {
+        child.wait().ok();
+        StartReport::Failed { error: "it ended without a word".to_owned() }
+    }))
+}
+
+fn open_log(host: &Host) -> io::Result<File> {
+    let path = log_path(host);
+    run_shim::private_dir(host.state.path()).or_else(|_| fs::create_dir_all(host.state.path()))?;
+    if fs::metadata(&path).is_ok_and(|log| log.len() > LONGEST_LOG) {
+        fs::rename(&path, path.with_extension("log.1"))?;
+    }
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
+    let note = running(host)?;
+    let code = if note.is_some() { ExitCode::Success } else { ExitCode::DaemonUnavailable };
+    if as_json {
+        print_json(&Status::of(host, note))?;
+        return Ok(code);
+    }
+    let Some(note) = note else {
+        say("no daemon runs; start it with `caretaker daemon start`");
+        return Ok(code);
+    };
+    let age = units::age(now_ms().saturating_sub(note.since_ms));
+    let mut text = format!(
+        "pid {} for {age}, caretaker {}, protocol {}\nsocket {}\n",
+        note.pid,
+        note.version,
+        note.protocol,
+        note.socket.0.display()
+    );
+    if let Some(listen) = &note.listen {
+        let token = token_path(&host.state);
+        text.push_str(&format!("http://{listen}, token in {}\n", token.display()));
+    }
+    text.push_str(&format!("log {}\n", log_path(host).display()));
+    if note.protocol == PROTOCOL
+        && let Some(daemon) = DaemonClient::find(host)?
+    {
+        let queue: serde_json::Value = daemon.get("/v1/queue")?;
+        let n_waiting = queue["waiting"].as_array().map_or(0, Vec::len);
+        let gate = queue["gate"].as_str().unwrap_or_default();
+        text.push_str(&format!(
+            "queue {gate}: {} of at most {} under way, {n_waiting} waiting\n",
+            queue["running"], queue["caps"]["total"]
+        ));
+    }
+    print_text(&text)?;
+    Ok(code)
+}

@@ -1,0 +1,135 @@
+//! Being the daemon: what `caretaker daemon serve` does, and what it says to whoever started it.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use caretaker_daemon::{Caps, DaemonConfig, DaemonNote, PROTOCOL, ServeError, serve};
+use run_protocol::ExitCode;
+use serde::{Deserialize, Serialize};
+
+use crate::agent_discovery::own_program;
+use crate::command_error::CommandError;
+use crate::config::Config;
+use crate::daemon_host::DaemonHost;
+use crate::host::Host;
+use crate::talk::say;
+
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// Listen on this address of loopback too.
+    #[arg(long)]
+    pub(super) listen: Option<SocketAddr>,
+    /// Speak as this version would; for tests of upgrades.
+    #[arg(long)]
+    pub(super) protocol_version: Option<u32>,
+    /// Say on stdout how the start came out.
+    #[arg(long)]
+    pub(super) report: bool,
+}
+
+/// What a daemon that was started says of itself, once.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "report", rename_all = "snake_case")]
+pub(super) enum StartReport {
+    Ready {
+        note: DaemonNote,
+    },
+    /// Somebody was faster.
+    AlreadyThere,
+    Failed {
+        error: String,
+    },
+}
+
+/// Is the daemon until it is told to end.
+pub(super) fn serve_here(host: &Host, args: &ServeArgs) -> Result<ExitCode, CommandError> {
+    // A terminal that closes takes its session along, and we are not to be in it.
+    if args.report {
+        nix::unistd::setsid().ok();
+    }
+    start_log(host);
+    let config = Config::load(&host.environment, &host.places)?;
+    let variable = |name| host.environment.variable(name);
+    let as_text = |name| variable(name).and_then(|value| value.to_str());
+    // Meant for us only if it says so.
+    let is_for_us = as_text("LISTEN_PID") == Some(std::process::id().to_string().as_str());
+    let n_inherited = as_text("LISTEN_FDS").and_then(|number| number.parse().ok()).unwrap_or(0);
+    let daemon_config = DaemonConfig {
+        state: host.state.clone(),
+        socket: host.places.daemon_socket(),
+        run_sockets: host.places.sockets.clone(),
+        listen: args.listen,
+        program: own_program()?,
+        caps: Caps {
+            total: config.queue.cap,
+            groups: config.queue.groups.clone(),
+            models: config.queue.models.clone(),
+            accounts: config.queue.accounts.clone(),
+        },
+        ageing_ms: config.queue.ageing.milliseconds(),
+        min_free_bytes: config.min_free.0,
+        protocol: args.protocol_version.unwrap_or(PROTOCOL),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        n_inherited: if is_for_us { n_inherited } else { 0 },
+        notify_socket: variable("NOTIFY_SOCKET").map(ToOwned::to_owned),
+    };
+    let services = Arc::new(DaemonHost::new(Host::of_process()?, own_program()?));
+    let served = serve(daemon_config, services, |note| {
+        if args.report {
+            report(&StartReport::Ready { note: note.clone() });
+        } else {
+            say(&format!("the daemon runs (pid {}), socket {}", note.pid, note.socket.0.display()));
+        }
+    });
+    match served {
+        Ok(()) => Ok(ExitCode::Success),
+        Err(error) => {
+            if args.report {
+                report(&match &error {
+                    ServeError::AlreadyThere(_) => StartReport::AlreadyThere,
+                    error => StartReport::Failed { error: with_causes(error) },
+                });
+            }
+            let code = match &error {
+                ServeError::NotLoopback(_) => ExitCode::Usage,
+                ServeError::AlreadyThere(_) => ExitCode::Conflict,
+                _ => ExitCode::DaemonUnavailable,
+            };
+            Err(CommandError::new(code, "the daemon cannot run").because(error))
+        }
+    }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// Says it to whoever started us, once, and lets go of stdout: nobody listens from then on.
+fn report(report: &StartReport) {
+    let Ok(mut line) = serde_json::to_vec(report) else { return };
+    line.push(b'\n');
+    io::stdout().write_all(&line).and_then(|()| io::stdout().flush()).ok();
+    if let Ok(nowhere) = OpenOptions::new().write(true).open("/dev/null") {
+        nix::unistd::dup2_stdout(&nowhere).ok();
+    }
+}
+
+fn start_log(host: &Host) {
+    let filter = host.environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter.unwrap_or("info")))
+        .with_ansi(false)
+        .log_internal_errors(false)
+        .with_writer(io::stderr)
+        .try_init()
+        .ok();
+}

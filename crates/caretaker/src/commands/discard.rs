@@ -1,0 +1,120 @@
+//! `caretaker discard`: removes the worktree of a run, and its branch.
+
+use std::io::Write;
+
+use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
+use serde::Serialize;
+use workspace_history::{compare, count};
+
+use crate::command_error::CommandError;
+use crate::commands::undo::hold;
+use crate::data_out::print_json;
+use crate::host::{Host, now_ms, short_id};
+use crate::host_git;
+use crate::talk::{note, say};
+use crate::view::change_view;
+use crate::worktrees::{self, Branch, Worktree};
+
+/// Remove a run's worktree and its branch.
+///
+/// Where something in it was not applied to the checkout, it is listed and `--yes` is needed. The conversation stays; it
+/// can be carried on elsewhere with `caretaker sessions fork`.
+///
+/// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The run.
+    run: String,
+    /// Drop what was not applied.
+    #[arg(long)]
+    yes: bool,
+    /// Leave the branch, with the commits on it.
+    #[arg(long)]
+    keep_branch: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done, in the shape that `--json` prints.
+#[derive(Debug, Serialize)]
+struct DiscardReport<'a> {
+    v: u32,
+    kind: &'static str,
+    run: RunId,
+    worktree: BytesPath,
+    branch: &'a str,
+    is_done: bool,
+    /// What the checkout does not have.
+    unapplied: ChangeCounts,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let run = host.find_run(&args.run)?;
+    let worktree = Worktree::of(&host, &run)?;
+    let lock = hold(&host, &worktree.path, worktree.run)?;
+    let unapplied = unapplied(&worktree, args)?;
+    let is_done = args.yes || unapplied == ChangeCounts::default();
+    if is_done {
+        let git = host_git::find(&host, Some(&worktree.path))?;
+        let branch = if args.keep_branch { Branch::Keep } else { Branch::Delete };
+        worktrees::remove(&git, &worktree.path, &worktree.origin, branch)?;
+        worktree.history.remove().map_err(crate::commands::undo::not_kept)?;
+        worktrees::note_discarded(&host, &worktree.path, now_ms()).map_err(|error| {
+            CommandError::new(ExitCode::Failed, "it could not be noted that the worktree is gone")
+                .because(error)
+        })?;
+    }
+    drop(lock);
+    if args.json {
+        print_json(&DiscardReport {
+            v: 1,
+            kind: "discard",
+            run: worktree.run,
+            worktree: BytesPath::from(worktree.path.as_path()),
+            branch: &worktree.origin.branch,
+            is_done,
+            unapplied,
+        })?;
+    }
+    match is_done {
+        true => {
+            if !args.json {
+                say(&format!("discarded `{}`", worktree.path.display()));
+            }
+            Ok(ExitCode::Success)
+        }
+        false if args.json => Ok(ExitCode::Conflict),
+        false => {
+            let id = short_id(worktree.run);
+            let counts = change_view::counts(unapplied);
+            let what = format!("the worktree has what the checkout does not ({counts})");
+            Err(CommandError::new(ExitCode::Conflict, what).hint(format!(
+                "take it with `caretaker apply {id}`, or drop it: caretaker discard {id} --yes"
+            )))
+        }
+    }
+}
+
+/// What would be lost; listed, unless it is to be.
+fn unapplied(worktree: &Worktree, args: &Args) -> Result<ChangeCounts, CommandError> {
+    // What cannot be known any more is not in the way of getting rid of it, once that is said.
+    let taken = match worktree.taken() {
+        Ok(taken) => taken,
+        Err(error) if args.yes => {
+            note(&error.message_with_causes());
+            return Ok(ChangeCounts::default());
+        }
+        Err(error) => return Err(error),
+    };
+    let present = worktree.present(&taken)?;
+    let changes = compare(&taken, &present);
+    if !args.yes && !args.json {
+        let mut out = anstream::stdout().lock();
+        change_view::print_paths(&mut out, &changes)
+            .and_then(|()| out.flush())
+            .map_err(CommandError::writing)?;
+    }
+    Ok(count(&changes))
+}

@@ -1,0 +1,186 @@
+//! `caretaker queue`: what waits and for what, and the valves.
+
+use caretaker_daemon::{CapKind, Caps, QueueGate, Waiting};
+use clap::Subcommand;
+use run_protocol::{ExitCode, RunId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::command_error::CommandError;
+use crate::daemon_client::DaemonClient;
+use crate::data_out::{print_json, print_text};
+use crate::host::{Host, now_ms, short_id};
+use crate::talk::say;
+use crate::view::table::table;
+use crate::view::units;
+use crate::view::width::Width;
+
+/// Show what waits in the daemon's queue and for what; pause it, drain it, change its caps.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker queue
+  caretaker queue pause                  runs are accepted and wait
+  caretaker queue drain                  none is accepted; what waits is worked off
+  caretaker queue resume
+  caretaker queue cap 4
+  caretaker queue cap 2 --group nightly")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Print one JSON object.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Accept runs and start none.
+    Pause,
+    /// Accept runs and start them.
+    Resume,
+    /// Accept no run; start what waits.
+    Drain,
+    /// Say how many runs may be under way at once.
+    Cap(CapArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct CapArgs {
+    /// How many; `none` removes the cap of a group, model or account.
+    limit: Limit,
+    /// Of this group.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "account"])]
+    group: Option<String>,
+    /// Of this model.
+    #[arg(long, value_name = "NAME", conflicts_with = "account")]
+    model: Option<String>,
+    /// Of this account.
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<u32>);
+
+impl std::str::FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self(None)),
+            number => number
+                .parse()
+                .map(|number| Self(Some(number)))
+                .map_err(|_| format!("`{number}` is neither a number nor `none`")),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct SetCap<'a> {
+    cap: CapKind,
+    name: &'a str,
+    limit: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Queue {
+    gate: QueueGate,
+    caps: Caps,
+    running: u32,
+    waiting: Vec<InQueue>,
+    lowered: Vec<Lowered>,
+}
+
+#[derive(Debug, Deserialize)]
+struct InQueue {
+    run: RunId,
+    priority: i32,
+    group: Option<String>,
+    since_ms: u64,
+    reason: Waiting,
+}
+
+#[derive(Debug, Deserialize)]
+struct Lowered {
+    account: String,
+    cap: u32,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let Some(daemon) = DaemonClient::find(&host)? else {
+        let what = "there is no daemon, and so no queue";
+        return Err(CommandError::new(ExitCode::DaemonUnavailable, what)
+            .hint("start it: caretaker daemon start"));
+    };
+    let nothing = Value::Object(serde_json::Map::new());
+    let answer: Value = match &args.action {
+        None => daemon.get("/v1/queue")?,
+        Some(Action::Pause) => daemon.post("/v1/queue/pause", &nothing)?,
+        Some(Action::Resume) => daemon.post("/v1/queue/resume", &nothing)?,
+        Some(Action::Drain) => daemon.post("/v1/queue/drain", &nothing)?,
+        Some(Action::Cap(args)) => daemon.post("/v1/queue/caps", &args.request())?,
+    };
+    if args.json {
+        print_json(&answer)?;
+        return Ok(ExitCode::Success);
+    }
+    let queue: Queue = serde_json::from_value(answer).map_err(|error| {
+        CommandError::new(ExitCode::DaemonUnavailable, "the daemon's answer is not understood")
+            .because(error)
+    })?;
+    show(&queue)?;
+    Ok(ExitCode::Success)
+}
+
+impl CapArgs {
+    fn request(&self) -> SetCap<'_> {
+        let (cap, name) = match (&self.group, &self.model, &self.account) {
+            (Some(group), _, _) => (CapKind::Group, group.as_str()),
+            (_, Some(model), _) => (CapKind::Model, model.as_str()),
+            (_, _, Some(account)) => (CapKind::Account, account.as_str()),
+            _ => (CapKind::Total, ""),
+        };
+        SetCap { cap, name, limit: self.limit.0 }
+    }
+}
+
+fn show(queue: &Queue) -> Result<(), CommandError> {
+    let gate = match queue.gate {
+        QueueGate::Open => "open",
+        QueueGate::Paused => "paused: runs are accepted and wait",
+        QueueGate::Draining => "draining: no run is accepted",
+    };
+    let mut text =
+        format!("{gate}; {} of at most {} runs are under way", queue.running, queue.caps.total);
+    for (what, caps) in [
+        ("group", &queue.caps.groups),
+        ("model", &queue.caps.models),
+        ("account", &queue.caps.accounts),
+    ] {
+        for (name, cap) in caps {
+            text.push_str(&format!("; {what} {name}: at most {cap}"));
+        }
+    }
+    for Lowered { account, cap } in &queue.lowered {
+        text.push_str(&format!("; account {account} was rate limited: at most {cap}"));
+    }
+    say(&text);
+    if queue.waiting.is_empty() {
+        return Ok(());
+    }
+    let now = now_ms();
+    let rows = queue.waiting.iter().map(|run| {
+        [
+            short_id(run.run),
+            run.priority.to_string(),
+            run.group.clone().unwrap_or_default(),
+            units::age(now.saturating_sub(run.since_ms)),
+            run.reason.to_string(),
+        ]
+    });
+    let header = ["RUN", "PRIORITY", "GROUP", "WAITS", "FOR"];
+    print_text(&format!("{}\n", table(&header, rows, Width::of_stdout())))
+}

@@ -1,0 +1,322 @@
+//! `caretaker undo`: makes a workspace again what it was before a run.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
+use run_shim::hold_workspace;
+use serde::Serialize;
+use workspace_history::{
+    Change, ChangeKind, Head, History, Operation, OperationKind, Restored, Scope, Snapshot,
+    SnapshotName, compare, count, restore,
+};
+
+use crate::command_error::CommandError;
+use crate::data_out::print_json;
+use crate::host::{Host, now_ms, overview, short_id};
+use crate::host_git;
+use crate::talk::{note, say};
+use crate::view::change_view;
+use crate::worktrees::GENEROUS;
+
+/// Paths in the form for programs.
+const MOST_PATHS: usize = 10_000;
+
+/// Make the workspace again what it was before a run.
+///
+/// Content, modes, links, deleted and new files are put back exactly as they were; what there is now is saved first, and
+/// `--redo` brings it back. Files that git ignored before the run are left alone, and so is everything in a `.git`:
+/// commits stay. What was done in the workspace after the run is undone with it. Nothing may be running there.
+///
+/// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker undo -                what would change: add --dry-run
+  caretaker undo - --redo         after all, bring it back; once more, and it is undone again")]
+pub(crate) struct Args {
+    /// The run.
+    run: String,
+    /// Bring back what the last undo or redo of this run replaced.
+    #[arg(long)]
+    redo: bool,
+    /// Only say what would change.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done, in the shape that `--json` prints.
+#[derive(Debug, Serialize)]
+struct UndoReport<'a> {
+    v: u32,
+    kind: &'static str,
+    run: RunId,
+    workspace: BytesPath,
+    dry_run: bool,
+    changes: ChangeCounts,
+    paths: Vec<ChangedPath>,
+    /// Directories that stay, because what is in them is not covered.
+    left: Vec<BytesPath>,
+    failed: Vec<FailedPath>,
+    /// Where the repository stood then and stands now, if that differs; commits are not undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    head_then: Option<&'a Head>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    head_now: Option<&'a Head>,
+}
+
+#[derive(Debug, Serialize)]
+struct ChangedPath {
+    path: BytesPath,
+    change: ChangeKind,
+}
+
+#[derive(Debug, Serialize)]
+struct FailedPath {
+    path: BytesPath,
+    why: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let run = host.find_run(&args.run)?;
+    let id = run.run_id();
+    let overview = overview(&run)?;
+    let workspace = overview.workspace.0.clone();
+    if !workspace.is_dir() {
+        let what = format!("the workspace `{}` of run {id} is gone", workspace.display());
+        return Err(CommandError::new(ExitCode::NotFound, what));
+    }
+    let history = host_git::history(&host, &workspace)?;
+    let undo = Undo { host: &host, history: &history, run: id };
+    let _hold = undo.hold(&workspace)?;
+    let before = undo.before()?;
+    let (target, kind) = if args.redo {
+        (undo.last_replaced()?, OperationKind::Redo)
+    } else {
+        ((SnapshotName::before(id), None), OperationKind::Undo)
+    };
+    let (target_name, target) = target;
+    let target = target.as_ref().unwrap_or(&before);
+    undo.warn_of_later_runs(&workspace, args);
+    if args.dry_run {
+        let present = undo.save(&SnapshotName::seen(id), Scope::LookAs(&before))?;
+        let changes = compare(&present, target);
+        return undo.report(args, &present, target, &changes, &Restored::default());
+    }
+    let name = history.next_replaced(id);
+    let present = undo.save(&name, Scope::As(&before))?;
+    let changes = compare(&present, target);
+    let mut outcome = Restored::default();
+    if !changes.is_empty() {
+        let operation = Operation {
+            at: now_ms(),
+            run: id,
+            kind,
+            // Where an earlier attempt died half way, what it began with is what is worth keeping.
+            replaced: history
+                .interrupted()
+                .filter(|interrupted| interrupted.run == id && interrupted.kind == kind)
+                .map_or(name, |interrupted| interrupted.replaced),
+            restored: target_name,
+        };
+        history.begin(&operation).map_err(not_kept)?;
+        outcome = restore(&history, &present, target).map_err(|error| {
+            CommandError::new(ExitCode::Failed, "the workspace was not put back").because(error)
+        })?;
+        history.end(&operation).map_err(not_kept)?;
+    }
+    undo.report(args, &present, target, &changes, &outcome)
+}
+
+struct Undo<'a> {
+    host: &'a Host,
+    history: &'a History,
+    run: RunId,
+}
+
+impl Undo<'_> {
+    fn hold(&self, workspace: &Path) -> Result<run_shim::WorkspaceHold, CommandError> {
+        hold(self.host, workspace, self.run)
+    }
+
+    fn before(&self) -> Result<Snapshot, CommandError> {
+        let name = SnapshotName::before(self.run);
+        let found = self.history.snapshot(&name).map_err(not_kept)?;
+        found.filter(|before| before.commit.is_some()).ok_or_else(|| {
+            let what = format!("the workspace was not saved before run {}", self.run);
+            CommandError::new(ExitCode::NotFound, what)
+                .because("it was made without a checkpoint, or is older than what is kept")
+        })
+    }
+
+    fn last_replaced(&self) -> Result<(SnapshotName, Option<Snapshot>), CommandError> {
+        let operations = self.history.operations();
+        let last = operations.into_iter().rfind(|operation| operation.run == self.run);
+        let Some(last) = last else {
+            let what = format!("run {} was not undone, so there is nothing to redo", self.run);
+            return Err(CommandError::new(ExitCode::NotFound, what));
+        };
+        match self.history.snapshot(&last.replaced).map_err(not_kept)? {
+            Some(snapshot) => Ok((last.replaced, Some(snapshot))),
+            None => {
+                Err(CommandError::new(ExitCode::NotFound, "what was replaced is not kept any more"))
+            }
+        }
+    }
+
+    fn save(&self, name: &SnapshotName, scope: Scope<'_>) -> Result<Snapshot, CommandError> {
+        let saved = self.history.save(name, scope, &[], GENEROUS).map_err(|error| {
+            CommandError::new(
+                ExitCode::Failed,
+                "what there is now could not be saved, so nothing was changed",
+            )
+            .because(error)
+        })?;
+        Ok(saved.snapshot)
+    }
+
+    /// Says which runs came after, since they go too.
+    fn warn_of_later_runs(&self, workspace: &Path, args: &Args) {
+        if args.redo {
+            return;
+        }
+        let later = later_runs(self.host, self.run, workspace);
+        if !later.is_empty() {
+            let list: Vec<String> = later.into_iter().map(short_id).collect();
+            note(&format!("what later runs did in this workspace goes too: {}", list.join(", ")));
+        }
+    }
+
+    fn report(
+        &self,
+        args: &Args,
+        present: &Snapshot,
+        target: &Snapshot,
+        changes: &[Change<'_>],
+        outcome: &Restored,
+    ) -> Result<ExitCode, CommandError> {
+        let heads = (target.head.as_ref(), present.head.as_ref());
+        let (head_then, head_now) = match heads {
+            (then, now) if then == now => (None, None),
+            heads => heads,
+        };
+        if args.json {
+            let paths = changes.iter().take(MOST_PATHS);
+            print_json(&UndoReport {
+                v: 1,
+                kind: if args.redo { "redo" } else { "undo" },
+                run: self.run,
+                workspace: BytesPath::from(self.history.workspace()),
+                dry_run: args.dry_run,
+                changes: count(changes),
+                paths: paths
+                    .map(|change| ChangedPath { path: change.bytes_path(), change: change.kind })
+                    .collect(),
+                left: outcome.left.iter().map(|path| BytesPath::from(path.as_path())).collect(),
+                failed: outcome
+                    .failed
+                    .iter()
+                    .map(|(path, why)| FailedPath {
+                        path: BytesPath::from(path.as_path()),
+                        why: why.clone(),
+                    })
+                    .collect(),
+                head_then,
+                head_now,
+            })?;
+        } else {
+            let mut out = anstream::stdout().lock();
+            change_view::print_paths(&mut out, changes)
+                .and_then(|()| out.flush())
+                .map_err(CommandError::writing)?;
+            self.talk(args, changes, outcome, head_then, head_now);
+        }
+        if outcome.failed.is_empty() { Ok(ExitCode::Success) } else { Ok(ExitCode::Failed) }
+    }
+
+    fn talk(
+        &self,
+        args: &Args,
+        changes: &[Change<'_>],
+        outcome: &Restored,
+        then: Option<&Head>,
+        now: Option<&Head>,
+    ) {
+        for path in &outcome.left {
+            note(&format!("`{path}` stays: something in it is not covered"));
+        }
+        for (path, why) in &outcome.failed {
+            note(&format!("`{path}` is not as it was: {why}"));
+        }
+        if let (Some(then), Some(now)) = (then, now)
+            && !args.redo
+        {
+            let (then, now) = (abbreviated(&then.commit), abbreviated(&now.commit));
+            note(&format!("commits stay: HEAD was {then} before the run and is {now} now"));
+        }
+        let id = short_id(self.run);
+        let counts = change_view::counts(count(changes));
+        say(&match (changes.is_empty(), args.dry_run, args.redo) {
+            (true, ..) => "nothing to do: the workspace is as it was".to_owned(),
+            (false, true, _) => format!("would change: {counts}"),
+            (false, false, false) => {
+                format!("undone: {counts}\n  bring it back   caretaker undo {id} --redo")
+            }
+            (false, false, true) => {
+                format!("brought back: {counts}\n  undo it again   caretaker undo {id}")
+            }
+        });
+    }
+}
+
+fn abbreviated(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
+/// Keeps runs out of a workspace for as long as it is held.
+pub(crate) fn hold(
+    host: &Host,
+    workspace: &Path,
+    run: RunId,
+) -> Result<run_shim::WorkspaceHold, CommandError> {
+    hold_workspace(&host.state, &host.places.sockets, workspace, run).map_err(|busy| {
+        let code = if busy.is_held() { ExitCode::Conflict } else { ExitCode::Failed };
+        let error = CommandError::new(code, busy.to_string());
+        match busy.holder() {
+            Some(run) => {
+                let id = short_id(run);
+                error.hint(format!(
+                    "wait for it with `caretaker wait {id}`, or stop it: caretaker kill {id}"
+                ))
+            }
+            None => error,
+        }
+    })
+}
+
+/// Runs in the same workspace that were begun after this one, the oldest first.
+fn later_runs(host: &Host, run: RunId, workspace: &Path) -> Vec<RunId> {
+    let Ok(entries) = std::fs::read_dir(host.state.runs()) else { return Vec::new() };
+    let mut later: Vec<RunId> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<RunId>().ok())
+        .filter(|other| *other > run)
+        .filter(|other| {
+            run_journal::RunDirectory::open(&host.state, *other)
+                .ok()
+                .and_then(|directory| directory.spec().ok())
+                .is_some_and(|spec| PathBuf::from(spec.workspace) == workspace)
+        })
+        .collect();
+    later.sort();
+    later
+}
+
+pub(crate) fn not_kept(error: workspace_history::HistoryError) -> CommandError {
+    CommandError::new(ExitCode::Failed, "what is kept of the workspace cannot be used")
+        .because(error)
+}

@@ -1,0 +1,213 @@
+//! Speaks to the daemon over its socket: one request a connection, JSON both ways.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use caretaker_daemon::{PROTOCOL, Presence, QueueGate, presence};
+use run_protocol::ExitCode;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::command_error::CommandError;
+use crate::host::Host;
+
+/// A daemon that lives answers within this.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one that has its lock may take until it listens.
+const COMING_UP: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// No answer is longer.
+const LONGEST_ANSWER: u64 = 256 * 1024 * 1024;
+
+/// A daemon that answers and speaks as we do.
+#[derive(Debug)]
+pub(crate) struct DaemonClient {
+    socket: PathBuf,
+}
+
+/// What a daemon says that it does not do something.
+#[derive(Debug, Deserialize)]
+struct RefusalBody {
+    error: String,
+    hint: Option<String>,
+}
+
+impl DaemonClient {
+    /// The daemon of our state directory; `None` if there is none. One that speaks another protocol is refused by name.
+    pub(crate) fn find(host: &Host) -> Result<Option<Self>, CommandError> {
+        let deadline = Instant::now() + COMING_UP;
+        loop {
+            let note = match presence(&host.state).map_err(unexaminable)? {
+                // Where systemd listens for it, a daemon comes when somebody knocks.
+                Presence::None => return Self::activate(&host.places.daemon_socket()),
+                Presence::Held(note) => note,
+            };
+            if let Some(note) = note {
+                if note.protocol != PROTOCOL {
+                    return Err(other_protocol(note.protocol, &note.version));
+                }
+                let socket = note.socket.0;
+                if UnixStream::connect(&socket).is_ok() {
+                    return Ok(Some(Self { socket }));
+                }
+            }
+            // It comes up, or went just now: its lock will tell.
+            if Instant::now() > deadline {
+                let what = "the daemon holds its lock and does not answer";
+                return Err(CommandError::new(ExitCode::DaemonUnavailable, what)
+                    .hint("restart it: caretaker daemon restart"));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    fn activate(socket: &Path) -> Result<Option<Self>, CommandError> {
+        #[derive(Deserialize)]
+        struct Version {
+            protocol: u32,
+            version: String,
+        }
+        if UnixStream::connect(socket).is_err() {
+            return Ok(None);
+        }
+        let daemon = Self { socket: socket.to_owned() };
+        let found: Version = daemon.get("/v1/version")?;
+        if found.protocol != PROTOCOL {
+            return Err(other_protocol(found.protocol, &found.version));
+        }
+        Ok(Some(daemon))
+    }
+
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CommandError> {
+        self.ask("GET", path, &[])
+    }
+
+    pub(crate) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, CommandError> {
+        let body = serde_json::to_vec(body).map_err(|error| broke_off(error.into()))?;
+        self.ask("POST", path, &body)
+    }
+
+    /// Whether it is there not only by name.
+    pub(crate) fn answers(&self) -> bool {
+        self.get::<serde_json::Value>("/v1/version").is_ok()
+    }
+
+    pub(crate) fn queue_gate(&self) -> Result<QueueGate, CommandError> {
+        #[derive(Deserialize)]
+        struct Gate {
+            gate: QueueGate,
+        }
+        self.get::<Gate>("/v1/queue").map(|queue| queue.gate)
+    }
+
+    fn ask<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+    ) -> Result<T, CommandError> {
+        let (status, answer) = exchange(&self.socket, method, path, body).map_err(broke_off)?;
+        if (200..300).contains(&status) {
+            return serde_json::from_slice(&answer).map_err(|error| broke_off(error.into()));
+        }
+        let refusal: RefusalBody = serde_json::from_slice(&answer).unwrap_or(RefusalBody {
+            error: format!("the daemon refused with {status}"),
+            hint: None,
+        });
+        let code = match status {
+            400 => ExitCode::Usage,
+            404 => ExitCode::NotFound,
+            409 => ExitCode::Conflict,
+            426 | 503 => ExitCode::DaemonUnavailable,
+            _ => ExitCode::Failed,
+        };
+        let error = CommandError::new(code, refusal.error);
+        Err(match refusal.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        })
+    }
+}
+
+fn exchange(socket: &Path, method: &str, path: &str, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: caretaker\r\nconnection: close\r\ncaretaker-protocol: {PROTOCOL}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body)?;
+    let mut answer = Vec::new();
+    stream.take(LONGEST_ANSWER).read_to_end(&mut answer)?;
+    parse_answer(&answer).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// The status and the body of an answer that is all there is on its connection.
+fn parse_answer(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&answer[..end]).ok()?;
+    let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    let body = &answer[end + 4..];
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    // Less than was promised is an answer that broke off.
+    match length {
+        Some(length) if length != body.len() => None,
+        _ => Some((status, body.to_vec())),
+    }
+}
+
+fn unexaminable(error: io::Error) -> CommandError {
+    CommandError::new(ExitCode::Failed, "whether a daemon runs cannot be found out").because(error)
+}
+
+fn broke_off(error: io::Error) -> CommandError {
+    CommandError::new(ExitCode::DaemonUnavailable, "the daemon does not answer").because(error)
+}
+
+/// One of them has to give way, and which is for the user to say.
+pub(crate) fn other_protocol(theirs: u32, version: &str) -> CommandError {
+    let what = format!(
+        "the daemon that runs is caretaker {version} with protocol {theirs}, and this caretaker speaks protocol {PROTOCOL}"
+    );
+    let hint = if theirs < PROTOCOL {
+        "replace it: caretaker daemon restart; the runs go on meanwhile"
+    } else {
+        "use the newer caretaker; commands that only read work with this one too"
+    };
+    CommandError::new(ExitCode::DaemonUnavailable, what).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_its_status_and_its_whole_body() {
+        let whole = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}";
+        assert_eq!(parse_answer(whole), Some((404, b"{}".to_vec())));
+        assert_eq!(parse_answer(&whole[..whole.len() - 1]), None);
+        assert_eq!(parse_answer(b""), None);
+        assert_eq!(parse_answer(b"SSH-2.0\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn another_protocol_is_named_and_says_who_gives_way() {
+        let older = other_protocol(0, "0.0.9").text();
+        assert!(older.contains("0.0.9") && older.contains("daemon restart"), "{older}");
+        let newer = other_protocol(99, "9.0.0");
+        assert_eq!(newer.exit_code(), ExitCode::DaemonUnavailable);
+        assert!(newer.text().contains("protocol 99"));
+    }
+}

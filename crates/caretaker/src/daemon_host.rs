@@ -1,0 +1,314 @@
+//! What the daemon is given by this program: admission, keys, the public form of events, the stores of conversations.
+
+use std::path::{Path, PathBuf};
+
+use caretaker_daemon::{EventForm, HostServices, Refusal, SubmitRequest, Submitted};
+use cursor_stores::Extent;
+use run_journal::{JournalEntry, RunDirectory, RunOverview};
+use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunSpec};
+use run_shim::ShimEnvironment;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::admission::{Admission, Conversation, SIMULATED_KEY, host_proxy};
+use crate::command_error::CommandError;
+use crate::commands::sessions::selection::{Selection, Where};
+use crate::config::Config;
+use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
+use crate::event_schema::EventWriter;
+use crate::host::Host;
+use crate::launching::keys_of;
+use crate::name_claim::NameClaim;
+use crate::named_secret::KEYS;
+use crate::profiles;
+use crate::queue_options::QueueOptions;
+use crate::resumption::{Question, WhenHeld};
+use crate::run_options::{Mode, RunOptions};
+
+#[derive(Debug)]
+pub(crate) struct DaemonHost {
+    host: Host,
+    /// Our own program.
+    program: PathBuf,
+}
+
+impl DaemonHost {
+    pub(crate) fn new(host: Host, program: PathBuf) -> Self {
+        Self { host, program }
+    }
+
+    fn try_submit(&self, request: &SubmitRequest) -> Result<Submitted, CommandError> {
+        let host = &self.host;
+        let config = Config::load(&host.environment, &host.places)?;
+        let options = options(request)?;
+        let terms = options.queue.terms(host)?;
+        let workspace = PathBuf::from(&request.workspace);
+        if !workspace.is_absolute() {
+            return Err(usage("the workspace is not an absolute path"));
+        }
+        if request.prompt.trim().is_empty() {
+            return Err(usage("the prompt is empty"));
+        }
+        let conversation = self.conversation(request.session.as_deref(), workspace)?;
+        let admitted = Admission {
+            host,
+            config: &config,
+            options: &options,
+            conversation: &conversation,
+            program: &self.program,
+            retry_of: None,
+            like: None,
+        }
+        .admit()?;
+        let keys = keys_of(&admitted.spec, &admitted.shim_environment);
+        let queue = QueueTerms { keys: keys.keys().cloned().collect(), ..terms };
+        let spec = RunSpec { queue: Some(queue), wait_for_locks: false, ..admitted.spec };
+        let name_claim =
+            options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
+        let run = RunDirectory::create(&host.state, &spec, request.prompt.as_bytes()).map_err(
+            |error| {
+                let what = "the run's directory could not be made";
+                CommandError::new(ExitCode::SupervisorFailed, what).because(error)
+            },
+        )?;
+        drop(name_claim);
+        admitted.trial.remember(host.state.path());
+        Ok(Submitted { run: run.run_id(), secrets: keys.into_iter().collect() })
+    }
+
+    fn conversation(
+        &self,
+        session: Option<&str>,
+        workspace: PathBuf,
+    ) -> Result<Conversation, CommandError> {
+        let Some(session) = session else {
+            return Ok(Conversation::New { workspace: Some(workspace) });
+        };
+        let session = Uuid::parse_str(session)
+            .map_err(|error| usage("the session is not a UUID").because(error))?;
+        let question = Question {
+            host: &self.host,
+            session,
+            workspace: Some(&workspace),
+            when_held: WhenHeld::Wait,
+        };
+        match question.decide()? {
+            Ok(resumption) => Ok(Conversation::Resumed(Box::new(resumption))),
+            Err(refusal) => Err(refusal.into_error()),
+        }
+    }
+}
+
+fn usage(what: &str) -> CommandError {
+    CommandError::new(ExitCode::Usage, what)
+}
+
+/// What a client asks for, as the command line would have it.
+fn options(request: &SubmitRequest) -> Result<RunOptions, CommandError> {
+    fn parsed<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, CommandError>
+    where
+        T::Err: std::error::Error + Send + Sync + 'static,
+    {
+        text.parse()
+            .map_err(|error: T::Err| usage(&format!("`{what}` cannot be used")).because(error))
+    }
+    fn maybe<T: std::str::FromStr>(
+        what: &str,
+        text: Option<&String>,
+    ) -> Result<Option<T>, CommandError>
+    where
+        T::Err: std::error::Error + Send + Sync + 'static,
+    {
+        text.map(|text| parsed(what, text)).transpose()
+    }
+    let pairs = |map: &std::collections::BTreeMap<String, String>| -> Vec<String> {
+        map.iter().map(|(name, value)| format!("{name}={value}")).collect()
+    };
+    let mode = match request.mode.as_deref() {
+        None => None,
+        Some("plan") => Some(Mode::Plan),
+        Some("ask") => Some(Mode::Ask),
+        Some(_) => return Err(usage("`mode` is `plan` or `ask`")),
+    };
+    if request.profile.as_deref() == Some(profiles::OFF) {
+        return Err(usage("a sandbox is left away only on the command line of the run itself")
+            .hint("caretaker run --sandbox off"));
+    }
+    if !(-100..=100).contains(&request.priority) {
+        return Err(usage("`priority` is from -100 to 100"));
+    }
+    let relative = request
+        .expose
+        .iter()
+        .chain(&request.agent)
+        .find(|path| !Path::new(path).is_absolute() && path.as_str() != "simulated");
+    if let Some(relative) = relative {
+        return Err(usage(&format!("`{relative}` is not an absolute path")));
+    }
+    Ok(RunOptions {
+        model: request.model.clone(),
+        mode,
+        profile: request.profile.clone(),
+        detach: true,
+        name: maybe("name", request.name.as_ref())?,
+        labels: pairs(&request.labels)
+            .iter()
+            .map(|label| parsed("labels", label))
+            .collect::<Result<_, _>>()?,
+        variables: pairs(&request.env)
+            .iter()
+            .map(|variable| parsed("env", variable))
+            .collect::<Result<_, _>>()?,
+        expose: request.expose.iter().map(PathBuf::from).collect(),
+        timeout: maybe("timeout", request.timeout.as_ref())?,
+        idle_timeout: maybe("idle_timeout", request.idle_timeout.as_ref())?,
+        no_force: request.no_force,
+        stream: request.stream,
+        restart: request.restart,
+        agent: request.agent.as_ref().map(PathBuf::from),
+        agent_flags: request.agent_flags.iter().map(Into::into).collect(),
+        queue: QueueOptions {
+            queue: true,
+            priority: Some(request.priority),
+            delay: maybe("delay", request.delay.as_ref())?,
+            after: request.after.clone(),
+            after_ok: request.after_ok.clone(),
+            group: maybe("group", request.group.as_ref())?,
+            account: maybe("account", request.account.as_ref())?,
+            direct: false,
+        },
+        ..RunOptions::default()
+    })
+}
+
+/// By whose fault, in the words of HTTP.
+fn as_refusal(error: CommandError) -> Refusal {
+    let status = match error.exit_code() {
+        ExitCode::Usage => 400,
+        ExitCode::NotFound => 404,
+        ExitCode::Conflict => 409,
+        ExitCode::AuthenticationMissing
+        | ExitCode::NotResumable
+        | ExitCode::AgentNotFound
+        | ExitCode::AgentNotExecutable => 422,
+        ExitCode::SupervisorFailed => 503,
+        _ => 500,
+    };
+    Refusal {
+        status,
+        error: error.message_with_causes(),
+        hint: error.hint_text().map(ToOwned::to_owned),
+    }
+}
+
+impl HostServices for DaemonHost {
+    fn event_form(&self) -> Box<dyn EventForm> {
+        Box::new(PublicForm(EventWriter::default()))
+    }
+
+    fn submit(&self, request: SubmitRequest) -> Result<Submitted, Refusal> {
+        self.try_submit(&request).map_err(as_refusal)
+    }
+
+    fn shim_environment(
+        &self,
+        spec: &RunSpec,
+        sent: Option<Vec<(String, String)>>,
+    ) -> Option<ShimEnvironment> {
+        let environment = &self.host.environment;
+        let text = |name: &str| environment.variable(name).and_then(|value| value.to_str());
+        let names = spec.queue.iter().flat_map(|terms| &terms.keys);
+        // Only keys of the agent's mean the same here and there; a secret that the user named is whatever they said.
+        let of_ours = names.map(|name| {
+            let is_key = KEYS.contains(&name.as_str());
+            Some((name.clone(), text(name).filter(|_| is_key)?.to_owned()))
+        });
+        let mut secrets: Vec<(String, String)> = match sent {
+            Some(sent) => sent,
+            None => of_ours.collect::<Option<_>>()?,
+        };
+        let has_key = secrets.iter().any(|(name, _)| KEYS.contains(&name.as_str()));
+        if spec.agent.kind == AgentKind::Simulated && !has_key {
+            secrets.push(("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned()));
+        }
+        // Runs that have the host's network, or none, have no use for it and ignore it.
+        let proxy = host_proxy(environment).ok().flatten().map(|proxy| proxy.address);
+        let log_filter = text("RUST_LOG").map(ToOwned::to_owned);
+        Some(ShimEnvironment { secrets, proxy, log_filter })
+    }
+
+    fn continue_interrupted(&self) -> Vec<(RunId, Result<RunId, Refusal>)> {
+        let Self { host, program } = self;
+        let which = CutOff { interrupted: true, suspended: false, only_restart: true };
+        let found = Config::load(&host.environment, &host.places)
+            .and_then(|config| Ok((cut_off_runs(host, which)?, config)));
+        let (runs, config) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                error.report();
+                return Vec::new();
+            }
+        };
+        let options = RunOptions { restart: true, ..RunOptions::default() };
+        let continuation = Continuation { host, config: &config, program, options: &options };
+        let continue_one = |run: &RunOverview| {
+            let continued = continuation.continue_run(run, config.resume_prompt.as_bytes());
+            let next = continued.map(|continued| continued.run).map_err(|error| match error {
+                NotContinued::Refused(refusal) => as_refusal(refusal.into_error()),
+                NotContinued::Failed(error) => as_refusal(error),
+            });
+            (run.run, next)
+        };
+        runs.iter().map(continue_one).collect()
+    }
+
+    fn sessions(&self, limit: usize, skip: usize) -> Result<String, Refusal> {
+        #[derive(Serialize)]
+        struct Listing<'a> {
+            v: u32,
+            n_sessions: usize,
+            sessions: &'a [cursor_stores::model::Head],
+        }
+        let selection = Selection::default();
+        let catalogue = selection.place.open(&self.host).map_err(as_refusal)?;
+        let heads = selection.select(&self.host, &catalogue);
+        let n_sessions = heads.len();
+        let mut page: Vec<_> = heads.into_iter().skip(skip).take(limit).collect();
+        catalogue.complete(&mut page);
+        to_json(&Listing { v: 1, n_sessions, sessions: &page })
+    }
+
+    fn session(&self, id: &str) -> Result<String, Refusal> {
+        #[derive(Serialize)]
+        struct One<'a> {
+            v: u32,
+            session: &'a cursor_stores::model::Conversation,
+        }
+        let catalogue = Where::default().open(&self.host).map_err(as_refusal)?;
+        let listing = catalogue.list();
+        let head = listing.heads.iter().find(|head| head.id == id).ok_or_else(|| Refusal {
+            status: 404,
+            error: format!("there is no session `{id}`"),
+            hint: None,
+        })?;
+        let conversation = catalogue.read(head, Extent::default()).map_err(|error| {
+            let what = format!("session {id} cannot be read");
+            as_refusal(CommandError::new(ExitCode::Failed, what).because(error))
+        })?;
+        to_json(&One { v: 1, session: &conversation })
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Result<String, Refusal> {
+    serde_json::to_string(value).map_err(|error| {
+        as_refusal(CommandError::new(ExitCode::Failed, "it cannot be told").because(error))
+    })
+}
+
+struct PublicForm(EventWriter);
+
+impl EventForm for PublicForm {
+    fn write(&mut self, out: &mut Vec<u8>, entry: &JournalEntry<'_>) -> std::io::Result<()> {
+        self.0.write(out, entry)
+    }
+}

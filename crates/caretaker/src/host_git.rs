@@ -1,0 +1,39 @@
+//! The git of this host, and the histories of workspaces that it keeps for us.
+
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{AccessFlags, access};
+use run_protocol::ExitCode;
+use workspace_history::{Git, History};
+
+use crate::command_error::CommandError;
+use crate::environment::Environment;
+use crate::host::Host;
+
+/// Finds git on PATH; never in the workspace.
+pub(crate) fn program(environment: &Environment, forbidden: Option<&Path>) -> Option<PathBuf> {
+    let search = environment.variable("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin".as_ref());
+    let is_foreign = |path: &Path| forbidden.is_none_or(|forbidden| !path.starts_with(forbidden));
+    std::env::split_paths(search)
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join("git"))
+        .filter(|path| path.is_file() && access(path, AccessFlags::X_OK).is_ok())
+        .filter_map(|path| path.canonicalize().ok().map(|real| (path, real)))
+        .find(|(path, real)| is_foreign(path) && is_foreign(real))
+        .map(|(path, _)| path)
+}
+
+/// The git to use, or what to do about there being none.
+pub(crate) fn find(host: &Host, forbidden: Option<&Path>) -> Result<Git, CommandError> {
+    let found = program(&host.environment, forbidden).ok_or_else(|| {
+        CommandError::new(ExitCode::Failed, "git is not installed, and this needs it")
+            .hint("install it: `sudo apt-get install git` (Debian, Ubuntu)")
+    })?;
+    Ok(Git::new(found, Some(host.environment.home.clone())))
+}
+
+/// What is kept of a workspace.
+pub(crate) fn history(host: &Host, workspace: &Path) -> Result<History, CommandError> {
+    let git = find(host, Some(workspace))?;
+    Ok(History::of(&host.state.checkpoints(), workspace, git))
+}

@@ -1,0 +1,99 @@
+//! How a run waits for its turn.
+
+use caretaker_daemon::QueueGate;
+use run_journal::RunDirectory;
+use run_protocol::{ExitCode, QueueTerms, RunId};
+
+use crate::command_error::CommandError;
+use crate::daemon_client::DaemonClient;
+use crate::host::{Host, now_ms};
+use crate::human_duration::HumanDuration;
+use crate::run_marks::RunName;
+
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Queue (with a daemon)")]
+pub(crate) struct QueueOptions {
+    /// Insist on the queue: fail where no daemon runs, instead of starting at once.
+    #[arg(long)]
+    pub(crate) queue: bool,
+    /// Start at once, past the queue and its caps, though a daemon runs.
+    #[arg(long, conflicts_with_all = ["queue", "priority", "delay", "after", "after_ok"])]
+    pub(crate) direct: bool,
+    /// Higher ones go first; whoever waits long enough overtakes them. From -100 to 100.
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i32).range(-100..=100))]
+    pub(crate) priority: Option<i32>,
+    /// Do not start before this long from now.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) delay: Option<HumanDuration>,
+    /// Do not start before this run is over; may be given several times.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) after: Vec<String>,
+    /// Do not start before this run has succeeded, and not at all if it does not; may be given several times.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) after_ok: Vec<String>,
+    /// Count the run with these: a group can have a cap of its own.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<RunName>,
+    /// Count the run against this account: a name of your choice for the login that it uses.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) account: Option<RunName>,
+}
+
+impl QueueOptions {
+    /// Whether something was asked for that only the queue can do.
+    fn need_the_queue(&self) -> bool {
+        let Self { queue, priority, delay, after, after_ok, .. } = self;
+        *queue || priority.is_some() || delay.is_some() || !after.is_empty() || !after_ok.is_empty()
+    }
+
+    /// The terms, without keys.
+    pub(crate) fn terms(&self, host: &Host) -> Result<QueueTerms, CommandError> {
+        let runs = |texts: &[String]| -> Result<Vec<RunId>, CommandError> {
+            Ok(host.find_runs(texts)?.iter().map(RunDirectory::run_id).collect())
+        };
+        let delay = self.delay.and_then(HumanDuration::limit);
+        let delay = delay.map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+        Ok(QueueTerms {
+            priority: self.priority.unwrap_or_default(),
+            not_before_ms: delay.map(|delay| now_ms().saturating_add(delay)),
+            after: runs(&self.after)?,
+            after_ok: runs(&self.after_ok)?,
+            account: self.account.as_ref().map(|account| account.as_str().to_owned()),
+            keys: Vec::new(),
+        })
+    }
+}
+
+/// How a run gets its supervisor.
+#[derive(Debug)]
+pub(crate) enum Route {
+    /// From us, now.
+    Direct,
+    /// From the daemon, when its turn comes.
+    Queue { daemon: DaemonClient, terms: QueueTerms },
+}
+
+impl Route {
+    /// By the daemon if there is one.
+    pub(crate) fn choose(host: &Host, options: &QueueOptions) -> Result<Self, CommandError> {
+        if options.direct {
+            return Ok(Self::Direct);
+        }
+        let Some(daemon) = DaemonClient::find(host)? else {
+            if options.need_the_queue() {
+                let what = "there is no daemon, and so no queue";
+                return Err(CommandError::new(ExitCode::DaemonUnavailable, what)
+                    .hint("start it: caretaker daemon start"));
+            }
+            return Ok(Self::Direct);
+        };
+        if daemon.queue_gate()? == QueueGate::Draining {
+            let what = "the queue is drained: no new run is accepted";
+            return Err(CommandError::new(ExitCode::Conflict, what).hint(
+                "accept runs again with `caretaker queue resume`, or start past it with --direct",
+            ));
+        }
+        Ok(Self::Queue { daemon, terms: options.terms(host)? })
+    }
+}

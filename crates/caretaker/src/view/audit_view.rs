@@ -1,0 +1,68 @@
+//! What a careful person wants to know of a workspace after a run, one line each.
+
+use run_protocol::{Audit, Finding, FindingKind};
+
+use super::safe_text::on_one_line;
+use super::units;
+
+/// Nothing where nothing was found.
+pub(super) fn lines(audit: &Audit) -> Vec<String> {
+    let mut lines: Vec<String> = audit.findings.iter().map(line).collect();
+    if audit.more > 0 {
+        let more = units::counted(audit.more, "more thing", "more things");
+        lines.push(format!("and {more} to look at"));
+    }
+    if let Some(why) = &audit.incomplete {
+        lines.push(format!("not everything was looked at: {}", on_one_line(why)));
+    }
+    lines
+}
+
+fn line(finding: &Finding) -> String {
+    let what = match finding.what {
+        FindingKind::SetId => "set-user-id or set-group-id file",
+        FindingKind::Device => "new device",
+        FindingKind::Fifo => "new FIFO",
+        FindingKind::Socket => "new socket",
+        FindingKind::LinkOut => "link out of the workspace",
+        FindingKind::Hook => "hook",
+        FindingKind::GitConfig => "git configuration",
+        FindingKind::Repository => "new repository",
+        FindingKind::Ci => "CI file",
+        FindingKind::Editor => "editor configuration",
+        FindingKind::Environment => "shell or tool configuration",
+        FindingKind::AgentConfig => "agent configuration",
+        FindingKind::Executable => "new executable",
+    };
+    let path = finding.path.0.display().to_string();
+    let mut line = format!("{what}: {}", on_one_line(&path));
+    if let Some(target) = &finding.target {
+        let target = target.0.display().to_string();
+        line.push_str(&format!(" -> {}", on_one_line(&target)));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn a_name_from_the_agent_cannot_write_on_the_terminal() {
+        let finding = Finding {
+            what: FindingKind::LinkOut,
+            path: "a\u{1b}[2J\nb".into(),
+            target: Some("/etc/\u{202e}x".into()),
+        };
+        let audit = Audit { findings: vec![finding], more: 3, ..Audit::default() };
+        assert_eq!(
+            lines(&audit),
+            [
+                "link out of the workspace: a␛[2J␊b -> /etc/<U+202E>x",
+                "and 3 more things to look at"
+            ]
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! A patch for a person: coloured, and harmless whatever is in it.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+
+use super::safe_text::on_lines;
+use super::styled_line::{BAD, BOLD, GOOD, PLAIN};
+
+const HUNK: Style = AnsiColor::Cyan.on_default();
+
+pub(crate) fn print_patch(out: &mut dyn Write, patch: &[u8]) -> io::Result<()> {
+    // Where the lines of a hunk are, what looks like a header is content.
+    let mut left = (0, 0);
+    for line in patch.split_inclusive(|byte| *byte == b'\n') {
+        let text = String::from_utf8_lossy(line);
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        let style = match text.as_bytes().first() {
+            Some(b'+') if left.1 > 0 => {
+                left.1 -= 1;
+                GOOD
+            }
+            Some(b'-') if left.0 > 0 => {
+                left.0 -= 1;
+                BAD
+            }
+            Some(b' ') if left.0 > 0 && left.1 > 0 => {
+                left = (left.0 - 1, left.1 - 1);
+                PLAIN
+            }
+            Some(b'@') => {
+                left = hunk_lengths(text).unwrap_or_default();
+                HUNK
+            }
+            Some(b'\\') => PLAIN,
+            _ => BOLD,
+        };
+        writeln!(out, "{style}{}{style:#}", on_lines(text))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn print_plain(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
+    write!(out, "{}", on_lines(&String::from_utf8_lossy(text)))
+}
+
+/// `@@ -1,3 +1,4 @@`: how many lines of each side follow.
+fn hunk_lengths(header: &str) -> Option<(u64, u64)> {
+    let mut words = header.split(' ').skip(1);
+    let length = |word: &str| match word.split_once(',') {
+        Some((_, length)) => length.parse().ok(),
+        None => Some(1),
+    };
+    Some((length(words.next()?)?, length(words.next()?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn a_patch_is_coloured_by_what_its_lines_are_and_obeys_nothing() {
+        let patch = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ f\n a\n--- old\n+\x1b[2J\xff\n\\ No newline\n";
+        let mut out = Vec::new();
+        print_patch(&mut out, patch).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        let good = format!("{GOOD}+␛[2J\u{fffd}{GOOD:#}\n");
+        assert!(shown.contains(&good), "{shown:?}");
+        assert!(shown.contains(&format!("{BAD}--- old{BAD:#}\n")), "{shown:?}");
+        assert!(shown.contains(&format!("{BOLD}--- a/x{BOLD:#}\n")), "{shown:?}");
+        let plain = anstream::adapter::strip_str(&shown).to_string();
+        assert_eq!(plain.lines().count(), 8);
+    }
+}

@@ -1,0 +1,205 @@
+//! Makes a worktree for a run that is about to begin, and takes it back if the run does not.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use run_journal::RunDirectory;
+use run_protocol::{BytesPath, ExitCode, RunId, WorktreeOrigin};
+use workspace_history::{Git, GitError, History, Scope, SnapshotName, run_git};
+
+use super::{GENEROUS, Record, write_record};
+use crate::command_error::CommandError;
+use crate::host::{Host, now_ms, short_id};
+use crate::host_git;
+use crate::run_marks::RunName;
+use crate::talk::note;
+use crate::workspace;
+
+/// A checkout of a large repository takes its time.
+const CHECKOUT: Duration = Duration::from_secs(1800);
+const QUESTION: Duration = Duration::from_secs(30);
+
+/// A worktree that no run has used yet. Taken back when it is dropped.
+pub(crate) struct Fresh<'a> {
+    host: &'a Host,
+    git: Git,
+    path: PathBuf,
+    origin: WorktreeOrigin,
+    is_kept: bool,
+}
+
+impl<'a> Fresh<'a> {
+    /// Makes a worktree of the repository that the directory is in, from its last commit, on a branch of its own.
+    pub(crate) fn make(
+        host: &'a Host,
+        named: Option<&Path>,
+        name: Option<&RunName>,
+    ) -> Result<Self, CommandError> {
+        let checkout = workspace::check(host, named)?;
+        let git = host_git::find(host, Some(checkout.as_path()))?;
+        let repository = root_of(&git, checkout.as_path())?;
+        let base = base_of(&git, &repository)?;
+        if repository != checkout.as_path() {
+            note(&format!("the worktree is of all of `{}`", repository.display()));
+        }
+        let id = short_id(RunId::generate());
+        let name = match name {
+            Some(name) => format!("{}-{id}", name.as_str()),
+            None => id,
+        };
+        let home = host.state.worktrees();
+        let home = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&home)
+            .and_then(|()| fs::canonicalize(&home))
+            .map_err(|error| {
+                let what = format!("`{}` cannot be made", home.display());
+                CommandError::new(ExitCode::SupervisorFailed, what).because(error)
+            })?;
+        let branch = format!("caretaker/{name}");
+        let path = home.join(&name);
+        let origin = WorktreeOrigin { repository: BytesPath::from(repository), branch, base };
+        // Before anything is made: what is half made is taken back.
+        let fresh = Self { host, git, path, origin, is_kept: false };
+        fresh.check_out()?;
+        Ok(fresh)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps the worktree if a run has it. Where the launch failed, that has to be looked for.
+    pub(crate) fn settle(mut self, is_launched: bool) {
+        self.is_kept = is_launched || self.is_used();
+    }
+
+    fn is_used(&self) -> bool {
+        let runs = fs::read_dir(self.host.state.runs()).into_iter().flatten().flatten();
+        runs.filter_map(|entry| entry.file_name().to_str()?.parse::<RunId>().ok())
+            .filter_map(|run| RunDirectory::open(&self.host.state, run).ok()?.spec().ok())
+            .any(|spec| Path::new(&spec.workspace) == self.path)
+    }
+
+    fn check_out(&self) -> Result<(), CommandError> {
+        let failed = |error: GitError| {
+            let what =
+                format!("no worktree of `{}` could be made", self.origin.repository.0.display());
+            CommandError::new(ExitCode::Failed, what).because(error)
+        };
+        let mut command = self.git.command_as_user(&self.origin.repository.0).map_err(failed)?;
+        command
+            .args(["worktree", "add", "--quiet", "-b", &self.origin.branch])
+            .arg(&self.path)
+            .arg(&self.origin.base);
+        run_git(&mut command, None, CHECKOUT)
+            .and_then(|answer| answer.checked())
+            .map_err(failed)?;
+        let record =
+            Record { v: 1, origin: self.origin.clone(), created_ms: now_ms(), discarded_ms: None };
+        write_record(self.host, &self.path, &record).map_err(|error| {
+            CommandError::new(ExitCode::SupervisorFailed, "the worktree could not be noted")
+                .because(error)
+        })?;
+        let saved = self.history().save(&SnapshotName::base(), Scope::AsGitWould, &[], GENEROUS);
+        saved.map(drop).map_err(|error| {
+            CommandError::new(ExitCode::Failed, "the fresh worktree could not be saved")
+                .because(error)
+        })
+    }
+
+    fn history(&self) -> History {
+        History::of(&self.host.state.checkpoints(), &self.path, self.git.clone())
+    }
+}
+
+impl Drop for Fresh<'_> {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        self.history().remove().ok();
+        remove(&self.git, &self.path, &self.origin, Branch::Delete).ok();
+        if let Some(record) = super::record_path(self.host, &self.path) {
+            fs::remove_file(record).ok();
+        }
+    }
+}
+
+/// What becomes of a worktree's branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Branch {
+    Keep,
+    Delete,
+}
+
+/// Removes a worktree and what the repository knows of it.
+pub(crate) fn remove(
+    git: &Git,
+    path: &Path,
+    origin: &WorktreeOrigin,
+    branch: Branch,
+) -> Result<(), CommandError> {
+    let failed = |what: &str, error: Box<dyn std::error::Error + Send + Sync>| {
+        CommandError::new(ExitCode::Failed, what).because(error)
+    };
+    // By us, because git would look at what the repository says of the worktree, which the agent could write.
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(failed("the worktree could not be removed", error.into()));
+        }
+        _ => {}
+    }
+    let repository = &origin.repository.0;
+    if !repository.is_dir() {
+        return Ok(());
+    }
+    let mut command = git.command_in(repository);
+    command.args(["worktree", "remove", "--force", "--force"]).arg(path);
+    // A repository that does not know it any more has nothing to forget.
+    if let Err(error) = run_git(&mut command, None, QUESTION) {
+        return Err(failed("the repository could not forget the worktree", error.into()));
+    }
+    if branch == Branch::Delete {
+        let mut command = git.command_in(repository);
+        command.args(["update-ref", "-d", &format!("refs/heads/{}", origin.branch)]);
+        run_git(&mut command, None, QUESTION).and_then(|answer| answer.checked()).map_err(
+            |error| failed("the branch of the worktree could not be removed", error.into()),
+        )?;
+    }
+    Ok(())
+}
+
+/// The root of the repository that a directory is in.
+fn root_of(git: &Git, directory: &Path) -> Result<PathBuf, CommandError> {
+    let mut command = git.command_in(directory);
+    command.args(["rev-parse", "--show-toplevel"]);
+    let answer = run_git(&mut command, None, QUESTION).and_then(|answer| answer.checked());
+    let not_one = |error: Box<dyn std::error::Error + Send + Sync>| {
+        let what =
+            format!("`{}` is in no git repository, so it has no worktrees", directory.display());
+        CommandError::new(ExitCode::Usage, what)
+            .because(error)
+            .hint("run without --worktree, or make it one with `git init` and a first commit")
+    };
+    let answer = answer.map_err(|error| not_one(error.into()))?;
+    let root = PathBuf::from(String::from_utf8_lossy(&answer).trim_end_matches('\n'));
+    let root = fs::canonicalize(&root).map_err(|error| not_one(error.into()))?;
+    // A repository may claim another directory for its own.
+    if directory.starts_with(&root) {
+        Ok(root)
+    } else {
+        Err(not_one("its root is elsewhere".into()))
+    }
+}
+
+fn base_of(git: &Git, repository: &Path) -> Result<String, CommandError> {
+    let head = git.view(repository).head.ok_or_else(|| {
+        let what = format!("the repository `{}` has no commit yet", repository.display());
+        CommandError::new(ExitCode::Usage, what).hint("commit something first")
+    })?;
+    Ok(head.commit)
+}

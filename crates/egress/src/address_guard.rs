@@ -1,0 +1,87 @@
+//! At which addresses an allowed host may be: in the world outside, and nowhere near us.
+//!
+//! Who answers for a name decides where it leads, and may be the very party that is not trusted. So what a name leads to
+//! is looked at before it is dialled: this machine, its neighbours and a cloud's own services are not outside.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What an address is that is not dialled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForbiddenAddress {
+    #[error("it is this machine itself")]
+    Loopback,
+    #[error("it is an address of this machine")]
+    Own,
+    #[error("it is in a private network")]
+    Private,
+    #[error("it is on the local link, where clouds have their metadata")]
+    LinkLocal,
+    #[error("it is in a provider's own network")]
+    SharedSpace,
+    #[error("it is a cloud's own service")]
+    CloudService,
+    #[error("it is for groups, not for a host")]
+    Multicast,
+    #[error("it is no host's address")]
+    Reserved,
+    #[error("it hides another address")]
+    Disguised,
+}
+
+/// Looks at an address that a name led to. `own` are those of this machine's interfaces.
+pub fn check_address(address: IpAddr, own: &[IpAddr]) -> Result<(), ForbiddenAddress> {
+    match address {
+        IpAddr::V4(address) => check_v4(address)?,
+        IpAddr::V6(address) => check_v6(address, own)?,
+    }
+    if own.contains(&address) { Err(ForbiddenAddress::Own) } else { Ok(()) }
+}
+
+/// Azure's machine agent, at an address like any other.
+const AZURE_WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
+
+fn check_v4(address: Ipv4Addr) -> Result<(), ForbiddenAddress> {
+    let found = match address.octets() {
+        [127, ..] => ForbiddenAddress::Loopback,
+        [10, ..] | [192, 168, ..] | [172, 16..=31, ..] => ForbiddenAddress::Private,
+        [169, 254, ..] => ForbiddenAddress::LinkLocal,
+        [100, 64..=127, ..] => ForbiddenAddress::SharedSpace,
+        // Protocols, benchmarks, an abandoned transition; none of them hosts.
+        [0, ..] | [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => {
+            ForbiddenAddress::Reserved
+        }
+        [224..=239, ..] => ForbiddenAddress::Multicast,
+        _ if address == AZURE_WIRE_SERVER => ForbiddenAddress::CloudService,
+        _ => return Ok(()),
+    };
+    Err(found)
+}
+
+fn check_v6(address: Ipv6Addr, own: &[IpAddr]) -> Result<(), ForbiddenAddress> {
+    let found = match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 1] => ForbiddenAddress::Loopback,
+        // ::, addresses of the fourth version in two obsolete dresses and the one that every kernel undoes.
+        [0, 0, 0, 0, ..] => ForbiddenAddress::Disguised,
+        // A gateway to the fourth version, which a network without it needs: what is behind it counts.
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            let [a, b] = high.to_be_bytes();
+            let [c, d] = low.to_be_bytes();
+            return check_address(Ipv4Addr::new(a, b, c, d).into(), own)
+                .map_err(|_| ForbiddenAddress::Disguised);
+        }
+        [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => ForbiddenAddress::Private,
+        [0xfe80..=0xfebf, ..] => ForbiddenAddress::LinkLocal,
+        [0xff00..=0xffff, ..] => ForbiddenAddress::Multicast,
+        // 6to4 and Teredo: an address of the fourth version within.
+        [0x2002, ..] | [0x2001, 0, ..] => ForbiddenAddress::Disguised,
+        // Only this eighth of all addresses is given to hosts.
+        [0x2000..=0x3fff, ..] => return Ok(()),
+        _ => ForbiddenAddress::Reserved,
+    };
+    Err(found)
+}
+
+#[cfg(test)]
+#[path = "address_guard_tests.rs"]
+mod tests;

@@ -1,0 +1,113 @@
+//! The way out: a name that is allowed becomes an address that is checked, and that address is dialled.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use egress::{ConnectTarget, check_address};
+use run_protocol::NetRefusal;
+use tokio::net::TcpStream;
+
+use super::desk::{Desk, Refused};
+use super::upstream::UpstreamProxy;
+
+/// For the host's resolver.
+const LOOKUP_PATIENCE: Duration = Duration::from_secs(15);
+/// For one address, while there is another to try.
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(5);
+/// For the last.
+const LAST_PATIENCE: Duration = Duration::from_secs(20);
+/// Addresses of one name that are tried.
+const MOST_ADDRESSES: usize = 8;
+
+/// Connects to a host that is on the list.
+pub(super) async fn dial(target: &ConnectTarget, desk: &Desk) -> Result<TcpStream, Refused> {
+    match &desk.policy.upstream {
+        Some(proxy) => through(proxy, target).await,
+        None => directly(target, desk).await,
+    }
+}
+
+async fn directly(target: &ConnectTarget, desk: &Desk) -> Result<TcpStream, Refused> {
+    let addresses = resolve(target, desk).await?;
+    let addresses = checked(addresses, &own_addresses()?)?;
+    let unreachable = |error: io::Error| Refused::because(NetRefusal::Unreachable, error);
+    let (last, others) =
+        addresses.split_last().ok_or_else(|| Refused::plainly(NetRefusal::Unresolved))?;
+    for address in others {
+        if let Ok(stream) = connect(*address, ADDRESS_PATIENCE).await {
+            return Ok(stream);
+        }
+    }
+    connect(*last, LAST_PATIENCE).await.map_err(unreachable)
+}
+
+async fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    let stream = tokio::time::timeout(patience, TcpStream::connect(address))
+        .await
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    // What is small is often what somebody waits for.
+    stream.set_nodelay(true).ok();
+    Ok(stream)
+}
+
+async fn resolve(target: &ConnectTarget, desk: &Desk) -> Result<Vec<SocketAddr>, Refused> {
+    let unresolved = |detail: String| Refused::because(NetRefusal::Unresolved, detail);
+    let _turn = desk.lookups.acquire().await.map_err(|error| unresolved(error.to_string()))?;
+    let lookup = tokio::net::lookup_host((target.host.as_str(), target.port));
+    match tokio::time::timeout(LOOKUP_PATIENCE, lookup).await {
+        Ok(Ok(addresses)) => Ok(addresses.take(MOST_ADDRESSES).collect()),
+        Ok(Err(error)) => Err(unresolved(error.to_string())),
+        Err(_) => Err(unresolved("the host's resolver took too long".to_owned())),
+    }
+}
+
+/// Those that may be dialled; if none may, why not.
+fn checked(addresses: Vec<SocketAddr>, own: &[IpAddr]) -> Result<Vec<SocketAddr>, Refused> {
+    let mut refused = Refused::plainly(NetRefusal::Unresolved);
+    let mut good = Vec::new();
+    for address in addresses {
+        match check_address(address.ip(), own) {
+            Ok(()) => good.push(address),
+            Err(why) => {
+                let detail = format!("it leads to {}: {why}", address.ip());
+                refused = Refused::because(NetRefusal::ForbiddenAddress, detail);
+            }
+        }
+    }
+    if good.is_empty() { Err(refused) } else { Ok(good) }
+}
+
+/// The addresses of this machine's interfaces, as they are now.
+fn own_addresses() -> Result<Vec<IpAddr>, Refused> {
+    // Without them nothing can be checked, so nothing is dialled.
+    let interfaces = nix::ifaddrs::getifaddrs()
+        .map_err(|errno| Refused::because(NetRefusal::ForbiddenAddress, errno))?;
+    Ok(interfaces
+        .filter_map(|interface| {
+            let address = interface.address?;
+            let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+            v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+        })
+        .collect())
+}
+
+/// The host's own proxy is the user's choice and may be anywhere; where the name leads is for the proxy to find out.
+async fn through(proxy: &UpstreamProxy, target: &ConnectTarget) -> Result<TcpStream, Refused> {
+    let unreachable = |error: io::Error| {
+        Refused::because(NetRefusal::Unreachable, format!("by the proxy of this machine: {error}"))
+    };
+    let work = async {
+        let stream = TcpStream::connect((proxy.host(), proxy.port())).await?;
+        stream.set_nodelay(true).ok();
+        proxy.ask(stream, target).await
+    };
+    match tokio::time::timeout(LAST_PATIENCE, work).await {
+        Ok(stream) => stream.map_err(unreachable),
+        Err(_) => Err(unreachable(io::ErrorKind::TimedOut.into())),
+    }
+}
+
+#[cfg(test)]
+#[path = "dial_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+//! Bytes from one side to the other, as they are, until both have said all or nobody says anything.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use run_protocol::{NetRefusal, NetVia};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::desk::{Asked, Desk, Refused};
+
+/// What is held of one direction; whoever sends faster than the other side reads has to wait.
+const BUFFER: usize = 16 * 1024;
+
+/// Moves bytes both ways, after those of the client that were read already.
+pub(super) async fn relay(
+    inside: TcpStream,
+    outside: TcpStream,
+    sent: &[u8],
+    desk: &Desk,
+    via: NetVia,
+) -> io::Result<()> {
+    inside.set_nodelay(true).ok();
+    let (mut from_inside, mut to_inside) = inside.into_split();
+    let (mut from_outside, mut to_outside) = outside.into_split();
+    let signs = SignsOfLife::new();
+    let limits = &desk.policy.limits;
+    let both = async {
+        let up = async {
+            to_outside.write_all(sent).await?;
+            pump(&mut from_inside, &mut to_outside, &signs, desk).await
+        };
+        let down = pump(&mut from_outside, &mut to_inside, &signs, desk);
+        tokio::try_join!(up, down)
+    };
+    let ended = tokio::select! {
+        moved = both => moved.map(|_| ()),
+        () = signs.silence(limits.idle) => Ok(()),
+    };
+    if let Err(error) = &ended
+        && error.kind() == io::ErrorKind::QuotaExceeded
+    {
+        desk.denied(via, Asked::nothing(), Refused::plainly(NetRefusal::TooMuchData));
+    }
+    ended
+}
+
+/// Moves bytes one way to their end, and passes the end on: the other direction may go on.
+async fn pump(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    signs: &SignsOfLife,
+    desk: &Desk,
+) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let length = from.read(&mut buffer).await?;
+        signs.note();
+        if length == 0 {
+            return to.shutdown().await;
+        }
+        if !desk.spend(length) {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        to.write_all(&buffer[..length]).await?;
+        signs.note();
+    }
+}
+
+/// When something was last moved.
+struct SignsOfLife {
+    began: Instant,
+    last_ms: AtomicU64,
+}
+
+impl SignsOfLife {
+    fn new() -> Self {
+        Self { began: Instant::now(), last_ms: AtomicU64::new(0) }
+    }
+
+    fn note(&self) {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// Ends when nothing was moved for so long.
+    async fn silence(&self, allowed: Duration) {
+        loop {
+            let last = Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
+            let deadline = self.began + last + allowed;
+            if deadline <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(deadline).await;
+        }
+    }
+}

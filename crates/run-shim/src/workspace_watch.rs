@@ -1,0 +1,200 @@
+//! Saves the workspace before the agent is let go, and says afterwards what became of it.
+//!
+//! Both happen in threads of their own: the sandbox is set up while the first is under way, and whoever asks us something
+//! meanwhile is answered.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use run_journal::StateRoot;
+use run_protocol::{Audit, BytesPath, RunEvent, RunId, RunSpec, WorkspaceSaving};
+use tokio::task::JoinHandle;
+use workspace_history::{
+    Git, History, Limits, SaveError, Saved, Scope, SnapshotName, TreePath, audit, forget_the_gone,
+};
+
+/// A workspace with more files is not saved.
+const MOST_FILES: usize = 200_000;
+/// Paths that are named as not covered.
+const MOST_LEFT_OUT: usize = 10;
+/// What looking through ignored directories may take at the end of a run.
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
+/// What a look that keeps nothing may take before a run.
+const LONGEST_GLANCE: Duration = Duration::from_secs(2);
+
+/// What is watched, and how.
+#[derive(Debug, Clone)]
+struct Watched {
+    run: RunId,
+    history: History,
+    checkpoints: PathBuf,
+    /// `None`: only looked at, so that changes are noticed.
+    saving: Option<WorkspaceSaving>,
+    /// Directories of ours that stand in the workspace for the time of the run.
+    skip: Vec<TreePath>,
+}
+
+/// The watch over one run's workspace.
+#[derive(Debug)]
+pub(crate) struct WorkspaceWatch {
+    watched: Watched,
+    before: Option<JoinHandle<Option<RunEvent>>>,
+}
+
+impl WorkspaceWatch {
+    /// Begins to save the workspace. `ours` are directories that we made in it.
+    pub(crate) fn begin<'a>(
+        state: &StateRoot,
+        spec: &RunSpec,
+        ours: impl Iterator<Item = &'a Path>,
+    ) -> Self {
+        let workspace = Path::new(&spec.workspace);
+        let skip = ours
+            .filter_map(|path| path.strip_prefix(workspace).ok()?.to_str().map(TreePath::from))
+            .collect();
+        let program = spec.saving.as_ref().and_then(|saving| saving.git.clone());
+        let git = Git::new(
+            program.map_or_else(|| PathBuf::from("git"), |program| program.0),
+            Some(spec.home.0.clone()),
+        );
+        let checkpoints = state.checkpoints();
+        let watched = Watched {
+            run: spec.run,
+            history: History::of(&checkpoints, workspace, git),
+            checkpoints,
+            saving: spec.saving.clone(),
+            skip,
+        };
+        let of_thread = watched.clone();
+        let before = Some(tokio::task::spawn_blocking(move || of_thread.before()));
+        Self { watched, before }
+    }
+
+    /// Waits until the workspace is saved, or is known not to be; what there is to be said of it.
+    pub(crate) async fn saved(&mut self) -> Option<RunEvent> {
+        self.before.take()?.await.ok().flatten()
+    }
+
+    /// Gives back what forgotten snapshots take, while the agent works.
+    pub(crate) fn tidy(&self) {
+        let watched = self.watched.clone();
+        tokio::task::spawn_blocking(move || watched.tidy());
+    }
+
+    /// What the run did to the workspace. The agent must be gone.
+    pub(crate) async fn audit(self) -> Option<RunEvent> {
+        let watched = self.watched;
+        tokio::task::spawn_blocking(move || watched.after()).await.ok().flatten()
+    }
+}
+
+impl Watched {
+    fn before(&self) -> Option<RunEvent> {
+        let name = SnapshotName::before(self.run);
+        let Some(saving) = &self.saving else {
+            self.glance(&name);
+            return None;
+        };
+        let outcome = match &saving.git {
+            Some(_) => {
+                let limits = limits_of(saving);
+                self.history
+                    .save(&name, Scope::AsGitWould, &self.skip, limits)
+                    .map_err(|error| in_words(&error))
+            }
+            None => Err("git is not installed".to_owned()),
+        };
+        Some(match outcome {
+            Ok(saved) => {
+                self.forget(saving);
+                saved_event(&saved)
+            }
+            Err(reason) => {
+                tracing::warn!(reason, "the workspace was not saved");
+                self.glance(&name);
+                RunEvent::WorkspaceNotSaved { reason }
+            }
+        })
+    }
+
+    /// Looks without keeping contents. What is too much for that is not known afterwards either.
+    fn glance(&self, name: &SnapshotName) {
+        let limits =
+            Limits { most_files: MOST_FILES, most_new_bytes: u64::MAX, within: LONGEST_GLANCE };
+        if let Err(error) = self.history.look(name, &self.skip, limits) {
+            tracing::info!(%error, "what the workspace was is not known");
+        }
+    }
+
+    fn after(&self) -> Option<RunEvent> {
+        let name = SnapshotName::before(self.run);
+        let before = match self.history.snapshot(&name) {
+            Ok(before) => before?,
+            Err(error) => {
+                tracing::warn!(%error, "what the workspace was cannot be read");
+                return None;
+            }
+        };
+        let name = SnapshotName::after(self.run);
+        let after = match (&self.saving, &before.commit) {
+            (Some(saving), Some(_)) => {
+                // The same rules as before: what the run hid from git is found too.
+                self.history.save(&name, Scope::LookAs(&before), &[], limits_of(saving))
+            }
+            _ => {
+                let within = LONGEST_GLANCE;
+                let limits = Limits { most_files: MOST_FILES, most_new_bytes: u64::MAX, within };
+                self.history.look(&name, &[], limits)
+            }
+        };
+        let deadline = Instant::now() + LONGEST_LOOK;
+        let found = match after {
+            Ok(Saved { snapshot: after, passed_over, .. }) => {
+                audit(self.history.workspace(), &before, &after, &passed_over, deadline)
+            }
+            Err(error) => Audit { incomplete: Some(in_words(&error)), ..Audit::default() },
+        };
+        Some(RunEvent::Audit(found))
+    }
+
+    fn forget(&self, saving: &WorkspaceSaving) {
+        let keep = usize::try_from(saving.keep_runs).unwrap_or(usize::MAX).max(1);
+        match self.history.forget_all_but(keep) {
+            Ok(0) => {}
+            Ok(n_runs) => tracing::info!(n_runs, "what the workspace was before old runs is gone"),
+            Err(error) => tracing::warn!(%error, "old snapshots could not be removed"),
+        }
+    }
+
+    fn tidy(&self) {
+        if self.saving.as_ref().is_none_or(|saving| saving.git.is_none()) {
+            return;
+        }
+        if let Err(error) = self.history.tidy() {
+            tracing::warn!(%error, "the room of old snapshots could not be given back");
+        }
+        forget_the_gone(&self.checkpoints);
+    }
+}
+
+fn limits_of(saving: &WorkspaceSaving) -> Limits {
+    Limits {
+        most_files: MOST_FILES,
+        most_new_bytes: saving.most_new_bytes,
+        within: Duration::from_millis(saving.within_ms),
+    }
+}
+
+fn saved_event(saved: &Saved) -> RunEvent {
+    let left_out = saved.snapshot.left_out.iter().take(MOST_LEFT_OUT);
+    RunEvent::WorkspaceSaved {
+        files: saved.snapshot.n_files(),
+        new_bytes: saved.bytes_read,
+        ms: u64::try_from(saved.took.as_millis()).unwrap_or(u64::MAX),
+        left_out: left_out.map(|path| BytesPath::from(path.as_path())).collect(),
+    }
+}
+
+fn in_words(error: &SaveError) -> String {
+    crate::shim::with_causes(error)
+}

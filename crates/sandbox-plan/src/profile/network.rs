@@ -1,0 +1,80 @@
+//! What a profile says of the network.
+
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Duration;
+
+use egress::AllowedHost;
+use run_protocol::NetworkMode;
+
+use super::ProfileError;
+use super::layers::Layers;
+use super::values::{HostPattern, Size};
+use crate::origin::Sourced;
+
+/// The section `network`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NetworkRules {
+    pub(crate) mode: Sourced<NetworkMode>,
+    pub(crate) allow: Vec<Sourced<AllowedHost>>,
+    pub(crate) files: Vec<Sourced<HostPattern>>,
+    connections: Sourced<NonZeroU32>,
+    transfer: Sourced<Size>,
+    handshake: Sourced<Span>,
+    idle: Sourced<Span>,
+}
+
+/// How much of the network a run may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetworkLimits {
+    /// At once.
+    pub connections: u32,
+    /// Bytes, both ways, in the whole run.
+    pub transfer: u64,
+    /// From the beginning of a connection to its saying whom it wants.
+    pub handshake: Duration,
+    /// Silence on a connection.
+    pub idle: Duration,
+}
+
+/// A time, written as `10s`, `15m` or `1h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span(Duration);
+
+impl NetworkRules {
+    pub(super) fn read(layers: &Layers) -> Result<Self, ProfileError> {
+        Ok(Self {
+            mode: layers.scalar("network.mode", |raw| &raw.network.mode)?,
+            allow: layers.list(|raw| &raw.network.allow)?,
+            files: layers.list(|raw| &raw.network.files)?,
+            connections: layers.scalar("network.connections", |raw| &raw.network.connections)?,
+            transfer: layers.parsed("network.transfer", |raw| &raw.network.transfer)?,
+            handshake: layers.parsed("network.handshake", |raw| &raw.network.handshake)?,
+            idle: layers.parsed("network.idle", |raw| &raw.network.idle)?,
+        })
+    }
+
+    pub(crate) fn limits(&self) -> NetworkLimits {
+        NetworkLimits {
+            connections: self.connections.value.get(),
+            transfer: self.transfer.value.0,
+            handshake: self.handshake.value.0,
+            idle: self.idle.value.0,
+        }
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let units = [("h", 3600), ("m", 60), ("s", 1)];
+        let found = units.iter().find_map(|(unit, seconds)| {
+            let count: u64 = text.strip_suffix(unit)?.parse().ok().filter(|count| *count > 0)?;
+            count.checked_mul(*seconds)
+        });
+        found
+            .map(|seconds| Self(Duration::from_secs(seconds)))
+            .ok_or_else(|| format!("`{text}` is not a time such as 10s, 15m or 1h"))
+    }
+}

@@ -1,0 +1,156 @@
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::SnapshotName;
+use crate::test_tree::{AMPLE, TestTree, run};
+
+fn in_an_hour() -> Instant {
+    Instant::now() + Duration::from_secs(3600)
+}
+
+fn said(audited: &Audit) -> Vec<String> {
+    let line = |finding: &Finding| format!("{:?} {}", finding.what, finding.path.0.display());
+    audited.findings.iter().map(line).collect()
+}
+
+/// Everything that a person wants to hear of, and as much that nobody does.
+const DEEDS: &str = "
+    echo '#!/bin/sh' > new-script; chmod +x new-script plain; chmod -x was-executable; echo y > was-changed
+    cp /bin/true setid; chmod 4755 setid; mkfifo pipe
+    ln -s /etc/passwd out; ln -s ../../etc out-2; ln -s sub/file in; ln -s sub/../plain in-2
+    mkdir -p .github/workflows .vscode sub/.husky .git/hooks ignored/deep
+    echo x > .github/workflows/ci.yml; echo x > .vscode/tasks.json; echo x > .envrc; echo x > .mcp.json
+    echo x > team.code-workspace; echo x > sub/.husky/pre-commit; echo x > .git/hooks/post-merge
+    echo x > .gitattributes; echo x > Makefile; git init -q sub/clone; mkfifo ignored/deep/pipe; echo x > ignored/script
+    chmod +x ignored/script; rm gone; rm -f .travis.yml";
+
+const EXPECTED: [&str; 17] = [
+    "SetId setid",
+    "Fifo ignored/deep/pipe",
+    "Fifo pipe",
+    "LinkOut out",
+    "LinkOut out-2",
+    "Hook .git/hooks/post-merge",
+    "Hook sub/.husky/pre-commit",
+    "GitConfig .gitattributes",
+    "Repository sub/clone/.git",
+    "Ci .github/workflows/ci.yml",
+    "Editor .vscode/tasks.json",
+    "Editor team.code-workspace",
+    "Environment .envrc",
+    "AgentConfig .mcp.json",
+    "Executable new-script",
+    "Executable plain",
+    "Executable setid",
+];
+
+fn prepared() -> TestTree {
+    let tree = TestTree::new();
+    tree.git("init -q");
+    tree.write(".gitignore", "ignored/\n");
+    for file in [
+        "plain",
+        "was-changed",
+        "was-executable",
+        "gone",
+        "sub/file",
+        ".travis.yml",
+        ".cursor/rules/a",
+    ] {
+        tree.write(file, "x");
+    }
+    tree.shell("chmod +x was-executable was-changed; mkdir ignored; mkfifo ignored/old-pipe");
+    tree.link("/usr", "old-link");
+    tree
+}
+
+#[test]
+fn what_a_careful_person_wants_to_know_is_listed_the_gravest_first() {
+    let tree = prepared();
+    let run = run();
+    let mut before = tree.save(&SnapshotName::before(run)).snapshot;
+    // The clock of files ticks rarely; what was there at the beginning must be older than it.
+    before.began_ns = now_ns_after_a_tick(&tree);
+    tree.shell(DEEDS);
+    let after = tree.save(&SnapshotName::after(run));
+    let audited =
+        audit(&tree.workspace(), &before, &after.snapshot, &after.passed_over, in_an_hour());
+    assert_eq!(said(&audited), EXPECTED);
+    assert_eq!((audited.more, audited.incomplete), (0, None));
+    assert_eq!(audited.findings[3].target, Some("/etc/passwd".into()));
+}
+
+#[test]
+fn without_contents_the_same_is_found() {
+    let tree = prepared();
+    let (run, history) = (run(), tree.history());
+    let mut before = history.look(&SnapshotName::before(run), &[], AMPLE).unwrap().snapshot;
+    before.began_ns = now_ns_after_a_tick(&tree);
+    tree.shell(DEEDS);
+    let after = history.look(&SnapshotName::after(run), &[], AMPLE).unwrap();
+    let audited =
+        audit(&tree.workspace(), &before, &after.snapshot, &after.passed_over, in_an_hour());
+    assert_eq!(said(&audited), EXPECTED);
+    let counts = audited.changes.unwrap();
+    assert_eq!((counts.added, counts.changed, counts.removed), (15, 3, 2));
+}
+
+/// Changes a file until the file system says so, and returns when that was.
+fn now_ns_after_a_tick(tree: &TestTree) -> i64 {
+    use std::os::unix::fs::MetadataExt;
+    let probe = tree.workspace().with_extension("probe");
+    let changed = || {
+        std::fs::write(&probe, "x").unwrap();
+        let metadata = std::fs::metadata(&probe).unwrap();
+        metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec()
+    };
+    let first = changed();
+    std::iter::repeat_with(changed).find(|now| *now > first).unwrap()
+}
+
+#[test]
+fn a_flood_of_findings_is_counted_and_cut() {
+    let tree = TestTree::new();
+    let run = run();
+    let before = tree.save(&SnapshotName::before(run)).snapshot;
+    tree.shell("for n in $(seq 100); do echo x > s$n; chmod +x s$n; done; mkfifo pipe");
+    let after = tree.save(&SnapshotName::after(run)).snapshot;
+    let audited = audit(&tree.workspace(), &before, &after, &[], in_an_hour());
+    assert_eq!((audited.findings.len(), audited.more), (21, 80));
+    assert_eq!(audited.findings[0].what, FindingKind::Fifo);
+}
+
+#[test]
+fn what_there_was_no_time_for_is_said() {
+    let tree = TestTree::new();
+    tree.write(".gitignore", "ignored\n");
+    tree.write("ignored/x", "x");
+    let saved = tree.save(&SnapshotName::before(run()));
+    let past = Instant::now() - Duration::from_secs(1);
+    let audited =
+        audit(&tree.workspace(), &saved.snapshot, &saved.snapshot, &saved.passed_over, past);
+    assert!(audited.incomplete.is_some_and(|why| why.contains("ignored")));
+}
+
+#[test]
+fn a_link_leaves_by_its_words() {
+    let workspace = Path::new("/w/s");
+    for (link, target, is_out) in [
+        ("a", "b", false),
+        ("d/a", "../b", false),
+        ("d/a", "../../b", true),
+        ("a", "/w/s/b", false),
+        ("a", "/w/s/../x", true),
+        ("a", "/w/sb", true),
+        ("a", "../s/b", true),
+        ("a", "/", true),
+    ] {
+        assert_eq!(
+            leaves(workspace, &link.into(), Path::new(target)),
+            is_out,
+            "{link} -> {target}"
+        );
+    }
+}

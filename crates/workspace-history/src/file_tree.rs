@@ -1,0 +1,165 @@
+//! Looking at and changing what is below one directory, without ever following a symlink.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use crate::snapshot::{EntryKind, Stamp};
+use crate::tree_path::TreePath;
+
+const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A workspace that is held open: everything is done below it, whatever becomes of its name.
+#[derive(Debug)]
+pub(crate) struct FileTree {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+/// A directory of the tree.
+#[derive(Debug)]
+pub(crate) struct OpenDirectory(OwnedFd);
+
+/// What is found under a name.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) file_type: FileType,
+    pub(crate) mode: u32,
+    pub(crate) size: u64,
+    pub(crate) stamp: Stamp,
+}
+
+impl FileTree {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | DIRECTORY;
+        let root = rustix::fs::openat2(CWD, path, flags, Mode::empty(), NO_LINKS)?;
+        Ok(Self { root, path: path.to_owned() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a directory below, or the workspace itself, to be read and changed.
+    pub(crate) fn directory(&self, path: &TreePath) -> Result<OpenDirectory, Errno> {
+        let relative = match path.as_bytes() {
+            [] => Path::new("."),
+            _ => path.as_path(),
+        };
+        let flags = OFlags::RDONLY | DIRECTORY;
+        let resolve = NO_LINKS | ResolveFlags::BENEATH;
+        let opened = rustix::fs::openat2(&self.root, relative, flags, Mode::empty(), resolve)?;
+        Ok(OpenDirectory(opened))
+    }
+}
+
+impl OpenDirectory {
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// The names in it, in no order.
+    pub(crate) fn names(&self) -> io::Result<Vec<Vec<u8>>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(name.to_vec());
+            }
+        }
+        Ok(names)
+    }
+
+    pub(crate) fn look(&self, name: &[u8]) -> Result<Found, Errno> {
+        let stat = rustix::fs::statat(&self.0, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(Found::of(&stat))
+    }
+
+    /// What a name leads to, and `None` where nothing is.
+    pub(crate) fn look_if_there(&self, name: &[u8]) -> Result<Option<Found>, Errno> {
+        match self.look(name) {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Opens a regular file for reading. Whatever else may have taken its place is refused, and holds nobody up.
+    pub(crate) fn open_file(&self, name: &[u8]) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.0, OsStr::from_bytes(name), flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&fd)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        Ok(File::from(fd))
+    }
+
+    pub(crate) fn read_link(&self, name: &[u8]) -> Result<PathBuf, Errno> {
+        let target = rustix::fs::readlinkat(&self.0, OsStr::from_bytes(name), Vec::new())?;
+        Ok(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
+    }
+
+    /// A small text; `None` where there is none that can be read as such.
+    pub(crate) fn small_text(&self, name: &[u8], most: u64) -> Option<String> {
+        let file = self.open_file(name).ok()?;
+        let mut bytes = Vec::new();
+        file.take(most + 1).read_to_end(&mut bytes).ok()?;
+        if bytes.len() as u64 > most {
+            return None;
+        }
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Gives something below a mode, links excepted, also where we may not read it.
+    pub(crate) fn set_mode(&self, name: &[u8], mode: u32) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.0, OsStr::from_bytes(name), flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&fd)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            return Err(io::Error::other("a link has no mode"));
+        }
+        // The descriptor is of a kind that cannot be changed itself, but its name under /proc leads to this very file.
+        let through = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        Ok(rustix::fs::chmod(through, Mode::from_raw_mode(mode))?)
+    }
+}
+
+impl Found {
+    fn of(stat: &Stat) -> Self {
+        let nanoseconds = |seconds: i64, rest: u64| {
+            seconds.saturating_mul(1_000_000_000).saturating_add(i64::try_from(rest).unwrap_or(0))
+        };
+        Self {
+            file_type: FileType::from_raw_mode(stat.st_mode),
+            mode: stat.st_mode & 0o7777,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            stamp: Stamp {
+                modified_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+                changed_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+                inode: stat.st_ino,
+                device: stat.st_dev,
+            },
+        }
+    }
+
+    /// What it is, where that is known without reading it.
+    pub(crate) fn plain_kind(&self) -> Option<EntryKind> {
+        match self.file_type {
+            FileType::RegularFile => Some(EntryKind::File { size: self.size, id: String::new() }),
+            FileType::Directory => Some(EntryKind::Directory),
+            FileType::Fifo => Some(EntryKind::Fifo),
+            FileType::Socket => Some(EntryKind::Socket),
+            FileType::Symlink => None,
+            _ => Some(EntryKind::Device),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Puts contents and one commit into our repository, through `git fast-import`: one process, one pack.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Stdio};
+use std::thread::JoinHandle;
+
+use crate::git::{Git, GitError};
+use crate::tree_path::TreePath;
+
+/// What is read of a file at once.
+const PIECE: u64 = 1 << 20;
+
+/// A stream into our repository.
+#[derive(Debug)]
+pub(crate) struct Import {
+    child: Child,
+    input: BufWriter<ChildStdin>,
+    stderr: JoinHandle<String>,
+    marks: PathBuf,
+    n_marks: usize,
+}
+
+/// A content that is on its way; its id is known when the import is finished.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark(usize);
+
+/// What a commit says of one path.
+pub(crate) enum Content<'a> {
+    Known(&'a str),
+    Marked(Mark),
+}
+
+/// The ids of everything that was marked.
+#[derive(Debug, Default)]
+pub(crate) struct Imported {
+    ids: Vec<String>,
+}
+
+impl Imported {
+    pub(crate) fn id(&self, mark: Mark) -> Option<&str> {
+        self.ids.get(mark.0).map(String::as_str).filter(|id| !id.is_empty())
+    }
+}
+
+/// Says what the file turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadThrough {
+    Whole,
+    /// It had another length than it had a moment before, so somebody writes to it.
+    InFlux,
+}
+
+impl Import {
+    pub(crate) fn start(git: &Git, store: &Path) -> Result<Self, GitError> {
+        let marks = store.join(format!("marks-{}", std::process::id()));
+        let mut export = std::ffi::OsString::from("--export-marks=");
+        export.push(&marks);
+        let mut command = git.command_for_store(store);
+        command
+            .args(["fast-import", "--quiet", "--done", "--force", "--depth=0"])
+            .arg(export)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let program = PathBuf::from(command.get_program());
+        let mut child = command.spawn().map_err(|source| GitError::Start { program, source })?;
+        let (Some(stdin), Some(mut stderr)) = (child.stdin.take(), child.stderr.take()) else {
+            return Err(GitError::Wait(io::Error::other("git has no pipes")));
+        };
+        let stderr = std::thread::spawn(move || {
+            let mut said = Vec::new();
+            stderr.read_to_end(&mut said).ok();
+            String::from_utf8_lossy(&said).into_owned()
+        });
+        let input = BufWriter::with_capacity(256 * 1024, stdin);
+        Ok(Self { child, input, stderr, marks, n_marks: 0 })
+    }
+
+    fn mark(&mut self, length: u64) -> io::Result<Mark> {
+        let mark = Mark(self.n_marks);
+        self.n_marks += 1;
+        // Marks are counted from one.
+        write!(self.input, "blob\nmark :{}\ndata {length}\n", mark.0 + 1)?;
+        Ok(mark)
+    }
+
+    /// A content that is in memory.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<Mark> {
+        let mark = self.mark(bytes.len() as u64)?;
+        self.input.write_all(bytes)?;
+        self.input.write_all(b"\n")?;
+        Ok(mark)
+    }
+
+    /// The content of a file of a known length. One that is shorter by now is filled up, because so much was promised.
+    pub(crate) fn file(&mut self, mut file: File, length: u64) -> io::Result<(Mark, ReadThrough)> {
+        let mut buffer = Vec::new();
+        if length <= PIECE {
+            Read::by_ref(&mut file).take(PIECE + 1).read_to_end(&mut buffer)?;
+            let is_whole = buffer.len() as u64 == length;
+            buffer.truncate(PIECE as usize);
+            let mark = self.bytes(&buffer)?;
+            return Ok((mark, if is_whole { ReadThrough::Whole } else { ReadThrough::InFlux }));
+        }
+        let mark = self.mark(length)?;
+        let copied = io::copy(&mut Read::by_ref(&mut file).take(length), &mut self.input)?;
+        if copied < length {
+            io::copy(&mut io::repeat(0).take(length - copied), &mut self.input)?;
+        }
+        self.input.write_all(b"\n")?;
+        let has_more = file.read(&mut [0])? > 0;
+        let is_whole = copied == length && !has_more;
+        Ok((mark, if is_whole { ReadThrough::Whole } else { ReadThrough::InFlux }))
+    }
+
+    /// One commit without parents, with exactly these files.
+    pub(crate) fn commit<'a>(
+        &mut self,
+        name: &str,
+        message: &str,
+        seconds: u64,
+        files: impl Iterator<Item = (&'a TreePath, &'static str, Content<'a>)>,
+    ) -> io::Result<Mark> {
+        let mark = Mark(self.n_marks);
+        self.n_marks += 1;
+        write!(
+            self.input,
+            "commit {name}\nmark :{}\ncommitter Caretaker <> {seconds} +0000\ndata {}\n{message}\ndeleteall\n",
+            mark.0 + 1,
+            message.len()
+        )?;
+        for (path, mode, content) in files {
+            match content {
+                Content::Known(id) => write!(self.input, "M {mode} {id} ")?,
+                Content::Marked(mark) => write!(self.input, "M {mode} :{} ", mark.0 + 1)?,
+            }
+            write_quoted(&mut self.input, path.as_bytes())?;
+            self.input.write_all(b"\n")?;
+        }
+        Ok(mark)
+    }
+
+    /// Ends the stream; everything is in the repository then.
+    pub(crate) fn finish(mut self) -> Result<Imported, GitError> {
+        let written = self.input.write_all(b"done\n").and_then(|()| self.input.flush());
+        drop(self.input);
+        let status = self.child.wait().map_err(GitError::Wait)?;
+        let said = self.stderr.join().unwrap_or_default();
+        let text = std::fs::read_to_string(&self.marks);
+        std::fs::remove_file(&self.marks).ok();
+        if !status.success() || written.is_err() {
+            let first = said.lines().find(|line| !line.trim().is_empty());
+            return Err(GitError::Refused(first.unwrap_or("nothing").to_owned()));
+        }
+        let mut ids = vec![String::new(); self.n_marks];
+        for line in text.unwrap_or_default().lines() {
+            let Some((mark, id)) = line.strip_prefix(':').and_then(|line| line.split_once(' '))
+            else {
+                continue;
+            };
+            let slot =
+                mark.parse::<usize>().ok().and_then(|mark| ids.get_mut(mark.checked_sub(1)?));
+            if let Some(slot) = slot {
+                id.clone_into(slot);
+            }
+        }
+        Ok(Imported { ids })
+    }
+
+    /// Breaks the import off; nothing of it is kept.
+    pub(crate) fn abandon(mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        std::fs::remove_file(&self.marks).ok();
+    }
+}
+
+/// A path as fast-import reads it, whatever is in it.
+fn write_quoted(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(b"\"")?;
+    for byte in bytes {
+        match byte {
+            b'"' | b'\\' => out.write_all(&[b'\\', *byte])?,
+            b'\n' => out.write_all(b"\\n")?,
+            byte => out.write_all(&[*byte])?,
+        }
+    }
+    out.write_all(b"\"")
+}

@@ -1,0 +1,47 @@
+//! What a workspace was before a run: saved, compared, put back.
+//!
+//! ```text
+//!   workspace ──walk──► Snapshot (names, modes, links, what holds) ──► a file of ours
+//!       ▲                 └─ contents that are new ──fast-import──► a git repository of ours, one commit per snapshot
+//!       └──restore────────── contents, from `cat-file --batch`
+//! ```
+//!
+//! git keeps contents and compares them, and nothing more: the walk, the decision what is covered and every change to the
+//! workspace are made here, by file descriptors below the workspace that follow no symlink. A person can read what was kept
+//! with any git: `git --git-dir=<state>/checkpoints/<workspace>/store.git log --all`.
+//!
+//! **Invariant:** nothing that the workspace holds decides what program is run. Our repository has its own configuration;
+//! the user's is only asked for names and commits, with all that could start something switched off.
+//!
+//! **Invariant:** a directory or file named `.git` is never read into a snapshot, changed or removed.
+//!
+//! **Invariant:** nothing outside the workspace is changed by a restore, whatever links the workspace is full of.
+
+mod audit;
+mod changes;
+mod contents;
+mod coverage;
+mod file_tree;
+mod git;
+mod history;
+mod ignore_rules;
+mod import;
+mod merge;
+mod restore;
+mod saving;
+mod snapshot;
+#[cfg(test)]
+mod test_tree;
+mod tree_path;
+mod walk;
+
+pub use audit::audit;
+pub use changes::{Change, ChangeKind, compare, count};
+pub use contents::ContentReader;
+pub use git::{Git, GitAnswer, GitError, RepositoryView, plain_word, run_git};
+pub use history::{History, HistoryError, Operation, OperationKind, SnapshotName, forget_the_gone};
+pub use merge::{Conflict, MergeError, Merged, merge};
+pub use restore::{RestoreError, Restored, restore, restore_with};
+pub use saving::{Limits, SaveError, Saved, Scope};
+pub use snapshot::{Entry, EntryKind, Head, Snapshot, Stamp};
+pub use tree_path::TreePath;

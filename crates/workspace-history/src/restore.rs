@@ -1,0 +1,307 @@
+//! Makes a workspace again what a snapshot says, and touches nothing else.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::changes::{Change, compare};
+use crate::contents::ContentReader;
+use crate::coverage::is_git;
+use crate::file_tree::{FileTree, OpenDirectory};
+use crate::history::{History, HistoryError};
+use crate::snapshot::{Entry, EntryKind, Snapshot};
+use crate::tree_path::TreePath;
+
+/// What came of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Directories that stay because something that is not covered is in them.
+    pub left: Vec<TreePath>,
+    /// What could not be made as it was, and why.
+    pub failed: Vec<(TreePath, String)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    #[error("`{}` cannot be entered", path.display())]
+    Workspace { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    History(#[from] HistoryError),
+}
+
+/// Brings a workspace from what it is to what it shall be. `present` must have been taken a moment ago, and nobody else
+/// may be at work in the workspace.
+pub fn restore(
+    history: &History,
+    present: &Snapshot,
+    target: &Snapshot,
+) -> Result<Restored, RestoreError> {
+    restore_from(history, history.contents()?, present, target)
+}
+
+/// The same, where some contents are kept with another workspace.
+pub fn restore_with(
+    history: &History,
+    other: &History,
+    present: &Snapshot,
+    target: &Snapshot,
+) -> Result<Restored, RestoreError> {
+    restore_from(history, history.contents_and(other)?, present, target)
+}
+
+fn restore_from(
+    history: &History,
+    mut contents: ContentReader,
+    present: &Snapshot,
+    target: &Snapshot,
+) -> Result<Restored, RestoreError> {
+    let path = history.workspace().to_owned();
+    let tree = FileTree::open(&path).map_err(|source| RestoreError::Workspace { path, source })?;
+    let changes = compare(present, target);
+    let mut work = Work { tree: &tree, at: None, outcome: Restored::default() };
+    for change in changes.iter().rev() {
+        work.remove(change);
+    }
+    let wanted: Vec<(&TreePath, &Entry)> = changes.iter().filter_map(needs_content).collect();
+    contents.ask_for(wanted.iter().filter_map(|(_, entry)| match &entry.kind {
+        EntryKind::File { id, .. } => Some(id.clone()),
+        _ => None,
+    }));
+    for change in &changes {
+        work.make(change, &mut contents);
+    }
+    work.set_directory_modes(&target.entries);
+    work.outcome.left.sort();
+    Ok(work.outcome)
+}
+
+/// Files whose content has to be written.
+fn needs_content<'a>(change: &Change<'a>) -> Option<(&'a TreePath, &'a Entry)> {
+    let to = change.to?;
+    let EntryKind::File { id, .. } = &to.kind else { return None };
+    let has_it = change
+        .from
+        .is_some_and(|from| matches!(&from.kind, EntryKind::File { id: old, .. } if old == id));
+    (!has_it).then_some((change.path, to))
+}
+
+struct Work<'a> {
+    tree: &'a FileTree,
+    /// The directory that was used last; most of what follows is in it too.
+    at: Option<(TreePath, OpenDirectory)>,
+    outcome: Restored,
+}
+
+impl Work<'_> {
+    fn failed(&mut self, path: &TreePath, error: impl std::fmt::Display) {
+        self.outcome.failed.push((path.clone(), error.to_string()));
+    }
+
+    /// The directory of a path, opened up where we may not enter it.
+    fn parent_of(&mut self, path: &TreePath) -> io::Result<&OpenDirectory> {
+        let parent = path.parent().unwrap_or_default();
+        if self.at.as_ref().is_none_or(|(at, _)| *at != parent) {
+            let directory = match self.tree.directory(&parent) {
+                Err(Errno::ACCESS) => {
+                    self.open_up(&parent)?;
+                    self.tree.directory(&parent)?
+                }
+                opened => opened?,
+            };
+            self.at = Some((parent, directory));
+        }
+        self.at.as_ref().map(|(_, directory)| directory).ok_or_else(|| Errno::NOENT.into())
+    }
+
+    fn open_up(&self, path: &TreePath) -> io::Result<()> {
+        let outer = path.parent().ok_or(Errno::ACCESS)?;
+        let outer = self.tree.directory(&outer)?;
+        let mode = outer.look(path.name())?.mode;
+        outer.set_mode(path.name(), mode | 0o700)
+    }
+
+    /// Does something in the directory of a path. One that may not be written to is opened up first; it gets its mode
+    /// at the end.
+    fn within<T>(
+        &mut self,
+        path: &TreePath,
+        act: impl Fn(&OpenDirectory) -> io::Result<T>,
+    ) -> io::Result<T> {
+        match act(self.parent_of(path)?) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let parent = path.parent().unwrap_or_default();
+                self.open_up(&parent)?;
+                self.at = None;
+                act(self.parent_of(path)?)
+            }
+            done => done,
+        }
+    }
+
+    /// Takes away what is not to be there, or is to be something else.
+    fn remove(&mut self, change: &Change<'_>) {
+        let Some(from) = change.from else { return };
+        let stays = change.to.is_some_and(|to| match (&from.kind, &to.kind) {
+            // Written anew beside it, and then put in its place.
+            (EntryKind::File { .. }, EntryKind::File { .. }) => true,
+            (from, to) => from == to,
+        });
+        if stays || is_git(change.path.name()) {
+            return;
+        }
+        let flags = if from.is_directory() { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        if from.is_directory() && self.at.as_ref().is_some_and(|(at, _)| at == change.path) {
+            self.at = None;
+        }
+        let name = OsStr::from_bytes(change.path.name());
+        let removed = self.within(change.path, |directory| {
+            Ok(rustix::fs::unlinkat(directory.fd(), name, flags)?)
+        });
+        match removed {
+            Ok(()) => {}
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::NOENT) => {}
+                Some(Errno::NOTEMPTY | Errno::EXIST) if change.to.is_none() => {
+                    self.outcome.left.push(change.path.clone());
+                }
+                _ => self.failed(change.path, format!("it cannot be removed: {error}")),
+            },
+        }
+    }
+
+    fn make(&mut self, change: &Change<'_>, contents: &mut ContentReader) {
+        let Some(to) = change.to else { return };
+        let content = needs_content(change).and_then(|(_, entry)| match &entry.kind {
+            EntryKind::File { id, .. } => Some(id.as_str()),
+            _ => None,
+        });
+        let made = match (&to.kind, content) {
+            (EntryKind::File { .. }, Some(id)) => self.write_file(change.path, to, id, contents),
+            (EntryKind::File { .. } | EntryKind::Fifo, None)
+                if change.from.is_some_and(|from| !from.is_directory() && same_kind(from, to)) =>
+            {
+                self.within(change.path, |directory| {
+                    directory.set_mode(change.path.name(), to.mode)
+                })
+            }
+            (EntryKind::Directory, _) => self.make_directory(change.path),
+            (EntryKind::Symlink { target }, _) => {
+                let name = OsStr::from_bytes(change.path.name());
+                self.within(change.path, |directory| {
+                    Ok(rustix::fs::symlinkat(target, directory.fd(), name)?)
+                })
+            }
+            (EntryKind::Fifo, _) => self.make_fifo(change.path, to.mode),
+            (EntryKind::Socket | EntryKind::Device, _) => {
+                if change.from.is_some_and(|from| same_kind(from, to)) {
+                    Ok(())
+                } else {
+                    Err(io::Error::other("a socket or a device cannot be made again"))
+                }
+            }
+            (EntryKind::File { .. }, None) => Ok(()),
+        };
+        if let Err(error) = made {
+            self.failed(change.path, error);
+        }
+    }
+
+    fn write_file(
+        &mut self,
+        path: &TreePath,
+        to: &Entry,
+        id: &str,
+        contents: &mut ContentReader,
+    ) -> io::Result<()> {
+        let unfinished = format!(".caretaker-restoring-{}", std::process::id());
+        let opened = self.within(path, |directory| {
+            rustix::fs::unlinkat(directory.fd(), &*unfinished, AtFlags::empty()).ok();
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(0o600);
+            Ok(rustix::fs::openat(directory.fd(), &*unfinished, flags, mode)?)
+        });
+        let mut file = match opened {
+            Ok(fd) => File::from(fd),
+            Err(error) => {
+                // The answers come in order: this one must be taken all the same.
+                contents.next(id, &mut io::sink())?;
+                return Err(error);
+            }
+        };
+        let name = OsStr::from_bytes(path.name());
+        let written = contents
+            .next(id, &mut file)
+            .and_then(|()| Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(to.mode))?))
+            .and_then(|()| {
+                self.within(path, |directory| {
+                    Ok(rustix::fs::renameat(directory.fd(), &*unfinished, directory.fd(), name)?)
+                })
+            });
+        if written.is_err() {
+            self.within(path, |directory| {
+                Ok(rustix::fs::unlinkat(directory.fd(), &*unfinished, AtFlags::empty())?)
+            })
+            .ok();
+        }
+        written
+    }
+
+    fn make_directory(&mut self, path: &TreePath) -> io::Result<()> {
+        let name = OsStr::from_bytes(path.name());
+        self.within(path, |directory| {
+            match rustix::fs::mkdirat(directory.fd(), name, Mode::from_raw_mode(0o700)) {
+                Err(Errno::EXIST)
+                    if directory.look(path.name())?.file_type == FileType::Directory =>
+                {
+                    Ok(())
+                }
+                made => Ok(made?),
+            }
+        })
+    }
+
+    fn make_fifo(&mut self, path: &TreePath, mode: u32) -> io::Result<()> {
+        let name = OsStr::from_bytes(path.name());
+        self.within(path, |directory| {
+            let own = Mode::from_raw_mode(0o600);
+            rustix::fs::mknodat(directory.fd(), name, FileType::Fifo, own, 0)?;
+            directory.set_mode(path.name(), mode)
+        })
+    }
+
+    /// Last, because a directory that may not be written to could not be filled; the innermost first, because one that
+    /// may not be entered hides the others.
+    fn set_directory_modes(&mut self, entries: &BTreeMap<TreePath, Entry>) {
+        self.at = None;
+        for (path, entry) in entries.iter().rev().filter(|(_, entry)| entry.is_directory()) {
+            let set = self.parent_of(path).and_then(|parent| {
+                match parent.look_if_there(path.name())? {
+                    Some(found)
+                        if found.file_type == FileType::Directory && found.mode != entry.mode =>
+                    {
+                        parent.set_mode(path.name(), entry.mode)
+                    }
+                    _ => Ok(()),
+                }
+            });
+            if let Err(error) = set {
+                self.failed(path, error);
+            }
+        }
+    }
+}
+
+fn same_kind(one: &Entry, other: &Entry) -> bool {
+    std::mem::discriminant(&one.kind) == std::mem::discriminant(&other.kind)
+}
+
+#[cfg(test)]
+#[path = "restore_tests.rs"]
+mod tests;

@@ -1,0 +1,256 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+
+use super::*;
+use crate::test_tree::{AMPLE, TestTree, odd_name, run};
+use crate::{Scope, SnapshotName};
+
+#[test]
+fn everything_is_put_back_and_what_was_there_too() {
+    let tree = TestTree::new();
+    tree.write("changed", "old");
+    tree.write("removed/deep/file", "old");
+    tree.write("mode", "x");
+    tree.mode("mode", 0o640);
+    tree.write("secret", "x");
+    tree.mode("secret", 0o600);
+    tree.write("becomes-directory", "x");
+    tree.write("becomes-link/inside", "x");
+    tree.write("big", vec![7; 3 << 20]);
+    tree.link("changed", "link");
+    tree.link("/nowhere", "dangling");
+    tree.shell("mkdir empty shut-off && mkfifo pipe && mkfifo old-pipe");
+    tree.mode("shut-off", 0o500);
+    fs::write(tree.workspace().join(odd_name()), "odd").unwrap();
+    let run = run();
+    let before = tree.save(&SnapshotName::before(run)).snapshot;
+    let seen_before = tree.seen();
+
+    tree.write("changed", "new");
+    tree.write("added/deep", "new");
+    tree.shell(
+        "rm -r removed empty becomes-directory becomes-link link old-pipe; \
+         chmod 755 mode shut-off; chmod 777 secret; mkdir becomes-directory; echo x > becomes-directory/y; \
+         ln -s / becomes-link; ln -s elsewhere link; mkfifo new-pipe; mkdir new-empty; echo x > shut-off/new",
+    );
+    tree.write("big", vec![8; 3 << 20]);
+    fs::remove_file(tree.workspace().join(odd_name())).unwrap();
+    let seen_after = tree.seen();
+
+    let after = tree.put_back(&before, run);
+    assert_eq!(tree.seen(), seen_before);
+    tree.put_back(&after, run);
+    assert_eq!(tree.seen(), seen_after);
+}
+
+#[test]
+fn links_that_lead_out_of_the_workspace_are_replaced_and_not_followed() {
+    let tree = TestTree::new();
+    tree.write("directory/file", "ours");
+    tree.write("file", "ours");
+    tree.write("gone/deep/file", "ours");
+    let run = run();
+    let before = tree.save(&SnapshotName::before(run)).snapshot;
+    let seen = tree.seen();
+
+    let outside = tree.outside();
+    fs::create_dir_all(outside.join("deep")).unwrap();
+    fs::write(outside.join("file"), "theirs").unwrap();
+    fs::write(outside.join("deep/file"), "theirs").unwrap();
+    fs::write(outside.join("victim"), "theirs").unwrap();
+    fs::set_permissions(outside.join("victim"), fs::Permissions::from_mode(0o600)).unwrap();
+    tree.shell("rm -r directory gone file");
+    tree.link(&outside, "directory");
+    tree.link(outside.join("victim"), "file");
+    tree.link(&outside, "gone");
+    let after = tree.put_back(&before, run);
+    assert_eq!(tree.seen(), seen);
+    let theirs = || {
+        let mut seen = crate::test_tree::Seen::new();
+        crate::test_tree::look(&outside, &outside, &mut seen);
+        seen
+    };
+    let untouched = theirs();
+    tree.put_back(&after, run);
+    tree.put_back(&before, run);
+    assert_eq!(theirs(), untouched);
+    assert_eq!(fs::read_to_string(outside.join("victim")).unwrap(), "theirs");
+}
+
+#[test]
+fn what_was_ignored_is_never_removed_whatever_the_rules_say_now() {
+    let tree = TestTree::new();
+    tree.write(".gitignore", "target/\n.env\n");
+    tree.write("target/out", "precious");
+    tree.write(".env", "KEY=1");
+    tree.write("kept", "x");
+    let run = run();
+    let before = tree.save(&SnapshotName::before(run)).snapshot;
+
+    // The run drops the rules, so that it all looks like its own; and hides its own behind new ones.
+    tree.write(".gitignore", "*.hidden\n");
+    tree.write("new.hidden", "x");
+    tree.write("target/more", "x");
+    tree.write("new/file", "x");
+    let after = tree.put_back(&before, run);
+    let names: Vec<String> = tree.seen().keys().map(|path| path.display().to_string()).collect();
+    assert_eq!(names, [".env", ".gitignore", "kept", "target", "target/more", "target/out"]);
+    tree.put_back(&after, run);
+    assert!(tree.path("new.hidden").exists() && tree.path("new/file").exists());
+}
+
+#[test]
+fn an_ignored_directory_in_the_place_of_a_file_makes_way() {
+    let tree = TestTree::new();
+    tree.write(".gitignore", "out/\n");
+    tree.write("out", "a file, so the rule does not hold");
+    let run = run();
+    let before = tree.save(&SnapshotName::before(run)).snapshot;
+    let seen = tree.seen();
+    tree.shell("rm out && mkdir -p out/deep && echo x > out/deep/y");
+    let seen_after = tree.seen();
+    let after = tree.put_back(&before, run);
+    assert_eq!(tree.seen(), seen);
+    tree.put_back(&after, run);
+    assert_eq!(tree.seen(), seen_after);
+}
+
+#[test]
+fn repositories_are_left_alone_and_named() {
+    let tree = TestTree::new();
+    tree.git("init -q");
+    tree.write("file", "x");
+    tree.git("add file");
+    tree.git("commit -qm one");
+    let run = run();
+    let before = tree.save(&SnapshotName::before(run)).snapshot;
+    assert!(before.head.as_ref().is_some_and(|head| head.branch.as_deref() == Some("main")));
+    let git_before = git_files(&tree);
+
+    tree.write("file", "y");
+    tree.shell("git init -q new && echo x > new/file");
+    let history = tree.history();
+    let name = history.next_replaced(run);
+    let present = history.save(&name, Scope::As(&before), &[], AMPLE).unwrap().snapshot;
+    assert_eq!(present.left_out, ["new/.git".into()]);
+    let outcome = restore(&history, &present, &before).unwrap();
+    assert_eq!(outcome, Restored { left: vec!["new".into()], failed: Vec::new() });
+    assert!(tree.path("new/.git/HEAD").exists() && !tree.path("new/file").exists());
+    assert_eq!(git_files(&tree), git_before);
+}
+
+fn git_files(tree: &TestTree) -> crate::test_tree::Seen {
+    let mut seen = crate::test_tree::Seen::new();
+    let git = tree.path(".git");
+    crate::test_tree::look(&git, &git, &mut seen);
+    seen
+}
+
+/// One thing that a run may do to a workspace.
+#[derive(Debug, Clone)]
+enum Deed {
+    Write(u8, u8),
+    Directory(u8),
+    Link(u8, u8),
+    Remove(u8),
+    Mode(u8, u32),
+    Rename(u8, u8),
+    Fifo(u8),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let mode =
+        prop_oneof![Just(0o755), Just(0o644), Just(0o600), Just(0o777), Just(0o500), Just(0o444)];
+    prop_oneof![
+        4 => (any::<u8>(), any::<u8>()).prop_map(|(place, content)| Deed::Write(place, content)),
+        1 => any::<u8>().prop_map(Deed::Directory),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(place, target)| Deed::Link(place, target)),
+        2 => any::<u8>().prop_map(Deed::Remove),
+        1 => (any::<u8>(), mode).prop_map(|(place, mode)| Deed::Mode(place, mode)),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(from, to)| Deed::Rename(from, to)),
+        1 => any::<u8>().prop_map(Deed::Fifo),
+    ]
+}
+
+/// Few places, so that deeds meet.
+fn place(number: u8) -> PathBuf {
+    let names = ["a", "b", "a.b", "ü"];
+    let name = |bits: u8| names[usize::from(bits & 3)];
+    let mut path = PathBuf::from(name(number));
+    for level in 1..=(number >> 6) {
+        path.push(name(number >> (2 * level)));
+    }
+    path
+}
+
+fn act(tree: &TestTree, deed: &Deed) {
+    let at = |number: u8| tree.workspace().join(place(number));
+    let parent = |number: u8| fs::create_dir_all(at(number).parent().unwrap()).ok();
+    // What cannot be done, is not.
+    match deed {
+        Deed::Write(number, content) => {
+            parent(*number);
+            // A FIFO or a link in its place is not written through.
+            if !fs::symlink_metadata(at(*number)).is_ok_and(|found| !found.is_file()) {
+                fs::write(at(*number), [*content; 5]).ok();
+            }
+        }
+        Deed::Directory(number) => {
+            fs::create_dir_all(at(*number)).ok();
+        }
+        Deed::Link(number, target) => {
+            parent(*number);
+            std::os::unix::fs::symlink(place(*target), at(*number)).ok();
+        }
+        Deed::Remove(number) => {
+            fs::remove_file(at(*number)).or_else(|_| fs::remove_dir_all(at(*number))).ok();
+        }
+        Deed::Mode(number, mode) => {
+            if fs::symlink_metadata(at(*number)).is_ok_and(|found| !found.is_symlink()) {
+                fs::set_permissions(at(*number), fs::Permissions::from_mode(*mode)).ok();
+            }
+        }
+        Deed::Rename(from, to) => {
+            fs::rename(at(*from), at(*to)).ok();
+        }
+        Deed::Fifo(number) => {
+            parent(*number);
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                at(*number),
+                FileType::Fifo,
+                Mode::from_raw_mode(0o600),
+                0,
+            )
+            .ok();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_a_run_does_undo_and_redo_are_exact(
+        first in proptest::collection::vec(deed(), 0..40),
+        second in proptest::collection::vec(deed(), 0..40),
+    ) {
+        let tree = TestTree::new();
+        first.iter().for_each(|deed| act(&tree, deed));
+        let run = run();
+        let before = tree.save(&SnapshotName::before(run)).snapshot;
+        let seen_before = tree.seen();
+        second.iter().for_each(|deed| act(&tree, deed));
+        let seen_after = tree.seen();
+
+        let after = tree.put_back(&before, run);
+        prop_assert_eq!(&tree.seen(), &seen_before);
+        tree.put_back(&after, run);
+        prop_assert_eq!(&tree.seen(), &seen_after);
+        tree.put_back(&before, run);
+        prop_assert_eq!(&tree.seen(), &seen_before);
+    }
+}

@@ -1,0 +1,11 @@
+//! Arbitrary bytes through every decoder by itself. The first byte says which: `0` the first, `1` the second.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some((which, bytes)) = bytes.split_first() {
+        cursor_stores::fuzzing::decode(which.wrapping_sub(b'0'), bytes);
+    }
+});

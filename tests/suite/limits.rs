@@ -1,0 +1,510 @@
+//! Runs that take too much of the machine: each ends itself, says what it was, and leaves its neighbour alone.
+//!
+//! As whoever runs the tests and, where that is root, as an ordinary user too. What holds a run differs: root has cgroup
+//! v1 or v2 where they can be had, an ordinary user has cgroup v2 where it is delegated or systemd gives scopes, and the
+//! limits of single processes everywhere else. Each test says which one it met.
+//!
+//! The bombs are small, and nothing is let go before its limits were seen to hold; around each stands a second belt that
+//! the test makes itself.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, stderr};
+
+/// Nobody's on any machine that we know of.
+const ORDINARY_UID: u32 = 64_321;
+const MIB: u64 = 1 << 20;
+
+/// On whose behalf a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// Whoever runs the tests.
+    Ourselves,
+    /// Somebody without rights, whom only root can become.
+    Ordinary,
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn callers() -> Vec<Caller> {
+    match is_root() {
+        true => vec![Caller::Ourselves, Caller::Ordinary],
+        false => vec![Caller::Ourselves],
+    }
+}
+
+/// A stage that belongs to somebody, with a belt around everything that is started on it.
+struct Guarded {
+    stage: Stage,
+    caller: Caller,
+    program: PathBuf,
+    belt: Belt,
+}
+
+/// What holds a bomb if we should not: control groups where we are root, else the user's number of processes.
+struct Belt {
+    groups: Vec<PathBuf>,
+}
+
+impl Belt {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let id =
+            format!("suite-belt-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let mut groups = Vec::new();
+        let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        for (controller, file, value) in
+            [("pids", "pids.max", 700), ("memory", "memory.limit_in_bytes", 3_u64 << 30)]
+        {
+            let line = own.lines().find_map(|line| line.split_once(&format!(":{controller}:")));
+            let Some((_, path)) = line else { continue };
+            let tree = Path::new("/sys/fs/cgroup").join(controller);
+            let group = tree.join(path.trim_start_matches('/')).join(&id);
+            if std::fs::create_dir(&group).is_ok() {
+                let limit = group.join(file);
+                groups.push(group);
+                std::fs::write(limit, value.to_string()).unwrap();
+            }
+        }
+        Self { groups }
+    }
+
+    /// The words before a command that put it under the belt.
+    fn words(&self) -> Vec<String> {
+        if !self.groups.is_empty() {
+            let join = "for group; do [ \"$group\" = -- ] && break; echo $$ > \"$group/cgroup.procs\"; done; \
+                        while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
+            let groups = self.groups.iter().map(|group| group.display().to_string());
+            let head = ["sh", "-c", join, "sh"].map(str::to_owned).into_iter();
+            return head.chain(groups).chain(["--".to_owned()]).collect();
+        }
+        // Counted for the whole user, so on top of what there is.
+        let tasks = Command::new("sh").args(["-c", "ls -d /proc/[0-9]*/task/* | wc -l"]).output();
+        let tasks: u64 = String::from_utf8(tasks.unwrap().stdout).unwrap().trim().parse().unwrap();
+        vec!["prlimit".to_owned(), format!("--nproc={}", tasks + 700), "--".to_owned()]
+    }
+}
+
+impl Drop for Belt {
+    fn drop(&mut self) {
+        for group in &self.groups {
+            let removed = std::fs::remove_dir(group);
+            // Whatever a run made below its belt is gone when the run is.
+            if !std::thread::panicking() {
+                removed.unwrap_or_else(|error| panic!("{}: {error}", group.display()));
+            }
+        }
+    }
+}
+
+impl Guarded {
+    fn new(caller: Caller) -> Self {
+        let stage = Stage::new();
+        let ours = stage.caretaker(&[]).get_program().to_owned();
+        let guarded = match caller {
+            Caller::Ourselves => Self { program: ours.into(), stage, caller, belt: Belt::new() },
+            Caller::Ordinary => {
+                // Where we built it others may not be let in.
+                let program = stage.root().join("caretaker");
+                std::fs::copy(ours, &program).unwrap();
+                Self { program, stage, caller, belt: Belt::new() }
+            }
+        };
+        guarded.give_away();
+        guarded
+    }
+
+    /// Everything on the stage belongs to the caller.
+    fn give_away(&self) {
+        if self.caller == Caller::Ordinary {
+            let owner = format!("{ORDINARY_UID}:{ORDINARY_UID}");
+            let root = self.stage.root();
+            assert!(
+                Command::new("chown").arg("-R").arg(owner).arg(root).status().unwrap().success()
+            );
+        }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let plain = self.stage.caretaker(args);
+        let mut words = self.belt.words();
+        if self.caller == Caller::Ordinary {
+            let (uid, gid) = (format!("--reuid={ORDINARY_UID}"), format!("--regid={ORDINARY_UID}"));
+            words.extend([
+                "setpriv".to_owned(),
+                uid,
+                gid,
+                "--clear-groups".to_owned(),
+                "--".to_owned(),
+            ]);
+        }
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .arg(&self.program)
+            .args(plain.get_args())
+            .env_clear()
+            .envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .current_dir(plain.get_current_dir().unwrap())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Plays a script to the run's end.
+    fn play(&self, script: &str, flags: &[&str]) -> Output {
+        let prompt = self.stage.root().join("prompt");
+        std::fs::write(&prompt, format!("Play this:\n```agent\n{script}\n```\n")).unwrap();
+        self.give_away();
+        let args = ["run", "--agent", "simulated", "--file", prompt.to_str().unwrap()];
+        self.command(&[&args, flags].concat()).output().unwrap()
+    }
+
+    /// Waits until the journal of a run holds an event that `is_it` knows; read by the caller, whose run it is.
+    fn wait_until(&self, run: &str, is_it: impl Fn(&Value) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        let args = ["tail", run, "--follow", "--json"];
+        let mut tail = self.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(tail.stdout.take().unwrap()).lines();
+        let found = lines
+            .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+            .inspect(|_: &Value| assert!(Instant::now() < deadline, "the event did not come"))
+            .any(|line| is_it(&line));
+        tail.kill().ok();
+        tail.wait().unwrap();
+        assert!(found, "the run ended without the event");
+    }
+
+    fn last_run(&self) -> String {
+        self.stage.run_ids().pop().expect("there is a run")
+    }
+
+    /// What is in force for the latest run.
+    fn in_force(&self) -> Value {
+        let journal = self.stage.journal(&self.last_run());
+        let ready = journal.iter().find(|entry| entry.line["run"]["kind"] == "sandbox_ready");
+        ready.expect("the sandbox was up").line["run"].clone()
+    }
+
+    /// Whether the number of processes is held by the kernel; said aloud, because the tests differ in it.
+    fn holds_processes(&self, most: u64) -> bool {
+        let output = self.play("say Nothing yet.", &["--processes", &most.to_string()]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let limits = self.in_force()["limits"].clone();
+        eprintln!("{:?}: {limits}", self.caller);
+        limits["held"]["processes"] == json!(most)
+    }
+
+    /// The run ended itself for the limit, with the exit code that is published for it.
+    #[track_caller]
+    fn assert_over_limit(&self, output: &Output, limit: &Value, flag: &str) {
+        let said = stderr(output);
+        assert_eq!(output.status.code(), Some(137), "{:?}: {said}", self.caller);
+        let ended = self.stage.ended();
+        assert_eq!(ended["outcome"], "quota_exceeded", "{ended}");
+        assert_eq!(ended["limit"], *limit, "{ended}");
+        let why = ended["why"].as_str().unwrap();
+        assert!(why.contains(flag), "{why}");
+        let journal = self.stage.journal(&self.last_run());
+        let reached =
+            journal.iter().filter(|entry| entry.line["run"]["kind"] == "limit_reached").count();
+        assert_eq!(reached, 1);
+        self.stage.assert_no_survivors("after the limit");
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // A test that failed leaves nothing behind, either.
+        if std::thread::panicking() {
+            for run in self.stage.run_ids() {
+                self.command(&["kill", &run, "--now"]).output().ok();
+            }
+        }
+    }
+}
+
+/// A run beside the others, whose agent does something every now and then.
+struct Neighbour {
+    guarded: Guarded,
+    run: String,
+}
+
+impl Neighbour {
+    fn new(caller: Caller) -> Self {
+        let guarded = Guarded::new(caller);
+        let script = "shell sleep 0.1\n".repeat(2000);
+        let output = guarded.play(&script, &["--detach"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let run = guarded.last_run();
+        guarded.wait_until(&run, is_tick);
+        Self { guarded, run }
+    }
+
+    /// It has gone on, and goes on.
+    fn assert_alive(self) {
+        let stage = &self.guarded.stage;
+        let last = stage.journal(&self.run).last().unwrap().seq;
+        self.guarded
+            .wait_until(&self.run, |event| is_tick(event) && event["seq"].as_u64().unwrap() > last);
+        let killed = self.guarded.command(&["kill", &self.run, "--now"]).output().unwrap();
+        assert!(killed.status.success(), "{}", stderr(&killed));
+        self.guarded.wait_until(&self.run, |event| event["kind"] == "run.ended");
+        assert_eq!(stage.ended()["outcome"], "cancelled");
+    }
+}
+
+fn is_tick(event: &Value) -> bool {
+    event["kind"] == "agent.tool_completed"
+}
+
+const FORK_BOMB: &str = "shell python3 -c \"exec('import os\\nwhile 1:\\n try: os.fork()\\n except OSError: pass')\"\nshell sleep 600";
+const MEMORY_BOMB: &str = "shell python3 -c \"exec('b=[]\\nwhile 1:\\n try: b.append(bytes([7])*(1<<20))\\n except MemoryError: pass')\"\nshell sleep 600";
+
+#[test]
+fn a_fork_bomb_ends_its_own_run_only() {
+    for caller in callers() {
+        let guarded = Guarded::new(caller);
+        if !guarded.holds_processes(64) {
+            eprintln!(
+                "{caller:?}: nothing holds the number of processes here, so no bomb was let go"
+            );
+            continue;
+        }
+        let neighbour = Neighbour::new(caller);
+        let output = guarded.play(FORK_BOMB, &["--processes", "64"]);
+        guarded.assert_over_limit(
+            &output,
+            &json!({"limit": "processes", "most": 64}),
+            "--processes",
+        );
+        neighbour.assert_alive();
+    }
+}
+
+#[test]
+fn a_memory_bomb_ends_its_own_run_only() {
+    for caller in callers() {
+        let guarded = Guarded::new(caller);
+        let output = guarded.play("say Nothing yet.", &["--memory", "128MiB"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let limits = guarded.in_force()["limits"].clone();
+        assert_eq!(limits["held"]["memory_bytes"], json!(128 * MIB), "{limits}");
+        let neighbour = Neighbour::new(caller);
+        let output = guarded.play(MEMORY_BOMB, &["--memory", "128MiB"]);
+        guarded.assert_over_limit(
+            &output,
+            &json!({"limit": "memory", "bytes": 128 * MIB}),
+            "--memory",
+        );
+        neighbour.assert_alive();
+    }
+}
+
+#[test]
+fn memory_that_many_processes_take_together_counts_together() {
+    for caller in callers() {
+        let guarded = Guarded::new(caller);
+        // None of them is too large; all of them are.
+        let script = "shell for i in 1 2 3 4 5 6; do python3 -c \"b=bytes([7])*(60<<20); import time; time.sleep(600)\" & done; wait";
+        let output = guarded.play(script, &["--memory", "256MiB"]);
+        guarded.assert_over_limit(
+            &output,
+            &json!({"limit": "memory", "bytes": 256 * MIB}),
+            "--memory",
+        );
+    }
+}
+
+#[test]
+fn a_disk_filler_ends_its_own_run_only() {
+    for caller in callers() {
+        let guarded = Guarded::new(caller);
+        // What was there before is not the run's.
+        std::fs::write(guarded.stage.workspace().join("before"), vec![7; 40 << 20]).unwrap();
+        let neighbour = Neighbour::new(caller);
+        let script = "shell for i in 1 2 3 4 5 6 7 8 9; do head -c 10000000 /dev/zero > filler-$i; done; sleep 600";
+        let output = guarded.play(script, &["--disk", "32MiB"]);
+        guarded.assert_over_limit(&output, &json!({"limit": "disk", "bytes": 32 * MIB}), "--disk");
+        neighbour.assert_alive();
+    }
+}
+
+#[test]
+fn a_filler_that_hides_its_file_or_fills_the_agents_own_directories_is_found() {
+    let scripts = [
+        "shell python3 -c \"import os,time; f=open('hidden','wb'); os.unlink('hidden'); f.write(b'x'*(80<<20)); f.flush(); time.sleep(600)\"",
+        "shell head -c 80000000 /dev/zero > \"$HOME\"/.cursor/projects/filler; sleep 600",
+    ];
+    for script in scripts {
+        let guarded = Guarded::new(Caller::Ourselves);
+        let output = guarded.play(script, &["--disk", "32MiB"]);
+        guarded.assert_over_limit(&output, &json!({"limit": "disk", "bytes": 32 * MIB}), "--disk");
+    }
+}
+
+#[test]
+fn a_file_that_grows_too_large_is_stopped_by_the_kernel_and_ends_the_run() {
+    for caller in callers() {
+        let guarded = Guarded::new(caller);
+        let script = "shell head -c 80000000 /dev/zero > large; sleep 600";
+        let output = guarded.play(script, &["--max-file-size", "8MiB"]);
+        let limit = json!({"limit": "file_size", "bytes": 8 * MIB});
+        guarded.assert_over_limit(&output, &limit, "--max-file-size");
+        let large = std::fs::metadata(guarded.stage.workspace().join("large")).unwrap();
+        assert_eq!(large.len(), 8 * MIB);
+    }
+}
+
+/// Allocates, starts threads and children, opens files, and says so in a file.
+const NODE_CHECK: &str = "\
+const { Worker } = require('node:worker_threads');
+const { execFileSync } = require('node:child_process');
+const fs = require('node:fs');
+const held = [];
+for (let i = 0; i < 300; i++) held.push(Buffer.alloc(1 << 20, 7));
+const big = new Array(5e6).fill(0).map((_, i) => ({ i }));
+const files = Array.from({ length: 500 }, () => fs.openSync(__filename));
+const work = () => new Promise((resolve, reject) => {
+  const worker = new Worker(\"const { parentPort } = require('node:worker_threads'); parentPort.postMessage(new Array(1e6).fill(1).length)\", { eval: true });
+  worker.once('message', resolve);
+  worker.once('error', reject);
+});
+Promise.all(Array.from({ length: 8 }, work)).then((sums) => {
+  const children = Array.from({ length: 8 }, (_, i) =>
+    execFileSync(process.execPath, ['-e', `process.stdout.write(String(${i}))`]).toString());
+  fs.writeFileSync('node-says', [process.versions.node.split('.')[0], held.length, big.length, files.length, sums.length, children.join('')].join(' '));
+});
+";
+
+#[test]
+fn node_starts_allocates_and_spawns_under_the_default_limits() {
+    if !Path::new("/usr/bin/node").exists() {
+        eprintln!("there is no node in /usr/bin, so nothing was tested");
+        return;
+    }
+    for caller in callers() {
+        let guarded = Guarded::new(caller);
+        let workspace = guarded.stage.workspace();
+        std::fs::write(workspace.join("check.cjs"), NODE_CHECK).unwrap();
+        let output = guarded.play("shell /usr/bin/node check.cjs", &[]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let limits = guarded.in_force()["limits"].clone();
+        eprintln!("{caller:?}: {limits}");
+        let held = &limits["held"];
+        assert_eq!(held["memory_bytes"], json!(4096 * MIB), "{limits}");
+        let said = std::fs::read_to_string(workspace.join("node-says")).unwrap_or_default();
+        let (_, said) = said.split_once(' ').expect("node came to its end");
+        assert_eq!(said, "300 5000000 500 8 01234567", "{limits}");
+    }
+}
+
+#[test]
+fn what_single_processes_may_have_is_set_and_cannot_be_raised() {
+    for caller in callers() {
+        let guarded = Guarded::new(caller);
+        let script = "shell ulimit -Hn > said; ulimit -Hc >> said; ulimit -n 100000 2>/dev/null && echo raised >> said; true";
+        let output = guarded.play(script, &[]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let said = std::fs::read_to_string(guarded.stage.workspace().join("said")).unwrap();
+        assert_eq!(said, "4096\n0\n");
+    }
+}
+
+/// A profile that refuses to run where nothing holds memory and processes.
+fn require_limits(guarded: &Guarded) {
+    let profiles = guarded.stage.home().join(".config/caretaker/profiles");
+    std::fs::create_dir_all(&profiles).unwrap();
+    let text = "extends = \"default\"\ndescription = \"held\"\n[limits]\nrequired = true\n";
+    std::fs::write(profiles.join("held.toml"), text).unwrap();
+}
+
+#[test]
+fn a_profile_that_requires_limits_is_refused_where_none_hold() {
+    for caller in callers() {
+        let guarded = Guarded::new(caller);
+        require_limits(&guarded);
+        let plain = guarded.play("say Nothing yet.", &[]);
+        assert!(plain.status.success(), "{}", stderr(&plain));
+        let backend = guarded.in_force()["limits"]["backend"].clone();
+        let runs_before = guarded.stage.run_ids();
+        let output = guarded.play("say Nothing yet.", &["--profile", "held"]);
+        let said = stderr(&output);
+        if backend == "rlimits" {
+            let warnings = guarded.in_force()["warnings"].to_string();
+            assert!(warnings.contains("no cgroup holds this run"), "{warnings}");
+            assert_eq!(output.status.code(), Some(125), "{said}");
+            assert!(said.contains("requires limits that hold"), "{said}");
+            assert!(said.contains("hint: ") && said.contains("caretaker doctor"), "{said}");
+            assert_eq!(guarded.stage.run_ids(), runs_before);
+            let in_workspace = std::fs::read_dir(guarded.stage.workspace()).unwrap().count();
+            assert_eq!(in_workspace, 0);
+        } else {
+            assert!(output.status.success(), "{said}");
+        }
+        eprintln!("{caller:?}: {backend}");
+    }
+}
+
+/// Every control group of a run that there is anywhere.
+fn groups_of(run: &str) -> Vec<PathBuf> {
+    let found = Command::new("find")
+        .args(["/sys/fs/cgroup", "-type", "d", "-name", &format!("caretaker-{run}*")])
+        .output()
+        .unwrap();
+    String::from_utf8(found.stdout).unwrap().lines().map(PathBuf::from).collect()
+}
+
+#[test]
+fn no_control_group_outlives_its_run_even_if_its_supervisor_is_killed() {
+    let guarded = Guarded::new(Caller::Ourselves);
+    let output = guarded.play("shell sleep 600", &["--detach"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = guarded.last_run();
+    guarded.stage.wait_until(&run, |event| event["kind"] == "agent.tool_started");
+    if guarded.in_force()["limits"]["backend"] != "rlimits" {
+        assert!(!groups_of(&run).is_empty());
+    }
+    let shim = guarded.stage.shim_pid(&run);
+    let shim = rustix::process::Pid::from_raw(i32::try_from(shim).unwrap()).unwrap();
+    rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+    guarded.stage.assert_no_survivors("after its supervisor");
+    // Somebody else's run or `doctor` may have swept already; after ours nothing is left in any case.
+    let doctor = guarded.command(&["doctor", "--agent", "simulated", "--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let limits = checks.iter().find(|check| check["id"] == "limits").expect("a line on limits");
+    eprintln!("{limits}");
+    assert_eq!(groups_of(&run), Vec::<PathBuf>::new());
+
+    let output = guarded.play("say Once more.", &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(groups_of(&guarded.last_run()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn limits_are_explained_with_where_each_was_decided() {
+    let stage = Stage::new();
+    stage.configure("[limits]\ndisk = \"5GiB\"\n");
+    let args = ["sandbox", "explain", "--agent", "simulated", "--json", "--memory", "1GiB"];
+    let output = stage.output(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let explained: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let parts = explained["parts"].as_array().unwrap().iter();
+    let limits: Vec<(&str, &str)> = parts
+        .filter(|part| part["what"] == "limit")
+        .map(|part| (part["detail"].as_str().unwrap(), part["origin"].as_str().unwrap()))
+        .collect();
+    assert_eq!(limits[0], ("memory at most 1.0 GiB", "config or flag"));
+    assert!(limits[1].0 == "processes at most 512" && limits[1].1.starts_with("default.toml:"));
+    assert!(limits.contains(&("growth on disk at most 5.0 GiB", "config or flag")), "{limits:?}");
+    assert!(limits.last().unwrap().0.starts_with("held by "), "{limits:?}");
+}

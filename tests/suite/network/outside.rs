@@ -1,0 +1,136 @@
+//! A stage with a world outside of it.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use crate::namespace::Namespace;
+use crate::stage::Stage;
+
+/// What the tests of the network run.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("node", "nodejs"),
+    ("curl", "curl"),
+    ("git", "git"),
+    ("python3", "python3"),
+    ("openssl", "openssl"),
+    ("ip", "iproute2"),
+];
+
+/// Says what is missing on this machine.
+#[track_caller]
+pub(super) fn require(programs: &[&str]) {
+    for program in programs {
+        let places = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+        let is_there = places.iter().any(|place| PathBuf::from(place).join(program).exists());
+        let package = PROGRAMS.iter().find(|(name, _)| name == program).map_or("", |found| found.1);
+        assert!(
+            is_there,
+            "`{program}` is missing: run `cargo xtask test`, which installs it, or: apt-get install {package}"
+        );
+    }
+}
+
+pub(super) struct Outside {
+    pub(super) stage: Stage,
+    namespace: Namespace,
+}
+
+impl Outside {
+    /// `None` where no network can be made.
+    pub(super) fn new() -> Option<Self> {
+        let namespace = Namespace::with_network()?;
+        require(&PROGRAMS.map(|(program, _)| program));
+        let outside = Self { stage: Stage::new(), namespace };
+        let world = outside.world();
+        std::fs::create_dir(&world).unwrap();
+        for (name, content) in [
+            ("outside.sh", include_str!("outside.sh")),
+            ("host.js", include_str!("host.js")),
+            ("resolv.conf", "nameserver 203.0.113.10\n"),
+            ("hosts", "127.0.0.1 localhost\n"),
+            ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
+        ] {
+            std::fs::write(world.join(name), content).unwrap();
+        }
+        outside.make_certificate();
+        outside.make_repository();
+        let workspace = outside.stage.workspace();
+        std::fs::copy(world.join("ca.pem"), workspace.join("ca.pem")).unwrap();
+        std::fs::write(workspace.join("attempts.js"), include_str!("attempts.js")).unwrap();
+        Some(outside)
+    }
+
+    fn world(&self) -> PathBuf {
+        self.stage.root().join("world")
+    }
+
+    /// One that vouches for itself, for every name of the world.
+    fn make_certificate(&self) {
+        let names = "subjectAltName=DNS:allowed.test,DNS:below.test,DNS:*.below.test,DNS:denied.test,DNS:*.trap.test";
+        let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+                     -keyout key.pem -out ca.pem -subj /CN=allowed.test -addext";
+        self.run_in_world("openssl", &words.split_whitespace().chain([names]).collect::<Vec<_>>());
+    }
+
+    /// A repository that any server of files can serve.
+    fn make_repository(&self) {
+        let commit = "-c user.name=Ada -c user.email=ada@allowed.test -c commit.gpgsign=false \
+                      -C repo.work commit -q --allow-empty -m first";
+        for words in [
+            "init -q repo.work",
+            commit,
+            "clone -q --bare repo.work repo.git",
+            "-C repo.git update-server-info",
+        ] {
+            self.run_in_world("git", &words.split_whitespace().collect::<Vec<_>>());
+        }
+    }
+
+    fn run_in_world(&self, program: &str, args: &[&str]) -> String {
+        let output = Command::new(program)
+            .args(args)
+            .current_dir(self.world())
+            .env("HOME", self.stage.home())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The commit that the repository's HEAD is.
+    pub(super) fn commit(&self) -> String {
+        self.run_in_world("git", &["-C", "repo.git", "rev-parse", "HEAD"]).trim().to_owned()
+    }
+
+    /// What the host outside was asked.
+    pub(super) fn asked(&self) -> String {
+        std::fs::read_to_string(self.world().join("asked.log")).unwrap()
+    }
+
+    /// Runs the simulated agent on a script, in the world, to the run's end.
+    pub(super) fn play(&self, script: &str, flags: &[&str]) -> Output {
+        self.play_with(&[], script, flags)
+    }
+
+    /// The same, with further variables on the host.
+    pub(super) fn play_with(
+        &self,
+        variables: &[(&str, &str)],
+        script: &str,
+        flags: &[&str],
+    ) -> Output {
+        let prompt = format!("Play this:\n```agent\n{script}\n```\n");
+        let certificate = "NODE_EXTRA_CA_CERTS=ca.pem";
+        let args = ["run", "--agent", "simulated", "--env", certificate, &prompt];
+        let mut command = self.stage.caretaker(&[&args, flags].concat());
+        command.envs(variables.iter().copied());
+        self.namespace.trust(&self.stage, &mut command);
+        for pipe in ["made", "wired", "listening"] {
+            std::fs::remove_file(self.world().join(pipe)).ok();
+        }
+        let world = self.world();
+        let script = world.join("outside.sh");
+        let wrapper = ["sh", script.to_str().unwrap(), world.to_str().unwrap()];
+        self.namespace.command(&wrapper, &command).output().unwrap()
+    }
+}

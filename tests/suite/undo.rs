@@ -1,0 +1,267 @@
+//! Undo: the workspace is saved before each run, and put back exactly; what a run did to it is said.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, stderr};
+
+/// What is in a directory: kind, mode and content of everything.
+fn seen(root: &Path) -> BTreeMap<PathBuf, String> {
+    fn look(root: &Path, directory: &Path, seen: &mut BTreeMap<PathBuf, String>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let mode = metadata.mode() & 0o7777;
+            let said = if metadata.is_symlink() {
+                format!("link {:?}", fs::read_link(&path).unwrap())
+            } else if metadata.is_dir() {
+                look(root, &path, seen);
+                format!("directory {mode:o}")
+            } else {
+                let content = fs::read(&path).unwrap();
+                format!("file {mode:o} {}", String::from_utf8_lossy(&content))
+            };
+            seen.insert(path.strip_prefix(root).unwrap().to_owned(), said);
+        }
+    }
+    let mut found = BTreeMap::new();
+    look(root, root, &mut found);
+    found
+}
+
+fn git(directory: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
+        .args(arguments)
+        .current_dir(directory)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A small repository with everything in it that a run may break.
+fn furnish(workspace: &Path) {
+    git(workspace, &["init", "-q", "-b", "main"]);
+    for (path, content) in [
+        ("src/main.rs", "fn main() {}\n"),
+        ("src/old.rs", "old\n"),
+        ("run.sh", "#!/bin/sh\n"),
+        ("secret", "private\n"),
+        (".gitignore", "target/\n"),
+        ("target/built", "built\n"),
+    ] {
+        let path = workspace.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    fs::set_permissions(workspace.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(workspace.join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("src/main.rs", workspace.join("link")).unwrap();
+    fs::create_dir(workspace.join("empty")).unwrap();
+    git(workspace, &["add", "src", "run.sh"]);
+    git(workspace, &["commit", "-qm", "one"]);
+    fs::write(workspace.join("untracked"), "mine\n").unwrap();
+}
+
+const HAVOC: &str = "shell rm -r src/old.rs empty link untracked && echo new > src/new.rs && \
+    echo changed > src/main.rs && chmod 644 run.sh && chmod 644 secret && ln -s /etc link && \
+    mkdir -p a/b && echo x > a/b/c && echo built again > target/built";
+
+fn events(stage: &Stage, run: &str, kind: &str) -> Vec<Value> {
+    let journal = stage.journal(run);
+    let of_kind = journal.into_iter().map(|entry| entry.line["run"].clone());
+    of_kind.filter(|event| event["kind"] == kind).collect()
+}
+
+#[test]
+fn a_run_is_undone_exactly_and_undo_is_undone_too() {
+    let stage = Stage::new();
+    let workspace = stage.workspace();
+    furnish(&workspace);
+    let git_before = seen(&workspace.join(".git"));
+    let before = seen(&workspace);
+    let output = stage.play(HAVOC, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let after = seen(&workspace);
+    assert_ne!(after, before);
+    let run = stage.run_ids().pop().unwrap();
+    let saved = events(&stage, &run, "workspace_saved");
+    assert_eq!((saved.len(), &saved[0]["files"]), (1, &json!(7)));
+    assert_eq!(seen(&workspace.join(".git")), git_before, "the user's repository is not touched");
+
+    let dry = stage.output(&["undo", &run, "--dry-run"]);
+    assert_eq!(dry.status.code(), Some(0), "{}", stderr(&dry));
+    assert_eq!(seen(&workspace), after, "a dry run changes nothing");
+    let said = String::from_utf8(dry.stdout).unwrap();
+    assert_eq!(
+        said,
+        "D a/b/c\nM link\nX run.sh\nX secret\nM src/main.rs\nD src/new.rs\nA src/old.rs\nA untracked\n"
+    );
+
+    let undone = stage.output(&["undo", &run, "--json"]);
+    assert_eq!(undone.status.code(), Some(0), "{}", stderr(&undone));
+    // Ignored by git, so not covered.
+    let mut expected = before.clone();
+    expected.insert("target/built".into(), "file 644 built again\n".to_owned());
+    assert_eq!(seen(&workspace), expected);
+    let report: Value = serde_json::from_slice(&undone.stdout).unwrap();
+    assert_eq!(report["changes"], json!({"added": 2, "changed": 4, "removed": 2}));
+    assert_eq!((&report["left"], &report["failed"]), (&json!([]), &json!([])));
+
+    let again = stage.output(&["undo", &run]);
+    assert!(stderr(&again).contains("nothing to do"), "{}", stderr(&again));
+    let redone = stage.output(&["undo", &run, "--redo"]);
+    assert_eq!(redone.status.code(), Some(0), "{}", stderr(&redone));
+    assert_eq!(seen(&workspace), after);
+    let toggled = stage.output(&["undo", &run, "--redo"]);
+    assert_eq!(toggled.status.code(), Some(0), "{}", stderr(&toggled));
+    assert_eq!(seen(&workspace), expected);
+    assert_eq!(seen(&workspace.join(".git")), git_before);
+}
+
+#[test]
+fn a_directory_that_is_no_repository_is_undone_as_well() {
+    let stage = Stage::new();
+    fs::write(stage.workspace().join("a"), "one").unwrap();
+    stage.play("shell echo two > a; echo x > b", &[]);
+    let undone = stage.output(&["undo", "-"]);
+    assert_eq!(undone.status.code(), Some(0), "{}", stderr(&undone));
+    let left = seen(&stage.workspace());
+    assert_eq!(left.into_iter().collect::<Vec<_>>(), [("a".into(), "file 644 one".to_owned())]);
+}
+
+#[test]
+fn a_workspace_in_use_is_not_touched() {
+    let stage = Stage::new();
+    let run = stage.detach("shell echo x > made\nshell sleep 600", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_completed");
+    let refused = stage.output(&["undo", &run]);
+    assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("in use by run"), "{}", stderr(&refused));
+    assert!(stage.workspace().join("made").exists());
+    stage.output(&["kill", "--now", &run]);
+    let undone = stage.output(&["undo", &run]);
+    assert_eq!(undone.status.code(), Some(0), "{}", stderr(&undone));
+    assert!(!stage.workspace().join("made").exists());
+}
+
+#[test]
+fn what_cannot_be_undone_says_why() {
+    let stage = Stage::new();
+    let output = stage.play("shell echo x > made", &["--no-checkpoint"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let refused = stage.output(&["undo", "-"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("was not saved"), "{}", stderr(&refused));
+    let redo = stage.output(&["undo", "-", "--redo"]);
+    assert_eq!(redo.status.code(), Some(3), "{}", stderr(&redo));
+    assert!(stage.workspace().join("made").exists());
+
+    stage.play("say hi", &[]);
+    let run = stage.run_ids().pop().unwrap();
+    fs::rename(stage.workspace(), stage.home().join("moved")).unwrap();
+    fs::create_dir(stage.home().join("elsewhere")).unwrap();
+    let gone = stage
+        .caretaker(&["undo", &run])
+        .current_dir(stage.home().join("elsewhere"))
+        .output()
+        .unwrap();
+    assert_eq!(gone.status.code(), Some(3), "{}", stderr(&gone));
+    assert!(stderr(&gone).contains("is gone"), "{}", stderr(&gone));
+}
+
+#[test]
+fn without_git_or_beyond_a_bound_the_run_goes_on_and_says_that_it_cannot_be_undone() {
+    let stage = Stage::new();
+    fs::write(stage.workspace().join("a"), "one").unwrap();
+    let bin = stage.root().join("bin");
+    fs::create_dir(&bin).unwrap();
+    symlink("/usr/bin/bwrap", bin.join("bwrap")).unwrap();
+    let output = stage
+        .caretaker(&["run", "--agent", "simulated", "look around"])
+        .env("PATH", format!("{}:/bin-of-nothing", bin.display()))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let run = stage.run_ids().pop().unwrap();
+    let events = events(&stage, &run, "workspace_not_saved");
+    assert_eq!(events, [json!({"kind": "workspace_not_saved", "reason": "git is not installed"})]);
+
+    stage.configure("min_free = \"0\"\ncheckpoint_size = \"1B\"\n");
+    let output = stage.play("say hi", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("the workspace was not saved, so no undo"), "{said}");
+    assert!(said.contains("bytes that are not kept yet, and 1 are allowed"), "{said}");
+}
+
+#[test]
+fn a_run_that_commits_leaves_its_commits_and_undo_says_so() {
+    let stage = Stage::new();
+    furnish(&stage.workspace());
+    let output = stage.play("shell echo x > new && git add new && git commit -qm two", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(git(&stage.workspace(), &["rev-list", "--count", "HEAD"]), "2\n");
+    let undone = stage.output(&["undo", "-"]);
+    assert!(stderr(&undone).contains("commits stay"), "{}", stderr(&undone));
+    assert!(!stage.workspace().join("new").exists());
+    assert_eq!(git(&stage.workspace(), &["rev-list", "--count", "HEAD"]), "2\n");
+}
+
+#[test]
+fn what_a_careful_person_wants_to_know_is_said_at_the_end_and_shown() {
+    let stage = Stage::new();
+    furnish(&stage.workspace());
+    let script = "shell mkdir -p .github/workflows && echo x > .github/workflows/ci.yml && \
+        printf '#!/bin/sh' > tool && chmod +x tool && ln -s /etc/passwd out && mkfifo pipe";
+    for flags in [&[][..], &["--no-checkpoint"]] {
+        let output = stage.play(script, flags);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let said = String::from_utf8(output.stdout).unwrap();
+        for line in [
+            "! CI file: .github/workflows/ci.yml",
+            "! new executable: tool",
+            "! link out of the workspace: out -> /etc/passwd",
+            "! new FIFO: pipe",
+        ] {
+            assert!(said.contains(line), "{line} is missing from\n{said}");
+        }
+        let run = stage.run_ids().pop().unwrap();
+        let audit = &events(&stage, &run, "audit")[0];
+        assert_eq!(audit["changes"], json!({"added": 4, "changed": 0, "removed": 0}));
+        let shown = stage.output(&["show", &run]);
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        assert!(shown.contains("4 files: 4 added"), "{shown}");
+        assert!(shown.contains("CI file: .github/workflows/ci.yml"), "{shown}");
+        for made in [".github/workflows/ci.yml", "tool", "out", "pipe"] {
+            fs::remove_file(stage.workspace().join(made)).unwrap();
+        }
+    }
+    let quiet = stage.play("say nothing to see", &[]);
+    let said = String::from_utf8(quiet.stdout).unwrap();
+    let odd = said.lines().filter(|line| line.starts_with("! ") && !line.contains("you are root"));
+    assert_eq!(odd.collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+#[test]
+fn only_so_many_runs_are_kept() {
+    let stage = Stage::new();
+    stage.configure("min_free = \"0\"\ncheckpoints_kept = 2\n");
+    for number in 0..4 {
+        stage.play(&format!("shell echo {number} > file"), &[]);
+    }
+    let runs = stage.run_ids();
+    let refused = stage.output(&["undo", &runs[0]]);
+    assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));
+    let undone = stage.output(&["undo", &runs[3]]);
+    assert_eq!(undone.status.code(), Some(0), "{}", stderr(&undone));
+    assert_eq!(fs::read_to_string(stage.workspace().join("file")).unwrap(), "2\n");
+}
