@@ -52,6 +52,7 @@ fn a_run_is_told_from_its_creation() {
         prompt_length: 13,
         retry_of: None,
         group: None,
+        worktree: None,
         state: RunState::Created,
         last_event: Some(first(1)),
         last_event_ms: spec.created_ms,

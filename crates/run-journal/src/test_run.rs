@@ -71,8 +71,6 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         profile: "default".to_owned(),
         profile_text: String::new(),
         expose: Vec::new(),
-        network: None,
-        allow_hosts: Vec::new(),
         bwrap: BytesPath::from("/usr/bin/bwrap"),
         home: BytesPath::from("/home/user"),
         host_config_root: BytesPath::from("/home/user/.cursor"),

@@ -172,6 +172,7 @@ fn overview(state: RunState) -> RunOverview {
         prompt_length: 3,
         retry_of: Some(run()),
         group: Some("night".to_owned()),
+        worktree: None,
         state,
         last_event: Some(EventNumber { epoch: 1, seq: 7 }),
         last_event_ms: 2,

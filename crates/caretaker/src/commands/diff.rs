@@ -138,7 +138,7 @@ impl Comparison<'_> {
 
     fn git(&self, options: &[&str]) -> Result<Vec<u8>, CommandError> {
         run_git(&mut self.command(options)?, None, PATIENCE)
-            .and_then(|answer| answer.checked())
+            .and_then(workspace_history::GitAnswer::checked)
             .map_err(not_compared)
     }
 

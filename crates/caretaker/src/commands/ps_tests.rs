@@ -21,6 +21,7 @@ pub(crate) fn overview(state: RunState) -> RunOverview {
         prompt_length: 13,
         retry_of: None,
         group: None,
+        worktree: None,
         state,
         last_event: None,
         last_event_ms: 1_000_000,

@@ -28,6 +28,7 @@ fn shown() -> ShownRun {
         prompt_length: 13,
         retry_of: None,
         group: None,
+        worktree: None,
         state: RunState::Ended {
             outcome: RunOutcome::TimedOut { limit: LimitKind::Idle },
             why: "the agent was silent for 1200 s".to_owned(),

@@ -96,7 +96,7 @@ impl<'a> Fresh<'a> {
             .arg(&self.path)
             .arg(&self.origin.base);
         run_git(&mut command, None, CHECKOUT)
-            .and_then(|answer| answer.checked())
+            .and_then(workspace_history::GitAnswer::checked)
             .map_err(failed)?;
         let record =
             Record { v: 1, origin: self.origin.clone(), created_ms: now_ms(), discarded_ms: None };
@@ -166,9 +166,11 @@ pub(crate) fn remove(
     if branch == Branch::Delete {
         let mut command = git.command_in(repository);
         command.args(["update-ref", "-d", &format!("refs/heads/{}", origin.branch)]);
-        run_git(&mut command, None, QUESTION).and_then(|answer| answer.checked()).map_err(
-            |error| failed("the branch of the worktree could not be removed", error.into()),
-        )?;
+        run_git(&mut command, None, QUESTION)
+            .and_then(workspace_history::GitAnswer::checked)
+            .map_err(|error| {
+                failed("the branch of the worktree could not be removed", error.into())
+            })?;
     }
     Ok(())
 }
@@ -177,7 +179,8 @@ pub(crate) fn remove(
 fn root_of(git: &Git, directory: &Path) -> Result<PathBuf, CommandError> {
     let mut command = git.command_in(directory);
     command.args(["rev-parse", "--show-toplevel"]);
-    let answer = run_git(&mut command, None, QUESTION).and_then(|answer| answer.checked());
+    let answer =
+        run_git(&mut command, None, QUESTION).and_then(workspace_history::GitAnswer::checked);
     let not_one = |error: Box<dyn std::error::Error + Send + Sync>| {
         let what =
             format!("`{}` is in no git repository, so it has no worktrees", directory.display());
