@@ -164,12 +164,48 @@ fn tokens_that_were_refreshed_before_the_shim_was_killed_are_not_lost() {
     let killed = Command::new("kill").args(["-KILL", &holder["pid"].to_string()]).status();
     assert!(killed.unwrap().success());
     assert_eq!(user.stage.output(&["wait", &run]).status.code(), Some(5));
-    assert_eq!(user.login()["accessToken"], ACCESS);
 
-    // The next run in the workspace clears up, and begins with what was refreshed.
+    // It was given back at once, or is by the next run in the workspace, which clears up.
     let output = user.play("say done");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(user.login()["accessToken"], "access-new");
+    user.check_that_nothing_is_left_of_the_copy();
+}
+
+#[test]
+fn a_token_refreshed_in_one_run_reaches_the_host_and_the_living_others_at_once() {
+    let user = User::new();
+    let other = user.stage.root().join("home/other");
+    std::fs::create_dir(&other).unwrap();
+    // It waits for the token that it was not started with.
+    let wait = "shell until grep -q access.fresh- ~/.config/cursor/auth.json; do sleep 0.02; done; cat ~/.config/cursor/auth.json\nsay seen";
+    let waiting =
+        user.command(wait, &["--detach", "--workspace", other.to_str().unwrap()]).output().unwrap();
+    assert!(waiting.status.success(), "{}", stderr(&waiting));
+    let waiting = String::from_utf8(waiting.stdout).unwrap().trim().to_owned();
+    user.stage.wait_until(&waiting, |line| line["kind"] == "agent.tool_started");
+
+    let refresh = r#"printf '{"accessToken":"%s","userId":"evil"}' $(cat token) > ~/.config/cursor/auth.json"#;
+    let token = "access.fresh-0123456789abcdef";
+    std::fs::write(user.stage.workspace().join("token"), token).unwrap();
+    let script = format!("shell {refresh}\n{WAIT_FOR_GO}\nsay done");
+    let refreshing = user.command(&script, &["--detach"]).output().unwrap();
+    assert!(refreshing.status.success(), "{}", stderr(&refreshing));
+    let refreshing = String::from_utf8(refreshing.stdout).unwrap().trim().to_owned();
+
+    assert_eq!(user.stage.output(&["wait", &waiting]).status.code(), Some(0));
+    // The run that refreshed it lives still.
+    assert_eq!(
+        user.login(),
+        json!({"accessToken": token, "refreshToken": REFRESH, "userId": "me"})
+    );
+    std::fs::write(user.stage.workspace().join("go"), "").unwrap();
+    assert_eq!(user.stage.output(&["wait", &refreshing]).status.code(), Some(0));
+    assert_eq!(user.login()["accessToken"], token);
+    for run in [&waiting, &refreshing] {
+        let journal = std::fs::read_to_string(user.stage.journal_path(run)).unwrap();
+        assert!(!journal.contains(token), "{journal}");
+    }
     user.check_that_nothing_is_left_of_the_copy();
 }
 

@@ -11,7 +11,7 @@ use run_protocol::{
     RunSpec, SessionStart, ToolApproval, UserMcpFiles, WorkspaceSaving,
 };
 use run_shim::{PrepareError, ShimEnvironment, SocketPaths, UpstreamProxy, check_run};
-use sandbox_plan::Profile;
+use sandbox_plan::{Confinement, Profile};
 use uuid::Uuid;
 
 use crate::agent_discovery::{self, AgentChoice, refuse_inside};
@@ -25,7 +25,8 @@ use crate::host_git;
 use crate::limit_options;
 use crate::login_file;
 use crate::name_claim;
-use crate::profiles;
+use crate::named_secret::{self, KEYS, NamedSecret};
+use crate::profiles::{self, FoundProfile, NamedBy};
 use crate::resumption::Resumption;
 use crate::run_marks;
 use crate::run_options::{Mode, RunOptions};
@@ -39,15 +40,13 @@ pub(crate) const SIMULATED_KEY: &str = "simulated-key-that-opens-nothing";
 
 /// Variables of the host that tell the simulated agent what to play.
 const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
-/// Keys of the agent's. They reach it through the shim's environment and are never written down.
-const SECRETS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
 
 /// What saving a workspace may take where the configuration sets no limit: nobody waits longer for an agent to begin.
 const LONGEST_SAVING: Duration = Duration::from_secs(3600);
 
-/// Whether the user logs in with a key.
+/// Whether the user logs in with a key. Keys reach the agent through the shim's environment and are never written down.
 pub(crate) fn has_key(environment: &Environment) -> bool {
-    SECRETS.iter().any(|name| environment.variable(name).is_some())
+    KEYS.iter().any(|name| environment.variable(name).is_some())
 }
 
 /// What was asked for, and what it is checked against.
@@ -96,7 +95,9 @@ struct Chosen {
     session_start: SessionStart,
     workspace: WorkspacePath,
     agent: AgentProgram,
-    bubblewrap: Bubblewrap,
+    profile: FoundProfile,
+    /// Where there is no sandbox there may be no bubblewrap.
+    bubblewrap: Option<Bubblewrap>,
 }
 
 /// A run that may begin.
@@ -118,9 +119,16 @@ impl Admission<'_> {
         refuse_inside(program, Some(workspace.as_path()))?;
         let agent = self.agent(&workspace)?;
         let (session, session_start) = self.conversation.session();
-        let shim_environment = self.shim_environment(&agent, &roots)?;
-        let bubblewrap = Bubblewrap::find(&host.environment, Some(workspace.as_path()))?;
-        let chosen = Chosen { run, session, session_start, workspace, agent, bubblewrap };
+        let profile = self.profile()?;
+        let confinement = profile.profile.confinement();
+        let shim_environment = self.shim_environment(&agent, &roots, confinement)?;
+        let bubblewrap = match confinement {
+            Confinement::Bubblewrap => {
+                Some(Bubblewrap::find(&host.environment, Some(workspace.as_path()))?)
+            }
+            Confinement::None => None,
+        };
+        let chosen = Chosen { run, session, session_start, workspace, agent, profile, bubblewrap };
         let spec = self.spec(&chosen, &roots)?;
         self.check_sockets(run)?;
         self.check_disk()?;
@@ -130,7 +138,10 @@ impl Admission<'_> {
             name_claim::check_free(&host.state, name)?;
         }
         // Last, because it is the only check that takes time.
-        let trial = chosen.bubblewrap.try_out_once(host.state.path())?;
+        let trial = match &chosen.bubblewrap {
+            Some(bubblewrap) => bubblewrap.try_out_once(host.state.path())?,
+            None => Trial::NotNeeded,
+        };
         user_mcp::say_what_came_of_it(user_mcp.as_ref());
         Ok(Admitted { spec, shim_environment, trial })
     }
@@ -148,15 +159,15 @@ impl Admission<'_> {
             session_start: SessionStart::New,
             agent: self.agent(&workspace)?,
             workspace,
-            bubblewrap,
+            profile: self.profile()?,
+            bubblewrap: Some(bubblewrap),
         };
         self.spec(&chosen, &roots)
     }
 
     fn spec(&self, chosen: &Chosen, roots: &CursorRoots) -> Result<RunSpec, CommandError> {
         let Self { host, config, options, .. } = self;
-        let profile_name = self.profile_name();
-        let profile = profiles::find(&host.places, profile_name)?;
+        let profile = &chosen.profile.profile;
         let labels = run_marks::labels(&config.labels, &options.labels)
             .map_err(|error| refused("a label of the configuration cannot be used", error))?;
         let spec = RunSpec {
@@ -175,30 +186,31 @@ impl Admission<'_> {
                 Mode::Plan => AgentMode::Plan,
                 Mode::Ask => AgentMode::Ask,
             }),
-            // The sandbox is the guard.
-            tool_approval: if options.no_force {
-                ToolApproval::AllowList
-            } else {
-                ToolApproval::Force
-            },
+            tool_approval: self.tool_approval(profile.confinement())?,
             partial_output: options.stream,
             extra_flags: extra_flags(&options.agent_flags)?,
-            env: self.variables(&chosen.agent, &profile.profile),
-            profile: profile_name.to_owned(),
-            profile_text: profile.text,
+            env: self.variables(&chosen.agent, profile)?,
+            secrets: self.secrets()?.into_iter().map(|secret| secret.name).collect(),
+            profile: profile.name().to_owned(),
+            profile_text: chosen.profile.text.clone(),
             expose: self.expose()?,
             network: options.network.map(Into::into),
             allow_hosts: self.allow_hosts(),
-            bwrap: chosen.bubblewrap.path.clone().into(),
+            bwrap: chosen
+                .bubblewrap
+                .as_ref()
+                .map(|found| found.path.clone())
+                .unwrap_or_default()
+                .into(),
             home: physical_home(host)?,
             host_config_root: roots.config().into(),
-            login_file: self.login_file(&chosen.agent, roots).map(BytesPath::from),
+            login_file: self.login_file(&chosen.agent, roots)?.map(BytesPath::from),
             user_mcp: self.user_mcp(&chosen.workspace, roots)?,
             limits: self.limits(),
             resources: limit_options::resources(
                 &options.limits,
                 &config.resource_limits(),
-                &profile.profile,
+                profile,
             ),
             wait_for_locks: options.wait,
             retry_of: self.retry_of,
@@ -233,6 +245,8 @@ impl Admission<'_> {
             home: fresh.home,
             host_config_root: fresh.host_config_root,
             login_file: fresh.login_file,
+            // Their values are known to whoever gives them now, and to nobody else.
+            secrets: fresh.secrets,
             socket_dir: fresh.socket_dir,
             wait_for_locks: fresh.wait_for_locks,
             retry_of: fresh.retry_of,
@@ -262,7 +276,8 @@ impl Admission<'_> {
         if options.user_mcp {
             spec.user_mcp = fresh.user_mcp;
         }
-        if options.no_force {
+        // What was approved was approved for the sandbox that the run had.
+        if options.no_force || options.force || spec.profile != before.profile {
             spec.tool_approval = fresh.tool_approval;
         }
         if !options.agent_flags.is_empty() {
@@ -275,6 +290,34 @@ impl Admission<'_> {
             spec.limits.idle_ms = fresh.limits.idle_ms;
         }
         Ok(spec)
+    }
+
+    fn profile(&self) -> Result<FoundProfile, CommandError> {
+        let (name, named_by) = match (&self.options.profile, self.like) {
+            (Some(name), _) => (name, NamedBy::CommandLine),
+            (None, Some(before)) => (&before.profile, NamedBy::EarlierRun),
+            (None, None) => (&self.config.profile, NamedBy::Configuration),
+        };
+        profiles::find(&self.host.places, name, named_by)
+    }
+
+    /// In a sandbox tools run unasked: it is the guard. Without one they do only if the user says so.
+    fn tool_approval(&self, confinement: Confinement) -> Result<ToolApproval, CommandError> {
+        let RunOptions { force, no_force, .. } = self.options;
+        match confinement {
+            Confinement::Bubblewrap if *force => {
+                let what =
+                    "--force is for runs without a sandbox; in one, tools run unasked anyway";
+                Err(CommandError::new(ExitCode::Usage, what).hint("leave it out"))
+            }
+            Confinement::Bubblewrap if *no_force => Ok(ToolApproval::AllowList),
+            Confinement::None if !*force => Ok(ToolApproval::AllowList),
+            Confinement::Bubblewrap | Confinement::None => Ok(ToolApproval::Force),
+        }
+    }
+
+    fn secrets(&self) -> Result<Vec<NamedSecret>, CommandError> {
+        named_secret::read_all(&self.options.secrets, &self.host.environment)
     }
 
     /// How the workspace is saved before the run.
@@ -290,11 +333,6 @@ impl Admission<'_> {
             most_new_bytes: config.checkpoint_size.0,
             keep_runs: config.checkpoints_kept,
         })
-    }
-
-    fn profile_name(&self) -> &str {
-        let of_before = self.like.map(|before| before.profile.as_str());
-        self.options.profile.as_deref().or(of_before).unwrap_or(&self.config.profile)
     }
 
     fn model(&self) -> Result<Option<String>, CommandError> {
@@ -325,22 +363,28 @@ impl Admission<'_> {
         &self,
         agent: &AgentProgram,
         roots: &CursorRoots,
+        confinement: Confinement,
     ) -> Result<ShimEnvironment, CommandError> {
         let environment = &self.host.environment;
-        let mut secrets = Vec::new();
-        for name in SECRETS {
-            let Some(value) = environment.variable(name) else { continue };
+        let named = self.secrets()?;
+        let mut secrets: Vec<(String, String)> =
+            named.into_iter().map(|secret| (secret.name, secret.value)).collect();
+        for name in KEYS {
+            let is_named = secrets.iter().any(|(named, _)| named == name);
+            let Some(value) = environment.variable(name).filter(|_| !is_named) else { continue };
             let value = value.to_str().ok_or_else(|| {
                 CommandError::new(ExitCode::Usage, format!("`{name}` is not UTF-8"))
             })?;
             secrets.push((name.to_owned(), value.to_owned()));
         }
-        if secrets.is_empty() {
+        if !secrets.iter().any(|(name, _)| KEYS.contains(&name.as_str())) {
             match agent.kind {
                 AgentKind::Simulated => {
                     secrets.push(("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned()));
                 }
-                AgentKind::Cursor if self.login_file(agent, roots).is_some() => {}
+                AgentKind::Cursor if self.login_file(agent, roots)?.is_some() => {}
+                // Outside there may be a keychain, of which only the agent knows.
+                AgentKind::Cursor if confinement == Confinement::None => {}
                 AgentKind::Cursor => {
                     return Err(CommandError::new(
                         ExitCode::AuthenticationMissing,
@@ -352,7 +396,7 @@ impl Admission<'_> {
         }
         let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
         // Whoever has the host's network finds the way alone.
-        let profile = profiles::find(&self.host.places, self.profile_name())?.profile;
+        let profile = self.profile()?.profile;
         let proxy = match self.network_mode(&profile) {
             NetworkMode::Host | NetworkMode::None => None,
             NetworkMode::Allowlist => host_proxy(environment)?.map(|proxy| proxy.address),
@@ -361,11 +405,17 @@ impl Admission<'_> {
     }
 
     /// The login to use: a key is preferred, and the simulated agent has its own.
-    fn login_file(&self, agent: &AgentProgram, roots: &CursorRoots) -> Option<PathBuf> {
-        if agent.kind == AgentKind::Simulated || has_key(&self.host.environment) {
-            return None;
+    fn login_file(
+        &self,
+        agent: &AgentProgram,
+        roots: &CursorRoots,
+    ) -> Result<Option<PathBuf>, CommandError> {
+        let is_named = |secret: &NamedSecret| KEYS.contains(&secret.name.as_str());
+        let has_key = has_key(&self.host.environment) || self.secrets()?.iter().any(is_named);
+        if agent.kind == AgentKind::Simulated || has_key {
+            return Ok(None);
         }
-        login_file::find(roots)
+        Ok(login_file::find(roots))
     }
 
     /// Where the user's own MCP servers are defined, if the run is to have them.
@@ -387,7 +437,19 @@ impl Admission<'_> {
     }
 
     /// What the profile lets in from the host, and what the user sets for this run.
-    fn variables(&self, agent: &AgentProgram, profile: &Profile) -> BTreeMap<String, String> {
+    fn variables(
+        &self,
+        agent: &AgentProgram,
+        profile: &Profile,
+    ) -> Result<BTreeMap<String, String>, CommandError> {
+        // Without a sandbox nothing is kept out, but what is written down with the run is no larger than otherwise.
+        let usual = match profile.confinement() {
+            Confinement::Bubblewrap => None,
+            Confinement::None => {
+                Some(profiles::find(&self.host.places, "default", NamedBy::Configuration)?.profile)
+            }
+        };
+        let profile = usual.as_ref().unwrap_or(profile);
         let is_let_in = |name: &str| {
             name == "PATH"
                 || profile.passes_variable(name.as_ref())
@@ -402,7 +464,8 @@ impl Admission<'_> {
             .filter(|(name, _)| is_let_in(name) && (has_host_network || !is_proxy_variable(name)))
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let of_user = self.options.variables.iter();
-        of_host.chain(of_user.map(|set| (set.name.clone(), set.value.clone()))).collect()
+        let all = of_host.chain(of_user.map(|set| (set.name.clone(), set.value.clone())));
+        Ok(all.collect())
     }
 
     fn network_mode(&self, profile: &Profile) -> NetworkMode {

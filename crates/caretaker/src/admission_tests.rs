@@ -118,8 +118,9 @@ fn of_the_environment_only_what_the_profile_lets_in_is_written_down() {
 fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
     let secrets = |stage: &Stage, kind: AgentKind| {
         let roots = stage.host.environment.cursor_roots().unwrap();
-        let admitted =
-            stage.with("", &[], |admission| admission.shim_environment(&agent(kind), &roots));
+        let admitted = stage.with("", &[], |admission| {
+            admission.shim_environment(&agent(kind), &roots, Confinement::Bubblewrap)
+        });
         admitted.map(|environment| environment.secrets).map_err(|error| error.exit_code())
     };
     let key = |value: &str| Ok(vec![("CURSOR_API_KEY".to_owned(), value.to_owned())]);
@@ -138,7 +139,7 @@ fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
     assert_eq!(secrets(&without, AgentKind::Cursor), Ok(vec![]));
     let found = |stage: &Stage, kind: AgentKind| {
         let roots = stage.host.environment.cursor_roots().unwrap();
-        stage.with("", &[], |admission| admission.login_file(&agent(kind), &roots))
+        stage.with("", &[], |admission| admission.login_file(&agent(kind), &roots).unwrap())
     };
     assert_eq!(found(&without, AgentKind::Cursor), Some(login));
     assert_eq!(found(&without, AgentKind::Simulated), None);
@@ -174,7 +175,9 @@ fn the_host_s_proxy_goes_to_the_supervisor_or_with_the_host_s_network_to_the_age
     let told = |args: &[&str]| {
         let roots = stage.host.environment.cursor_roots().unwrap();
         let environment = stage.with("", args, |admission| {
-            admission.shim_environment(&agent(AgentKind::Simulated), &roots).unwrap()
+            admission
+                .shim_environment(&agent(AgentKind::Simulated), &roots, Confinement::Bubblewrap)
+                .unwrap()
         });
         let spec = stage.spec("", args);
         let names = spec.env.into_keys().filter(|name| is_proxy_variable(name));
@@ -192,7 +195,9 @@ fn a_proxy_that_cannot_be_used_is_refused_without_repeating_its_password() {
     let roots = stage.host.environment.cursor_roots().unwrap();
     let refused = |args: &[&str]| {
         stage.with("", args, |admission| {
-            admission.shim_environment(&agent(AgentKind::Simulated), &roots).err()
+            admission
+                .shim_environment(&agent(AgentKind::Simulated), &roots, Confinement::Bubblewrap)
+                .err()
         })
     };
     let error = refused(&[]).unwrap();

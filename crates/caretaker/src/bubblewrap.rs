@@ -45,9 +45,7 @@ impl BubblewrapError {
             Self::Missing => "install it: `sudo apt-get install bubblewrap` (Debian, Ubuntu), \
                  `sudo dnf install bubblewrap` (Fedora), `sudo pacman -S bubblewrap` (Arch)"
                 .to_owned(),
-            Self::File(_) => {
-                "use the one that your distribution packages, /usr/bin/bwrap".to_owned()
-            }
+            Self::File(error) => hint_for_file(error),
             Self::Silent { .. } => "see what `bwrap --version` says".to_owned(),
             Self::TooOld { .. } => "install bubblewrap 0.8.0 or newer".to_owned(),
             Self::Trial { problem, .. } => hint_for(problem, &KernelSettings::of_host()),
@@ -150,8 +148,12 @@ impl Bubblewrap {
 /// How a trial went well.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Trial {
+    /// There is no sandbox to be made.
+    NotNeeded,
     PassedBefore,
-    Passed { fingerprint: Option<String> },
+    Passed {
+        fingerprint: Option<String>,
+    },
 }
 
 impl Trial {
@@ -172,6 +174,24 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())
+}
+
+/// The command that mends the file, where there is one.
+fn hint_for_file(error: &BwrapFileError) -> String {
+    let mend = |path: &Path, command: &str| format!("sudo {command} '{}'", path.display());
+    match error {
+        BwrapFileError::SetUserId(path) => format!(
+            "take the bit away, for the kernel makes namespaces without it: {}",
+            mend(path, "chmod u-s")
+        ),
+        BwrapFileError::NotRoots { path, .. } => format!(
+            "use the one that your distribution packages, or give it to root: {}",
+            mend(path, "chown root:root")
+        ),
+        BwrapFileError::WritableByOthers(path) => mend(path, "chmod go-w"),
+        BwrapFileError::NotExecutable(path) => mend(path, "chmod a+x"),
+        _ => "use the one that your distribution packages, /usr/bin/bwrap".to_owned(),
+    }
 }
 
 /// What the kernel is told about user namespaces.

@@ -18,8 +18,9 @@ use crate::admission::{Admission, Conversation};
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::host::Host;
-use crate::launching::Launch;
+use crate::launching::{Launch, warn_of_no_sandbox};
 use crate::name_claim;
+use crate::named_secret;
 use crate::queue_options::Route;
 use crate::resumption::refusal::Refusal;
 use crate::resumption::{Question, WhenHeld};
@@ -146,7 +147,10 @@ impl Continuation<'_> {
         };
         let route = Route::choose(host, &options.queue)?;
         let launch = Launch { host, options: &options, program, route: &route };
-        let begun = launch.start(admission.admit()?, prompt)?;
+        let admitted = admission.admit()?;
+        warn_of_no_sandbox(&admitted.spec);
+        named_secret::remind(&spec, &admitted.spec);
+        let begun = launch.start(admitted, prompt)?;
         Ok(Continued { run: begun.run_id(), session, pending })
     }
 

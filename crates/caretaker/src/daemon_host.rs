@@ -19,6 +19,8 @@ use crate::event_schema::EventWriter;
 use crate::host::Host;
 use crate::launching::brought_for;
 use crate::name_claim::NameClaim;
+use crate::named_secret::KEYS;
+use crate::profiles;
 use crate::queue_options::QueueOptions;
 use crate::resumption::{Question, WhenHeld};
 use crate::run_options::{Mode, RunOptions};
@@ -128,6 +130,10 @@ fn options(request: &SubmitRequest) -> Result<RunOptions, CommandError> {
         Some("ask") => Some(Mode::Ask),
         Some(_) => return Err(usage("`mode` is `plan` or `ask`")),
     };
+    if request.profile.as_deref() == Some(profiles::OFF) {
+        return Err(usage("a sandbox is left away only on the command line of the run itself")
+            .hint("caretaker run --sandbox off"));
+    }
     if !(-100..=100).contains(&request.priority) {
         return Err(usage("`priority` is from -100 to 100"));
     }
@@ -214,12 +220,15 @@ impl HostServices for DaemonHost {
         let names = spec.queue.iter().flat_map(|terms| &terms.keys);
         let value = |name: &String| {
             let brought = brought.and_then(|brought| brought.keys.get(name).cloned());
-            brought.or_else(|| text(name).map(ToOwned::to_owned))
+            // Only keys of the agent's mean the same here and there; a secret that the user named is whatever they said.
+            let of_ours = || text(name).filter(|_| KEYS.contains(&name.as_str()));
+            brought.or_else(|| of_ours().map(ToOwned::to_owned))
         };
         let mut secrets =
             names.map(|name| Some((name.clone(), value(name)?))).collect::<Option<Vec<_>>>()?;
-        if spec.agent.kind == AgentKind::Simulated {
-            secrets = vec![("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned())];
+        let has_key = secrets.iter().any(|(name, _)| KEYS.contains(&name.as_str()));
+        if spec.agent.kind == AgentKind::Simulated && !has_key {
+            secrets.push(("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned()));
         }
         let proxy = match (brought, spec.network) {
             (Some(brought), _) => brought.proxy.clone(),

@@ -82,6 +82,11 @@ impl Environment {
         self.variables.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_os_str())
     }
 
+    /// Everything that is set.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &(OsString, OsString)> {
+        self.variables.iter()
+    }
+
     /// Everything that is set and is text.
     pub(crate) fn utf8_variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))

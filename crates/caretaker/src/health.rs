@@ -21,7 +21,8 @@ use crate::host::{Host, now_ms};
 use crate::login_file;
 use crate::places::is_private_directory_of;
 use crate::probe;
-use crate::profiles;
+use crate::profiles::{self, NamedBy};
+use crate::promises;
 use crate::view::{units, words};
 
 /// What one check found.
@@ -47,11 +48,15 @@ pub(crate) enum Status {
 }
 
 impl Finding {
-    fn ok(id: &'static str, summary: impl Into<String>) -> Self {
+    pub(crate) fn ok(id: &'static str, summary: impl Into<String>) -> Self {
         Self { id, status: Status::Ok, summary: summary.into(), fix: None }
     }
 
-    fn warning(id: &'static str, summary: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn warning(
+        id: &'static str,
+        summary: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Self { id, status: Status::Warning, summary: summary.into(), fix: Some(fix.into()) }
     }
 
@@ -102,6 +107,10 @@ pub(crate) fn examine(
     findings.push(profile(host, &config));
     findings.extend(network(host, &config));
     findings.extend(bubblewrap(host));
+    let is_sandbox_sound = findings.iter().all(|finding| finding.status != Status::Failure);
+    if is_sandbox_sound {
+        findings.extend(promises::of(host.environment.uid));
+    }
     findings.push(limits(&survey_limits(), host.environment.uid.is_root()));
     findings.extend(agent_and_login(host, &config, agent));
     findings.extend(directories(host));
@@ -111,7 +120,7 @@ pub(crate) fn examine(
 }
 
 fn profile(host: &Host, config: &Config) -> Finding {
-    match profiles::find(&host.places, &config.profile) {
+    match profiles::find(&host.places, &config.profile, NamedBy::Configuration) {
         Ok(found) => {
             let place = match &found.file {
                 Some(file) => file.display().to_string(),
@@ -126,7 +135,8 @@ fn profile(host: &Host, config: &Config) -> Finding {
 
 /// What runs reach of the network; nothing where the profile cannot be read, which is told already.
 fn network(host: &Host, config: &Config) -> Option<Finding> {
-    let profile = profiles::find(&host.places, &config.profile).ok()?.profile;
+    let profile =
+        profiles::find(&host.places, &config.profile, NamedBy::Configuration).ok()?.profile;
     let mode = profile.network_mode();
     Some(match mode {
         NetworkMode::Allowlist => {

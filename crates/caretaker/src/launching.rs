@@ -1,12 +1,11 @@
 //! From a run that may begin to one that is under way, followed to its end or left alone.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
 use caretaker_daemon::{Brought, Waiting};
 use run_journal::{CreateRunError, RunDirectory};
-use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunOutcome, RunSpec};
+use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunOutcome, RunSpec, ToolApproval};
 use run_shim::{ShimEnvironment, StartShimError, Started, start_shim};
 use serde::Deserialize;
 
@@ -19,10 +18,11 @@ use crate::host::Host;
 use crate::interruption::{Seat, SignalPost};
 use crate::journal_printer::{Form, JournalPrinter};
 use crate::name_claim::NameClaim;
+use crate::profiles;
 use crate::queue_options::Route;
 use crate::retries::Retries;
 use crate::run_options::RunOptions;
-use crate::talk::note;
+use crate::talk::{note, say};
 
 /// Starts runs as these options say.
 pub(crate) struct Launch<'a> {
@@ -134,13 +134,28 @@ impl Launch<'_> {
     }
 }
 
-/// What the daemon has to know of a run and may not be written down. The simulated agent needs no key that anybody would
-/// have to keep.
-pub(crate) fn brought_for(spec: &RunSpec, environment: &ShimEnvironment) -> Brought {
-    let keys = match spec.agent.kind {
-        AgentKind::Simulated => BTreeMap::new(),
-        AgentKind::Cursor => environment.secrets.iter().cloned().collect(),
+/// Says it aloud where a run will have no sandbox.
+pub(crate) fn warn_of_no_sandbox(spec: &RunSpec) {
+    if spec.profile != profiles::OFF {
+        return;
+    }
+    let tools = match spec.tool_approval {
+        ToolApproval::Force => ", unasked",
+        ToolApproval::AllowList => "",
     };
+    say(&format!(
+        "warning: no sandbox: the agent may do whatever you may do{tools}, with your files, your keys and your network"
+    ));
+}
+
+/// What the daemon has to know of a run and may not be written down: keys, and secrets that the user named. The
+/// simulated agent needs no key that anybody would have to keep.
+pub(crate) fn brought_for(spec: &RunSpec, environment: &ShimEnvironment) -> Brought {
+    let is_kept = |name: &String| match spec.agent.kind {
+        AgentKind::Simulated => spec.secrets.contains(name),
+        AgentKind::Cursor => true,
+    };
+    let keys = environment.secrets.iter().filter(|(name, _)| is_kept(name)).cloned().collect();
     Brought { keys, proxy: environment.proxy.clone() }
 }
 
@@ -181,7 +196,9 @@ fn not_created(error: CreateRunError) -> CommandError {
         CreateRunError::Exists(_) => ExitCode::Conflict,
         _ => ExitCode::SupervisorFailed,
     };
-    CommandError::new(code, "the run's directory could not be made").because(error)
+    CommandError::new(code, "the run's directory could not be made")
+        .because(error)
+        .hint("see what `caretaker doctor` says of the state directory, or set CARETAKER_HOME")
 }
 
 fn not_started(error: StartShimError) -> CommandError {

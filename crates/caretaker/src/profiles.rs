@@ -19,19 +19,56 @@ pub(crate) struct FoundProfile {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// Finds a profile that confines. A profile without a sandbox is never run, not even on request: nothing here could.
-pub(crate) fn find(places: &Places, name: &str) -> Result<FoundProfile, CommandError> {
+/// The profile without a sandbox.
+pub(crate) const OFF: &str = "off";
+
+/// Who named a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// The user, for this run.
+    CommandLine,
+    Configuration,
+    /// The run that is continued.
+    EarlierRun,
+}
+
+/// Finds a profile. The one without a sandbox is had only by its name, on the command line: neither a configuration nor a
+/// profile of the user's own, whatever it is called, can take the sandbox away.
+pub(crate) fn find(
+    places: &Places,
+    name: &str,
+    named_by: NamedBy,
+) -> Result<FoundProfile, CommandError> {
     let (text, file) = text_of(places, name)?;
     let profile = Profile::parse(name, &text).map_err(|error| {
         let what = format!("the profile `{name}` cannot be used");
         CommandError::new(ExitCode::Usage, what).because(error)
     })?;
-    match profile.confinement() {
-        Confinement::Bubblewrap => Ok(FoundProfile { profile, text, file }),
-        Confinement::None => {
-            let what = format!("the profile `{name}` has no sandbox, and agents run only in one");
-            Err(CommandError::new(ExitCode::Usage, what).hint("use `--profile default`"))
+    let refused =
+        |what: String, hint: &str| Err(CommandError::new(ExitCode::Usage, what).hint(hint));
+    match (profile.confinement(), &file, named_by) {
+        (Confinement::Bubblewrap, Some(file), _) if name == OFF => refused(
+            format!("`{}` has the name of the profile without a sandbox", file.display()),
+            "give it another name",
+        ),
+        (Confinement::Bubblewrap, ..) | (Confinement::None, None, NamedBy::CommandLine) => {
+            Ok(FoundProfile { profile, text, file })
         }
+        (Confinement::None, None, NamedBy::Configuration) => refused(
+            format!(
+                "the configuration names the profile `{name}`, and no configuration can take the sandbox away"
+            ),
+            "for one run without a sandbox: --sandbox off",
+        ),
+        (Confinement::None, None, NamedBy::EarlierRun) => refused(
+            "the run that would be continued had no sandbox, and that is not done unasked"
+                .to_owned(),
+            "say it again: --sandbox off; or choose another: --profile default",
+        ),
+        (Confinement::None, Some(file), _) => refused(
+            format!("the profile `{}` has no sandbox", file.display()),
+            "extend `default` or `strict`; for one run without a sandbox: --sandbox off",
+        ),
     }
 }
 
@@ -81,12 +118,14 @@ mod tests {
     fn a_profile_of_the_users_own_wins_over_one_that_is_built_in() {
         let directory = tempfile::tempdir().unwrap();
         let places = places(directory.path());
-        assert_eq!(find(&places, "default").unwrap().file, None);
+        let find = |name: &str| find(&places, name, NamedBy::Configuration);
+        assert_eq!(find("default").unwrap().file, None);
+        assert_eq!(find("strict").unwrap().file, None);
 
         let file = places.config.join("profiles/default.toml");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, "extends = \"default\"\ndescription = \"mine\"\n").unwrap();
-        let found = find(&places, "default").unwrap();
+        let found = find("default").unwrap();
         assert_eq!((found.file, found.profile.description()), (Some(file), "mine"));
     }
 
@@ -97,16 +136,37 @@ mod tests {
         let profiles = places.config.join("profiles");
         fs::create_dir_all(&profiles).unwrap();
         fs::write(profiles.join("typo.toml"), "extends = \"default\"\n\nnetwrok = 1\n").unwrap();
+        fs::write(profiles.join("mine.toml"), "extends = \"off\"\n").unwrap();
         for (name, part) in [
             ("nope", "there is no profile `nope`"),
             ("../default", "cannot be the name"),
             ("", "cannot be the name"),
-            ("off", "has no sandbox"),
+            ("off", "no configuration can take the sandbox away"),
+            ("mine", "has no sandbox"),
             ("typo", "typo.toml:3"),
         ] {
-            let error = find(&places, name).unwrap_err();
+            let error = find(&places, name, NamedBy::Configuration).unwrap_err();
             assert_eq!(error.exit_code(), ExitCode::Usage, "{name}");
             assert!(error.text().contains(part), "{name}: {}", error.text());
         }
+    }
+
+    #[test]
+    fn only_the_command_line_takes_the_sandbox_away_and_only_by_the_name_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = places(directory.path());
+        let found = find(&places, OFF, NamedBy::CommandLine).unwrap();
+        assert_eq!(found.profile.confinement(), Confinement::None);
+
+        let profiles = places.config.join("profiles");
+        fs::create_dir_all(&profiles).unwrap();
+        fs::write(profiles.join("mine.toml"), "extends = \"off\"\n").unwrap();
+        assert!(find(&places, "mine", NamedBy::CommandLine).is_err());
+        fs::write(profiles.join("off.toml"), "extends = \"default\"\n").unwrap();
+        let error = find(&places, OFF, NamedBy::CommandLine).unwrap_err();
+        assert!(error.text().contains("give it another name"), "{}", error.text());
+        fs::remove_file(profiles.join("off.toml")).unwrap();
+        let error = find(&places, OFF, NamedBy::EarlierRun).unwrap_err();
+        assert!(error.text().contains("not done unasked"), "{}", error.text());
     }
 }

@@ -28,8 +28,8 @@ pub(crate) enum MarkError {
     #[error("this variable is set by caretaker, or would move or break the agent")]
     ReservedVariable,
     #[error(
-        "a secret does not belong on a command line or into a run's spec; \
-         CURSOR_API_KEY is taken from caretaker's own environment"
+        "a secret does not belong on a command line or into a run's spec; CURSOR_API_KEY is taken from caretaker's own \
+         environment, and --secret NAME=env:VARIABLE or NAME=file:PATH is for others"
     )]
     Secret,
 }
@@ -106,10 +106,7 @@ impl FromStr for Variable {
 
     fn from_str(text: &str) -> Result<Self, MarkError> {
         let (name, value) = text.split_once('=').ok_or(MarkError::Variable)?;
-        let is_name = !name.is_empty()
-            && !name.starts_with(|c: char| c.is_ascii_digit())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !is_name {
+        if !is_variable_name(name) {
             return Err(MarkError::Variable);
         }
         if matches!(name, "CURSOR_API_KEY" | "CURSOR_AUTH_TOKEN") {
@@ -124,6 +121,13 @@ impl FromStr for Variable {
         check_value(value)?;
         Ok(Self { name: name.to_owned(), value: value.to_owned() })
     }
+}
+
+/// A name that a shell would take too.
+pub(crate) fn is_variable_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 fn check_value(value: &str) -> Result<(), MarkError> {

@@ -20,8 +20,9 @@ pub(crate) struct RunOptions {
     /// Let the agent read only: to make a plan, or to answer questions.
     #[arg(long)]
     pub(crate) mode: Option<Mode>,
-    /// The sandbox profile.
-    #[arg(long)]
+    /// The sandbox profile: `default`, `strict`, one of your own, or `off` for none at all. Default: `profile` of the
+    /// configuration, where `off` is refused.
+    #[arg(long, visible_alias = "sandbox", value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Print the run's id and leave it alone.
     #[arg(long, short, conflicts_with = "json")]
@@ -35,6 +36,10 @@ pub(crate) struct RunOptions {
     /// A variable for the agent, no secret; may be given several times.
     #[arg(long = "env", value_name = "NAME=VALUE")]
     pub(crate) variables: Vec<Variable>,
+    /// A secret for the agent, as a variable: taken from a variable of yours or from a file, written down nowhere, and
+    /// replaced in what is printed. May be given several times; a resumed run needs it again.
+    #[arg(long = "secret", value_name = "NAME=env:VARIABLE|file:PATH")]
+    pub(crate) secrets: Vec<String>,
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) expose: Vec<PathBuf>,
@@ -60,6 +65,9 @@ pub(crate) struct RunOptions {
     /// Run tools only as the agent's own permissions allow. Without it they run unasked: the sandbox is the guard.
     #[arg(long)]
     pub(crate) no_force: bool,
+    /// Run tools unasked although there is no sandbox. Only with `--sandbox off`; in a sandbox they always do.
+    #[arg(long, conflicts_with = "no_force")]
+    pub(crate) force: bool,
     /// Print the answer as it is typed.
     #[arg(long)]
     pub(crate) stream: bool,

@@ -18,6 +18,7 @@ pub struct AgentCommand {
     pub mode: AgentMode,
     pub tool_approval: ToolApproval,
     pub partial_output: PartialOutput,
+    pub server_approval: ServerApproval,
     pub extra: ExtraFlags,
 }
 
@@ -41,6 +42,15 @@ pub enum ToolApproval {
     PermissionsOnly,
 }
 
+/// Who approves MCP servers that the agent finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerApproval {
+    /// All are: there are none but ours.
+    All,
+    /// Those that the user has approved are.
+    UsersOwn,
+}
+
 /// Whether text arrives in token-sized pieces as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PartialOutput {
@@ -61,7 +71,10 @@ impl AgentCommand {
         if self.tool_approval == ToolApproval::Force {
             args.push("--force".into());
         }
-        args.extend(["--approve-mcps", "--sandbox", "disabled"].map(OsString::from));
+        if self.server_approval == ServerApproval::All {
+            args.push("--approve-mcps".into());
+        }
+        args.extend(["--sandbox", "disabled"].map(OsString::from));
         args.extend(["--workspace".into(), self.workspace.as_path().into()]);
         if let Some(model) = &self.model {
             args.extend(["--model", model.as_str()].map(OsString::from));
@@ -116,6 +129,7 @@ mod tests {
             mode: AgentMode::Work,
             tool_approval: ToolApproval::Force,
             partial_output: PartialOutput::Off,
+            server_approval: ServerApproval::All,
             extra: ExtraFlags::default(),
         }
     }
@@ -148,6 +162,7 @@ mod tests {
             mode: AgentMode::Plan,
             tool_approval: ToolApproval::PermissionsOnly,
             partial_output: PartialOutput::On,
+            server_approval: ServerApproval::UsersOwn,
             extra: ExtraFlags::check(["--single-turn".into()]).unwrap(),
             ..plain()
         };
@@ -159,7 +174,6 @@ mod tests {
                 "stream-json",
                 "--stream-partial-output",
                 "--trust",
-                "--approve-mcps",
                 "--sandbox",
                 "disabled",
                 "--workspace",

@@ -43,7 +43,7 @@ pub use agent_environment::{AgentEnvironment, is_stripped};
 pub use approvals::{approval_id, approvals_json};
 pub use cli_config::{AgentHttp, ApprovalMode, CliConfig, agent_cli_state_json, every_tool_of};
 pub use command_line::{
-    AgentCommand, AgentMode, ModelSlug, ModelSlugError, PartialOutput, ToolApproval,
+    AgentCommand, AgentMode, ModelSlug, ModelSlugError, PartialOutput, ServerApproval, ToolApproval,
 };
 pub use extra_flags::{ExtraFlagError, ExtraFlags};
 pub use login::{Login, LoginError};

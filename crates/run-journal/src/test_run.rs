@@ -77,6 +77,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         login_file: None,
         user_mcp: None,
         env: BTreeMap::new(),
+        secrets: Vec::new(),
         network: None,
         allow_hosts: Vec::new(),
         resources: run_protocol::ResourceLimits::default(),

@@ -80,6 +80,9 @@ pub struct RunSpec {
     /// Variables for the agent, beside those we set; no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// The names of further secrets that the agent has as variables. Their values are written down nowhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Time limits.
     pub limits: RunLimits,
     /// What it may take of the machine.

@@ -44,6 +44,8 @@ pub fn gate_main(command: &[OsString]) -> ExitCode {
         writeln!(io::stderr(), "{COMPLAINT}the limits of the run cannot be set: {error}").ok();
         return ExitCode::from(NOT_EXECUTABLE);
     }
+    // Whoever started us may have blocked signals for its own use, and a child inherits that.
+    nix::sys::signal::SigSet::all().thread_unblock().ok();
     // What bubblewrap was given for its own use is none of the agent's.
     close_fds::set_fds_cloexec(3, &[]);
     let error = Command::new(program).args(arguments).exec();

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -21,15 +21,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use sandbox_plan::{Mismatch, PlanFds, SandboxPlan, SandboxRoot};
+use sandbox_plan::{BwrapProblem, Mismatch, PlanFds, SandboxPlan, SandboxRoot};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
 use crate::gate;
+use crate::keeper;
 use crate::limits::{Confined, HeldProcesses, PreparedLimits};
 use crate::network::{Doors, PlaceError};
+use crate::unconfined::UnconfinedPlan;
 
 /// How long setting up may take before it counts as failed.
 const SETUP_LIMIT: Duration = Duration::from_secs(10);
@@ -40,13 +42,13 @@ const COMPLAINT_BYTES: u64 = 8 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LaunchError {
-    #[error("`{}` could not be started", bwrap.display())]
-    Spawn { bwrap: PathBuf, source: io::Error },
+    #[error("`{}` could not be started", program.display())]
+    Spawn { program: PathBuf, source: io::Error },
     #[error("the guard of the launch could not be posted")]
     Guard(#[source] io::Error),
     #[error("the descriptors for the sandbox could not be made")]
     Descriptors(#[source] io::Error),
-    #[error("bubblewrap could not set the sandbox up: {complaint}")]
+    #[error("bubblewrap could not set the sandbox up: {}", in_words(complaint))]
     Setup { complaint: String },
     #[error("the sandbox was not ready within {} s", SETUP_LIMIT.as_secs())]
     TooSlow,
@@ -58,6 +60,16 @@ pub(crate) enum LaunchError {
     Network(#[from] PlaceError),
     #[error("the sandbox could not be let go")]
     Release(#[source] io::Error),
+}
+
+/// What is launched.
+pub(crate) enum Launchable {
+    Sandbox {
+        plan: Box<SandboxPlan>,
+        bwrap: PathBuf,
+    },
+    /// The same pipes and the same gate, and nothing around them.
+    Unconfined(UnconfinedPlan),
 }
 
 /// A sandbox that is held by our gate. Dropping it ends it unrun.
@@ -84,6 +96,8 @@ pub(crate) struct SandboxProcess {
     /// The namespace's pid 1, as we see it.
     init: Pid,
     init_fd: OwnedFd,
+    /// How the whole is ended: a namespace by its pid 1, which takes all along; a keeper by asking it to.
+    killed_by: Signal,
 }
 
 /// Lines of `--json-status-fd`.
@@ -97,11 +111,26 @@ struct Status {
 impl HeldSandbox {
     /// Starts bwrap and returns when its child exists. Must be called on a thread that lives as long as the run:
     /// `--die-with-parent` is about the thread.
-    pub(crate) async fn start(plan: &SandboxPlan, bwrap: &Path) -> Result<Self, LaunchError> {
-        let pipes = Pipes::new(plan).map_err(LaunchError::Descriptors)?;
-        let mut command = Command::new(bwrap);
+    pub(crate) async fn start(launchable: &Launchable) -> Result<Self, LaunchError> {
+        let (program, arguments, pipes, killed_by) = match launchable {
+            Launchable::Sandbox { plan, bwrap } => {
+                let pipes = Pipes::new(plan).map_err(LaunchError::Descriptors)?;
+                (bwrap.as_path(), plan.command_line(ARGS_FD), pipes, Signal::KILL)
+            }
+            Launchable::Unconfined(plan) => {
+                // Should the agent kill its keeper, what is left is ours to end.
+                nix::sys::prctl::set_child_subreaper(true)
+                    .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
+                let pipes = Pipes::for_keeper(plan).map_err(LaunchError::Descriptors)?;
+                (plan.keeper(), plan.keeper_arguments(), pipes, Signal::TERM)
+            }
+        };
+        let mut command = Command::new(program);
+        if let Launchable::Unconfined(plan) = launchable {
+            command.current_dir(plan.directory());
+        }
         command
-            .args(plan.command_line(ARGS_FD))
+            .args(arguments)
             .env_clear()
             .stdin(Stdio::piped())
             .stdout(pipes.stdout_for_child)
@@ -112,7 +141,7 @@ impl HeldSandbox {
             .map_err(|error| LaunchError::Descriptors(io::Error::other(error)))?;
         let mut child = command
             .spawn()
-            .map_err(|source| LaunchError::Spawn { bwrap: bwrap.to_owned(), source })?;
+            .map_err(|source| LaunchError::Spawn { program: program.to_owned(), source })?;
         // Our copies of what the child got must go, or its ends never close.
         drop(command);
 
@@ -133,14 +162,14 @@ impl HeldSandbox {
         let init_fd = pidfd_open(init, PidfdFlags::empty())
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
         let stdin = child.stdin.take();
-        let process = SandboxProcess { bwrap: child, status, init, init_fd };
+        let process = SandboxProcess { bwrap: child, status, init, init_fd, killed_by };
         let sandbox =
             Sandbox { process, stdin, stdout: pipes.stdout, stderr, doors: None, limits: None };
         Ok(Self { sandbox })
     }
 
     /// Waits for the gate, and returns how many mounts were compared with the plan.
-    pub(crate) async fn verify(&mut self, plan: &SandboxPlan) -> Result<u32, LaunchError> {
+    pub(crate) async fn verify(&mut self, launchable: &Launchable) -> Result<u32, LaunchError> {
         let mut first = [0];
         let at_the_gate = self.sandbox.stdout.read(&mut first);
         match tokio::time::timeout(SETUP_LIMIT, at_the_gate).await {
@@ -151,7 +180,12 @@ impl HeldSandbox {
                 return Err(LaunchError::Setup { complaint });
             }
         }
-        look_at_mounts(plan, self.sandbox.process.init).map_err(LaunchError::Mismatch)
+        match launchable {
+            Launchable::Sandbox { plan, .. } => {
+                look_at_mounts(plan, self.sandbox.process.init).map_err(LaunchError::Mismatch)
+            }
+            Launchable::Unconfined(_) => Ok(0),
+        }
     }
 
     /// Puts what is there of a sandbox under its limits while the rest of it is made.
@@ -263,7 +297,9 @@ impl SandboxProcess {
     /// Ends the whole namespace, and everything in it.
     pub(crate) fn kill(&mut self) {
         // Already gone is as good; and should pid 1 be beyond our reach, bwrap's own death takes it along.
-        pidfd_send_signal(&self.init_fd, Signal::KILL).ok();
+        pidfd_send_signal(&self.init_fd, self.killed_by).ok();
+        // A keeper that the agent has stopped hears nothing until it goes on.
+        pidfd_send_signal(&self.init_fd, Signal::CONT).ok();
     }
 
     /// Waits for the end of the sandbox. Cancel safe.
@@ -278,6 +314,15 @@ impl SandboxProcess {
             exit_code = status.exit_code.or(exit_code);
         }
         exit_code
+    }
+}
+
+/// The complaint with what it means, and what to do about it where something can be done.
+fn in_words(complaint: &str) -> String {
+    let problem = BwrapProblem::classify(complaint);
+    match problem.hint() {
+        Some(hint) => format!("{problem} ({complaint}); {hint}"),
+        None => complaint.to_owned(),
     }
 }
 
@@ -325,33 +370,28 @@ struct Pipes {
 }
 
 impl Pipes {
+    fn for_keeper(plan: &UnconfinedPlan) -> io::Result<Self> {
+        Self::with(|status| {
+            let environment = memory_file(&plan.environment_bytes())?;
+            Ok(vec![
+                FdMapping { parent_fd: environment, child_fd: keeper::ENVIRONMENT_FD },
+                FdMapping { parent_fd: status, child_fd: keeper::STATUS_FD },
+            ])
+        })
+    }
+
     fn new(plan: &SandboxPlan) -> io::Result<Self> {
+        Self::with(|status| sandbox_mappings(plan, status))
+    }
+
+    fn with(mappings: impl FnOnce(OwnedFd) -> io::Result<Vec<FdMapping>>) -> io::Result<Self> {
         let (status, status_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stdout, stdout_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, stderr_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
         // An ordinary user may be past a system-wide limit on such room; the usual 64 KiB serve too.
         rustix::pipe::fcntl_setpipe_size(&stdout, STDOUT_PIPE_BYTES).ok();
 
-        let contents = plan.data_files().iter().map(|file| &file.contents);
-        let programs = plan.seccomp_programs().iter().map(|program| &program.bytes);
-        let data: Vec<OwnedFd> =
-            contents.chain(programs).map(|bytes| memory_file(bytes)).collect::<io::Result<_>>()?;
-        let n_data_files = plan.data_files().len();
-        let numbers: Vec<i32> = (FIRST_DATA_FD..).take(data.len()).collect();
-        let fds = PlanFds {
-            data: numbers[..n_data_files].to_vec(),
-            seccomp: numbers[n_data_files..].to_vec(),
-            json_status: STATUS_FD,
-            block: None,
-        };
-        let args = memory_file(&plan.bwrap_args(&fds))?;
-
-        let mut mappings = vec![
-            FdMapping { parent_fd: args, child_fd: ARGS_FD },
-            FdMapping { parent_fd: status_for_child, child_fd: STATUS_FD },
-        ];
-        let data = data.into_iter().zip(numbers);
-        mappings.extend(data.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd }));
+        let mappings = mappings(status_for_child)?;
         Ok(Self {
             mappings,
             stdout_for_child: stdout_for_child.into(),
@@ -361,6 +401,31 @@ impl Pipes {
             stderr: pipe::Receiver::from_owned_fd(stderr)?,
         })
     }
+}
+
+/// What bubblewrap reads its plan from.
+fn sandbox_mappings(plan: &SandboxPlan, status: OwnedFd) -> io::Result<Vec<FdMapping>> {
+    let contents = plan.data_files().iter().map(|file| &file.contents);
+    let programs = plan.seccomp_programs().iter().map(|program| &program.bytes);
+    let data: Vec<OwnedFd> =
+        contents.chain(programs).map(|bytes| memory_file(bytes)).collect::<io::Result<_>>()?;
+    let n_data_files = plan.data_files().len();
+    let numbers: Vec<i32> = (FIRST_DATA_FD..).take(data.len()).collect();
+    let fds = PlanFds {
+        data: numbers[..n_data_files].to_vec(),
+        seccomp: numbers[n_data_files..].to_vec(),
+        json_status: STATUS_FD,
+        block: None,
+    };
+    let args = memory_file(&plan.bwrap_args(&fds))?;
+
+    let mut mappings = vec![
+        FdMapping { parent_fd: args, child_fd: ARGS_FD },
+        FdMapping { parent_fd: status, child_fd: STATUS_FD },
+    ];
+    let data = data.into_iter().zip(numbers);
+    mappings.extend(data.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd }));
+    Ok(mappings)
 }
 
 /// A file that exists in memory alone, at its beginning.

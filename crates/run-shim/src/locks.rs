@@ -158,7 +158,7 @@ impl RunLocks {
     pub(crate) fn clean_up_after_the_dead(&self, state: &StateRoot, socket_root: &Path) {
         let previous = self.held.as_ref().and_then(|held| held.workspace.previous.as_ref());
         if let Some(previous) = previous {
-            preparation::clean_up_after(&state.run_dir(&previous.run), state);
+            preparation::clean_up_after(&previous.run, state);
             SocketPaths::new(socket_root, previous.run).remove();
         }
     }
@@ -250,7 +250,7 @@ pub fn hold_workspace(
         })
     })?;
     if let Some(previous) = &lock.previous {
-        preparation::clean_up_after(&state.run_dir(&previous.run), state);
+        preparation::clean_up_after(&previous.run, state);
         SocketPaths::new(socket_root, previous.run).remove();
     }
     Ok(WorkspaceHold { _lock: lock })

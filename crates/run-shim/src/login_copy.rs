@@ -1,12 +1,17 @@
-//! The run's private copy of the user's login, and the way back of what the agent refreshed in it.
+//! The run's private copy of the user's login, kept the same as the user's own while both live.
 //!
 //! ```text
 //!   <run>/login/   host-file         where the login comes from
-//!                  taken.json        what it was
+//!                  taken.json        what it was when the two were the same last
 //!                  inside/auth.json  the agent's own: mounted, written by it, not to be believed
+//!
+//!   the agent's changed, the user's did not     its tokens go into the user's file, at once
+//!   the user's changed, the agent's did not     it goes into the agent's copy: another run refreshed it, or the user did
+//!   both did                                    the user's stays; the agent gets it if it is the later one
 //! ```
 //!
-//! Only tokens go back, and only into the very file that was taken: whoever changed it in between knows better.
+//! Only tokens get out, and only into the very file that was taken: whoever changed it in between knows better. All our
+//! runs take turns by one lock; whoever else writes these files knows no lock, and is given as little time as can be.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -17,6 +22,8 @@ use std::path::{Path, PathBuf};
 
 use cursor_home::{Login, LoginError};
 use run_journal::{KernelLock, StateRoot};
+
+use crate::login_watch;
 
 /// A real one has a few hundred bytes.
 const LARGEST: u64 = 256 * 1024;
@@ -39,14 +46,17 @@ pub(crate) struct LoginCopy {
     login: Login,
 }
 
-/// What became of the agent's copy.
+/// What a look at both files came to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Returned {
-    /// The agent did not refresh it, or left nothing that could be believed.
-    Unchanged,
+pub(crate) enum Exchanged {
+    /// Both are as they were, or the agent left nothing that could be believed.
+    Nothing,
+    /// The agent refreshed it, and the user has that now.
     Refreshed,
-    /// The user's own file is another by now, and stays.
-    HostChanged,
+    /// The user's is another, and the agent has that now.
+    HandedIn,
+    /// Both changed; the user's stays, and the agent's too if it is the later one.
+    Conflict,
 }
 
 impl LoginCopy {
@@ -67,6 +77,13 @@ impl LoginCopy {
         copy.write(&physical, &content)
             .map_err(|source| LoginCopyError::Copy { path: copy.directory.clone(), source })?;
         Ok(copy)
+    }
+
+    /// The secret values of a login that is used where it is.
+    pub(crate) fn read_tokens(host_file: &Path) -> Option<Vec<String>> {
+        let content = read(&fs::canonicalize(host_file).ok()?).ok()?;
+        let login = Login::parse(&content).ok()?;
+        Some(login.tokens().map(ToOwned::to_owned).collect())
     }
 
     fn write(&self, host_file: &Path, content: &[u8]) -> io::Result<()> {
@@ -90,14 +107,19 @@ impl LoginCopy {
 
     /// Puts refreshed tokens into the user's file. The agent must be gone.
     pub(crate) fn give_back(self, state: &StateRoot) {
-        note(give_back(&self.directory, state));
+        note(&exchange(&self.directory, state));
+    }
+
+    /// Keeps both the same until the copy is gone.
+    pub(crate) fn keep_the_same(&self, state: &StateRoot) {
+        login_watch::start(self.directory.clone(), state.clone());
     }
 
     /// Does the same for a run that died with its copy.
     pub(crate) fn recover(run_dir: &Path, state: &StateRoot) {
         let directory = directory_in(run_dir);
         if directory.is_dir() {
-            note(give_back(&directory, state));
+            note(&exchange(&directory, state));
             fs::remove_dir_all(&directory).ok();
         }
     }
@@ -158,45 +180,91 @@ fn directory_in(run_dir: &Path) -> PathBuf {
     run_dir.join("login")
 }
 
-fn note(returned: io::Result<Returned>) {
-    match returned {
-        Ok(Returned::Unchanged) => {}
-        Ok(Returned::Refreshed) => {
-            tracing::info!("the agent refreshed its login; so is the user's")
+pub(crate) fn note(exchanged: &io::Result<Exchanged>) {
+    match exchanged {
+        Ok(Exchanged::Nothing) => {}
+        Ok(Exchanged::Refreshed) => {
+            tracing::info!("the agent refreshed its login; so is the user's");
         }
-        Ok(Returned::HostChanged) => {
+        Ok(Exchanged::HandedIn) => tracing::info!("the user's login changed; so is the agent's"),
+        Ok(Exchanged::Conflict) => {
             tracing::warn!(
                 "the agent refreshed its login, but the user's own has changed and stays"
             );
         }
-        Err(error) => tracing::warn!(%error, "a refreshed login could not be given back"),
+        Err(error) => tracing::warn!(%error, "the login could not be kept the same"),
     }
 }
 
-fn give_back(directory: &Path, state: &StateRoot) -> io::Result<Returned> {
-    let taken = read(&directory.join("taken.json"))?;
-    let host_file = read(&directory.join("host-file"))?;
-    let host_file = PathBuf::from(OsString::from_vec(host_file));
-    // The agent may have put anything there, or nothing.
-    let Ok(inside) = read(&directory.join("inside/auth.json")) else {
-        return Ok(Returned::Unchanged);
-    };
-    let (Ok(login), Ok(inside)) = (Login::parse(&taken), Login::parse(&inside)) else {
-        return Ok(Returned::Unchanged);
-    };
-    let Some(refreshed) = login.refreshed_by(&inside) else { return Ok(Returned::Unchanged) };
-    // Runs of ours come one after the other. The user's own agent knows no lock; it is given as little time as can be.
+/// The user's file that a copy was taken from.
+pub(crate) fn host_file_of(directory: &Path) -> io::Result<PathBuf> {
+    Ok(PathBuf::from(OsString::from_vec(read(&directory.join("host-file"))?)))
+}
+
+/// Makes both the same again, where only one changed.
+pub(crate) fn exchange(directory: &Path, state: &StateRoot) -> io::Result<Exchanged> {
     let _lock = KernelLock::take_waiting(&state.path().join("login.lock"))?;
-    let mut beside = host_file.clone().into_os_string();
-    beside.push(format!(".caretaker-{}", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let replaced = write_private(&beside, &refreshed).and_then(|()| {
-        if read(&host_file).ok().as_deref() != Some(&taken[..]) {
-            return Ok(Returned::HostChanged);
+    let (taken_file, inside_file) =
+        (directory.join("taken.json"), directory.join("inside/auth.json"));
+    let host_file = host_file_of(directory)?;
+    let taken = read(&taken_file)?;
+    let Ok(login) = Login::parse(&taken) else { return Ok(Exchanged::Nothing) };
+    // Who logged out stays logged out, and a run that is under way keeps what it has.
+    let host = read(&host_file).ok();
+    // The agent may have put anything there, or nothing.
+    let inside = read(&inside_file).ok();
+    let inside_login = inside.as_deref().and_then(|inside| Login::parse(inside).ok());
+    let refreshed = inside_login.as_ref().and_then(|inside| login.refreshed_by(inside));
+    let has_host_changed = host.as_deref() != Some(&taken[..]);
+    match (refreshed, has_host_changed) {
+        (None, false) => Ok(Exchanged::Nothing),
+        (Some(refreshed), false) => {
+            if !replace(&host_file, &refreshed, &taken)? {
+                return Ok(Exchanged::Conflict);
+            }
+            replace(&taken_file, &refreshed, &taken)?;
+            Ok(Exchanged::Refreshed)
         }
-        fs::rename(&beside, &host_file).map(|()| Returned::Refreshed)
+        (refreshed, true) => {
+            let newer = host.filter(|host| Login::parse(host).is_ok());
+            let (Some(newer), Some(inside)) = (newer, inside) else {
+                return Ok(match refreshed {
+                    Some(_) => Exchanged::Conflict,
+                    None => Exchanged::Nothing,
+                });
+            };
+            let is_conflict = refreshed.is_some();
+            if is_conflict && is_later(&inside_file, &host_file) {
+                return Ok(Exchanged::Conflict);
+            }
+            // If the agent writes just now, the next look finds what it wrote.
+            if !replace(&inside_file, &newer, &inside)? {
+                return Ok(Exchanged::Nothing);
+            }
+            replace(&taken_file, &newer, &taken)?;
+            Ok(if is_conflict { Exchanged::Conflict } else { Exchanged::HandedIn })
+        }
+    }
+}
+
+fn is_later(one: &Path, other: &Path) -> bool {
+    let changed = |path: &Path| fs::symlink_metadata(path).and_then(|found| found.modified()).ok();
+    changed(one) > changed(other)
+}
+
+/// Puts new content in the place of a file, unless the file is no longer what it was.
+fn replace(file: &Path, content: &[u8], was: &[u8]) -> io::Result<bool> {
+    let mut beside = file.to_owned().into_os_string();
+    // Not to be guessed: the agent can write beside its own copy.
+    beside.push(format!(".caretaker-{}", uuid::Uuid::new_v4()));
+    let beside = PathBuf::from(beside);
+    let replaced = write_private(&beside, content).and_then(|()| {
+        if read(file).ok().as_deref() != Some(was) {
+            return Ok(false);
+        }
+        fs::rename(&beside, file).map(|()| true)
     });
-    if !matches!(replaced, Ok(Returned::Refreshed)) {
+    if !matches!(replaced, Ok(true)) {
         fs::remove_file(&beside).ok();
     }
     replaced

@@ -47,6 +47,12 @@ impl Scene {
         fs::write(self.inside(), refreshed.to_string()).unwrap();
     }
 
+    /// Makes a file look as if it had been written long ago.
+    fn older(&self, file: &Path) {
+        let file = fs::File::options().write(true).open(file).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    }
+
     fn host(&self) -> Value {
         serde_json::from_slice(&fs::read(self.host_file()).unwrap()).unwrap()
     }
@@ -94,9 +100,15 @@ fn a_file_that_the_user_changed_meanwhile_stays() {
     let copy = scene.copy();
     scene.refresh();
     scene.log_in("newer");
-    assert_eq!(give_back(&copy.directory, &scene.state()).unwrap(), Returned::HostChanged);
+    scene.older(&scene.inside());
+    assert_eq!(exchange(&copy.directory, &scene.state()).unwrap(), Exchanged::Conflict);
+    assert_eq!(scene.host()["accessToken"], "newer");
+    let inside: Value = serde_json::from_slice(&fs::read(scene.inside()).unwrap()).unwrap();
+    assert_eq!(inside["accessToken"], "newer", "the agent has the later one");
+
+    scene.refresh();
     fs::remove_file(scene.host_file()).unwrap();
-    assert_eq!(give_back(&copy.directory, &scene.state()).unwrap(), Returned::HostChanged);
+    assert_eq!(exchange(&copy.directory, &scene.state()).unwrap(), Exchanged::Conflict);
     assert!(!scene.host_file().exists(), "who logged out stays logged out");
     drop(copy);
     scene.check_clean();
@@ -121,7 +133,7 @@ fn whatever_a_hostile_agent_leaves_there_changes_nothing() {
         let copy = scene.copy();
         fs::remove_file(scene.inside()).unwrap();
         shape(&scene.inside());
-        assert_eq!(give_back(&copy.directory, &scene.state()).unwrap(), Returned::Unchanged);
+        assert_eq!(exchange(&copy.directory, &scene.state()).unwrap(), Exchanged::Nothing);
         drop(copy);
         assert_eq!(scene.host(), before);
         scene.check_clean();
@@ -149,4 +161,35 @@ fn what_is_no_login_is_refused_with_a_reason_and_leaves_nothing() {
     let error = LoginCopy::make(&scene.run(), &scene.host_file()).unwrap_err();
     assert!(matches!(error, LoginCopyError::Read { .. }), "{error}");
     scene.check_clean();
+}
+
+#[test]
+fn what_another_run_refreshed_reaches_the_copy_and_is_refreshed_from_there() {
+    let scene = Scene::new();
+    let copy = scene.copy();
+    let look = || exchange(&copy.directory, &scene.state()).unwrap();
+    assert_eq!(look(), Exchanged::Nothing);
+    scene.log_in("of-another-run");
+    assert_eq!(look(), Exchanged::HandedIn);
+    assert_eq!(fs::read(scene.inside()).unwrap(), fs::read(scene.host_file()).unwrap());
+    assert_eq!(look(), Exchanged::Nothing);
+    scene.refresh();
+    assert_eq!(look(), Exchanged::Refreshed);
+    assert_eq!(scene.host()["accessToken"], "a2");
+    assert_eq!(look(), Exchanged::Nothing);
+    drop(copy);
+    scene.check_clean();
+}
+
+#[test]
+fn of_two_that_refreshed_at_once_the_users_file_stays_and_a_later_copy_is_left_alone() {
+    let scene = Scene::new();
+    let copy = scene.copy();
+    scene.log_in("of-another-run");
+    scene.older(&scene.host_file());
+    scene.refresh();
+    assert_eq!(exchange(&copy.directory, &scene.state()).unwrap(), Exchanged::Conflict);
+    assert_eq!(scene.host()["accessToken"], "of-another-run");
+    let inside: Value = serde_json::from_slice(&fs::read(scene.inside()).unwrap()).unwrap();
+    assert_eq!(inside["accessToken"], "a2");
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use cursor_home::{
     AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, McpServers, ModelSlug,
-    ModelSlugError, PartialOutput, ToolApproval, WorkspacePath, WorkspacePathError,
+    ModelSlugError, PartialOutput, ServerApproval, ToolApproval, WorkspacePath, WorkspacePathError,
 };
 use egress::{AllowedHost, AllowedHostError};
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::{ExitCode, FailureClass, NetworkMode, RunOutcome, RunSpec};
+use run_protocol::{ExitCode, FailureClass, NetworkMode, RunId, RunOutcome, RunSpec};
 use sandbox_plan::{
     ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile,
     Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
@@ -17,11 +17,14 @@ use sandbox_plan::{
 };
 
 use crate::agent_servers::{self, UserMcpError};
+use crate::launch::Launchable;
 use crate::limits::LimitsNotHeld;
 use crate::login_copy::{LoginCopy, LoginCopyError, LoginWatch};
 use crate::network::{NetworkPolicy, UpstreamProxy};
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest, mcp_json_in};
+use crate::session_bucket::SessionBucket;
 use crate::sockets::SocketPaths;
+use crate::unconfined::UnconfinedPlan;
 
 /// Where programs are when the host does not say.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -48,6 +51,8 @@ pub enum PrepareError {
     MountPoints(#[from] MountPointError),
     #[error(transparent)]
     Login(#[from] LoginCopyError),
+    #[error("the session's directory could not be made")]
+    Bucket(#[source] std::io::Error),
     #[error(transparent)]
     AllowedHost(#[from] AllowedHostError),
     #[error(transparent)]
@@ -82,6 +87,7 @@ impl PrepareError {
             Self::Login(_) => ExitCode::AuthenticationMissing,
             Self::Roots(_)
             | Self::MountPoints(_)
+            | Self::Bucket(_)
             | Self::Prompt { .. }
             | Self::Limits(_)
             | Self::OwnProgram(_) => ExitCode::SupervisorFailed,
@@ -101,6 +107,10 @@ impl PrepareError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Plan(PlanError::NoSandbox) => Some("use the profile `default`".to_owned()),
+            Self::Plan(PlanError::RootCaller { .. }) => Some(
+                "run as an ordinary user, or give the workspace to one: chown -R USER DIR"
+                    .to_owned(),
+            ),
             Self::Login(_) => {
                 Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
             }
@@ -115,12 +125,14 @@ impl PrepareError {
 
 /// A run that is ready to be launched.
 pub(crate) struct Prepared {
-    pub(crate) plan: SandboxPlan,
-    pub(crate) bwrap: PathBuf,
+    pub(crate) launchable: Launchable,
     pub(crate) profile: String,
     /// Read before anything is started: an agent without its prompt would be asked nothing.
     pub(crate) prompt: Vec<u8>,
     login: Option<LoginCopy>,
+    /// Of a login that is used where it is.
+    tokens: Vec<String>,
+    bucket: SessionBucket,
     /// Where Cursor keeps the session on the host.
     pub(crate) store_db: PathBuf,
     /// The record of the mount points that we made in the workspace.
@@ -159,14 +171,11 @@ impl McpRewriting {
 /// another reason leaves nothing behind either; making the plan twice would double what a launch costs us.
 pub fn check_run(state: &StateRoot, spec: &RunSpec) -> Result<(), PrepareError> {
     let outline = Outline::new(state, spec)?;
-    if outline.profile.confinement() == Confinement::None {
-        return Err(PlanError::NoSandbox.into());
+    let uid = nix::unistd::geteuid().as_raw();
+    if uid == 0 && outline.profile.refuses_root() {
+        return Err(PlanError::RootCaller { profile: spec.profile.clone() }.into());
     }
-    let surroundings = Surroundings {
-        uid: nix::unistd::geteuid().as_raw(),
-        home: &spec.home.0,
-        ours: &outline.ours,
-    };
+    let surroundings = Surroundings { uid, home: &spec.home.0, ours: &outline.ours };
     let workspace =
         Workspace::inspect(outline.workspace.as_path(), surroundings).map_err(PlanError::from)?;
     for shown in spec.agent.expose.iter().chain(&spec.expose) {
@@ -198,37 +207,107 @@ impl Prepared {
         let path = run.prompt_path();
         let prompt =
             std::fs::read(&path).map_err(|source| PrepareError::Prompt { path, source })?;
+        if outline.profile.confinement() == Confinement::None {
+            return Ok(outline.unconfined(run, spec, secrets, prompt));
+        }
         let roots = outline.mcp.request().build()?;
+        if outline.profile.blocks_missing_names() {
+            outline.mcp.request().make_nothing()?;
+        }
         let login_file = spec.login_file.as_ref();
         let login = login_file.map(|file| LoginCopy::make(run.path(), &file.0)).transpose()?;
-        let store_db = roots.chats_on_host.join(spec.session.to_string()).join("store.db");
-        let plan = outline.plan(spec, roots, secrets, RunDirectories::MustExist)?;
-        plan.dot_cursor_mounts().create()?;
+        let bucket = outline.bucket(spec);
         let mount_points = run.path().join(MOUNT_POINTS_FILE);
-        plan.mount_points_to_create().create(&mount_points)?;
+        let planned = bucket.prepare().map_err(PrepareError::Bucket).and_then(|()| {
+            let plan = outline.plan(spec, roots, secrets, RunDirectories::MustExist)?;
+            plan.dot_cursor_mounts().create()?;
+            plan.mount_points_to_create().create(&mount_points)?;
+            Ok(plan)
+        });
+        // A run that is refused leaves no empty session behind.
+        let plan = planned.inspect_err(|_| bucket.settle())?;
         Ok(Self {
-            plan,
-            bwrap: spec.bwrap.0.clone(),
+            launchable: Launchable::Sandbox { plan: Box::new(plan), bwrap: spec.bwrap.0.clone() },
             profile: spec.profile.clone(),
             prompt,
             login,
-            store_db,
+            tokens: Vec::new(),
+            store_db: bucket.store_db(),
+            bucket,
             mount_points,
             mcp: outline.mcp,
         })
     }
 
-    /// What the run may reach by way of us, and how much of it.
-    pub(crate) fn network_policy(&self, upstream: Option<UpstreamProxy>) -> NetworkPolicy {
-        let network = self.plan.network();
+    /// Puts the session in order once the agent is dead.
+    pub(crate) fn settle_session(&self) {
+        if matches!(self.launchable, Launchable::Sandbox { .. }) {
+            self.bucket.settle();
+        }
+    }
+
+    /// What the user should know.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => {
+                plan.warnings().iter().map(ToString::to_string).collect()
+            }
+            Launchable::Unconfined(_) => vec![UnconfinedPlan::warning()],
+        }
+    }
+
+    /// Where the agent can write; `None` if that is wherever the user can, which nobody could watch.
+    pub(crate) fn writable_on_host(&self) -> Option<Vec<PathBuf>> {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => {
+                Some(plan.writable_on_host().map(Path::to_owned).collect())
+            }
+            Launchable::Unconfined(_) => None,
+        }
+    }
+
+    /// Ends what an agent without a sandbox left behind, should it have got rid of its keeper. The keeper must be gone.
+    pub(crate) fn end_what_is_left(&self) {
+        if matches!(self.launchable, Launchable::Unconfined(_)) {
+            crate::descendants::end_all();
+        }
+    }
+
+    /// From now on the agent's copy of the login and the user's own are kept the same.
+    pub(crate) fn keep_logins_the_same(&self, state: &StateRoot) {
+        self.login.iter().for_each(|login| login.keep_the_same(state));
+    }
+
+    /// What the run may reach by way of us, and how much of it; `None` where nothing goes by way of us.
+    pub(crate) fn network_policy(&self, upstream: Option<UpstreamProxy>) -> Option<NetworkPolicy> {
+        let Launchable::Sandbox { plan, .. } = &self.launchable else { return None };
+        let network = plan.network();
         let allow = network.allow.iter().map(|(host, _)| host.clone()).collect();
-        NetworkPolicy { allow, limits: network.limits, upstream }
+        Some(NetworkPolicy { allow, limits: network.limits, upstream })
+    }
+
+    pub(crate) fn network_mode(&self) -> NetworkMode {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => plan.network().mode,
+            Launchable::Unconfined(_) => NetworkMode::Host,
+        }
+    }
+
+    /// What we made in the workspace, to be taken away again.
+    pub(crate) fn own_mount_points(&self) -> Vec<PathBuf> {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => {
+                plan.mount_points_to_create().paths().map(Path::to_owned).collect()
+            }
+            Launchable::Unconfined(_) => Vec::new(),
+        }
     }
 
     /// What of the login and of the user's MCP servers must not be written down.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         let of_servers = self.mcp.servers.iter().flat_map(|(_, server)| server.secrets());
-        self.login.iter().flat_map(LoginCopy::tokens).chain(of_servers)
+        let of_login = self.login.iter().flat_map(LoginCopy::tokens);
+        of_login.chain(self.tokens.iter().map(String::as_str)).chain(of_servers)
     }
 
     /// Takes what the user's own servers know out of the run's directory. The agent must be gone.
@@ -255,6 +334,9 @@ impl Prepared {
 
     /// A function that writes `mcp.json` anew.
     pub(crate) fn mcp_writer(&self) -> Box<dyn Fn()> {
+        if matches!(self.launchable, Launchable::Unconfined(_)) {
+            return Box::new(|| {});
+        }
         let mcp = self.mcp.clone();
         Box::new(move || {
             if let Err(error) = mcp.request().write_mcp_json() {
@@ -266,8 +348,13 @@ impl Prepared {
 
 /// Removes what a run that died left in its workspace, and ends what it had of the login. The workspace's lock must be
 /// held.
-pub(crate) fn clean_up_after(run_dir: &Path, state: &StateRoot) {
+pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) {
+    let run_dir = &state.run_dir(run);
     LoginCopy::recover(run_dir, state);
+    let spec = RunDirectory::open(state, *run).ok().and_then(|run| run.spec().ok());
+    if let Some(outline) = spec.as_ref().and_then(|spec| Outline::new(state, spec).ok()) {
+        spec.iter().for_each(|spec| outline.bucket(spec).settle());
+    }
     forget_servers(run_dir);
     let record = run_dir.join(MOUNT_POINTS_FILE);
     if record.exists() {
@@ -318,8 +405,8 @@ impl Outline {
             relay,
         };
         Ok(Self {
+            arguments: arguments(spec, &workspace, profile.confinement())?,
             profile,
-            arguments: arguments(spec, &workspace)?,
             allow_hosts: spec
                 .allow_hosts
                 .iter()
@@ -330,6 +417,51 @@ impl Outline {
             workspace,
             mcp,
         })
+    }
+
+    /// A run without a sandbox: the agent finds everything where the user's own would, and nothing of ours but its gate.
+    fn unconfined(
+        self,
+        run: &RunDirectory,
+        spec: &RunSpec,
+        secrets: &[(String, String)],
+        prompt: Vec<u8>,
+    ) -> Prepared {
+        let login = spec.login_file.as_ref().and_then(|file| LoginCopy::read_tokens(&file.0));
+        let bucket = self.bucket(spec);
+        let agent = spec.agent.program.0.clone().into_os_string();
+        let plan = UnconfinedPlan {
+            program: self.mcp.relay.clone(),
+            agent: std::iter::once(agent).chain(self.arguments).collect(),
+            directory: self.workspace.as_path().to_owned(),
+            environment: environment(spec, &self.mcp.home, NetworkMode::Host, secrets)
+                .into_iter()
+                // There may be a keychain, and the user's own agent knows.
+                .filter(|variable| variable.name != "AGENT_CLI_CREDENTIAL_STORE")
+                .map(|variable| match variable.name.to_str() {
+                    Some("CURSOR_CONFIG_DIR") => {
+                        (variable.name, spec.host_config_root.0.clone().into_os_string())
+                    }
+                    _ => (variable.name, variable.value),
+                })
+                .collect(),
+        };
+        Prepared {
+            launchable: Launchable::Unconfined(plan),
+            profile: spec.profile.clone(),
+            prompt,
+            login: None,
+            tokens: login.unwrap_or_default(),
+            store_db: bucket.store_db(),
+            bucket,
+            mount_points: run.path().join(MOUNT_POINTS_FILE),
+            mcp: self.mcp,
+        }
+    }
+
+    fn bucket(&self, spec: &RunSpec) -> SessionBucket {
+        let on_host = self.expected_roots().chats_on_host;
+        SessionBucket::new(&self.mcp.session_dir, on_host, &spec.session.to_string())
     }
 
     /// The private roots as they will be, for a plan that creates nothing.
@@ -349,6 +481,7 @@ impl Outline {
         run_directories: RunDirectories,
     ) -> Result<SandboxPlan, PrepareError> {
         let home = &self.mcp.home;
+        let bucket = self.bucket(spec);
         let mut expose: Vec<PathBuf> =
             spec.agent.expose.iter().chain(&spec.expose).map(|path| path.0.clone()).collect();
         expose.push(self.mcp.relay.clone());
@@ -365,10 +498,15 @@ impl Outline {
             user: sandbox_user(),
             ours: self.ours.clone(),
             run_directories,
+            nothing: roots.nothing,
             dot_cursor: roots.dot_cursor,
             inside_sockets: self.sockets.inside(),
             data_root: roots.projects,
-            chats: ChatsBind { host_bucket: roots.chats_on_host, inside: roots.chats_inside },
+            chats: ChatsBind {
+                bucket: bucket.private().to_owned(),
+                inside: roots.chats_inside,
+                sessions: bucket.shown(),
+            },
             login: spec.login_file.as_ref().map(|_| LoginCopy::mounted_in(&self.mcp.run_dir)),
             private_home_files: roots
                 .home_files
@@ -388,7 +526,11 @@ impl Outline {
 }
 
 /// The agent's own arguments, after what its program needs before them.
-fn arguments(spec: &RunSpec, workspace: &WorkspacePath) -> Result<Vec<OsString>, PrepareError> {
+fn arguments(
+    spec: &RunSpec,
+    workspace: &WorkspacePath,
+    confinement: Confinement,
+) -> Result<Vec<OsString>, PrepareError> {
     let command = AgentCommand {
         workspace: workspace.clone(),
         session: spec.session,
@@ -403,6 +545,11 @@ fn arguments(spec: &RunSpec, workspace: &WorkspacePath) -> Result<Vec<OsString>,
             run_protocol::ToolApproval::AllowList => ToolApproval::PermissionsOnly,
         },
         partial_output: if spec.partial_output { PartialOutput::On } else { PartialOutput::Off },
+        // Without a sandbox the servers are the user's and the repository's own.
+        server_approval: match confinement {
+            Confinement::Bubblewrap => ServerApproval::All,
+            Confinement::None => ServerApproval::UsersOwn,
+        },
         extra: ExtraFlags::check(spec.extra_flags.iter().map(OsString::from))?,
     };
     let mut words: Vec<OsString> =

@@ -13,6 +13,7 @@ use cursor_home::{
     CliConfig, CursorRoots, McpServers, ProjectDir, WorkspacePath, WorkspacePathError,
     agent_cli_state_json, approvals_json, trust_marker_json,
 };
+use sandbox_plan::Nothing;
 
 /// Where the run's sockets are mounted inside.
 pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
@@ -40,6 +41,8 @@ pub(crate) struct PrivateRoots {
     pub(crate) chats_on_host: PathBuf,
     pub(crate) chats_inside: PathBuf,
     pub(crate) home_files: Vec<HomeFile>,
+    /// A directory and a file with nothing in them.
+    pub(crate) nothing: Nothing,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +77,10 @@ impl RootsRequest<'_> {
             chats_on_host: self.host_config_root.join("chats").join(self.workspace.bucket()),
             chats_inside: inside.chats_of(self.workspace),
             home_files: self.home_files(),
+            nothing: Nothing {
+                directory: self.run_dir.join("nothing").join("directory"),
+                file: self.run_dir.join("nothing").join("file"),
+            },
         }
     }
 
@@ -86,8 +93,14 @@ impl RootsRequest<'_> {
         let root = self.workspace.as_utf8()?;
         write(&project.approvals(), &approvals_json(root, self.servers))?;
         write(&project.trust_marker(), &trust_marker_json(self.workspace, self.now_ms)?)?;
-        make_dir(&roots.chats_on_host)?;
         Ok(roots)
+    }
+
+    /// Makes what is shown where nothing is to be created.
+    pub(crate) fn make_nothing(&self) -> Result<(), PrivateRootsError> {
+        let nothing = self.expected().nothing;
+        make_dir(&nothing.directory)?;
+        write(&nothing.file, b"")
     }
 
     /// Written anew by renaming, which a directory that is mounted shows at once.

@@ -9,6 +9,9 @@ const STAND_IN: &[u8] = b"[redacted]";
 /// Shorter values are words that occur by chance; no real key is as short.
 const SHORTEST: usize = 8;
 
+/// A shorter line of a secret may be a word.
+const SHORTEST_LINE: usize = 16;
+
 /// Replaces known values.
 #[derive(Debug, Default)]
 pub(crate) struct Redactor {
@@ -28,6 +31,7 @@ impl Redactor {
             .into_iter()
             .map(str::trim)
             .filter(|secret| secret.len() >= SHORTEST)
+            .flat_map(with_long_lines)
             .flat_map(|secret| [Some(secret.to_owned()), as_in_json(secret)])
             .flatten()
             .map(|secret| memmem::Finder::new(secret.as_bytes()).into_owned());
@@ -44,6 +48,14 @@ impl Redactor {
         }
         cleaned
     }
+}
+
+/// The secret, and its lines: a key of several lines is often printed line by line. Lines that frame it are no secret.
+fn with_long_lines(secret: &str) -> impl Iterator<Item = &str> {
+    let is_telling = |line: &&str| line.len() >= SHORTEST_LINE && !line.starts_with("-----");
+    let lines =
+        secret.lines().map(str::trim).filter(is_telling).filter(move |line| *line != secret);
+    std::iter::once(secret).chain(lines)
 }
 
 /// How the secret stands in a JSON string, if that is not as it is.
@@ -86,6 +98,17 @@ mod tests {
         let line = serde_json::json!({"a": r#"pass"word\0123"#}).to_string();
         assert_eq!(redactor.clean(line.as_bytes()).as_ref(), br#"{"a":"[redacted]"}"#);
         assert_eq!(redactor.clean(br#"pass"word\0123"#).as_ref(), b"[redacted]");
+    }
+
+    #[test]
+    fn a_key_of_several_lines_is_found_line_by_line() {
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\nshort\n-----END KEY-----";
+        let redactor = Redactor::new([key]);
+        let line = b"-----BEGIN KEY----- MIIEvQIBADANBgkqhkiG9w0B, AQEFAASCBKcwggSjAgEAAoIB short";
+        let cleaned = redactor.clean(line);
+        assert_eq!(cleaned.as_ref(), b"-----BEGIN KEY----- [redacted], [redacted] short");
+        let json = serde_json::json!({"a": key}).to_string();
+        assert_eq!(redactor.clean(json.as_bytes()).as_ref(), br#"{"a":"[redacted]"}"#);
     }
 
     #[test]

@@ -241,6 +241,7 @@ async fn supervise_guarded(
         Ok(limits) => Ok((prepared, limits)),
         Err(error) => {
             prepared.remove_mount_points();
+            prepared.settle_session();
             Err(error.into())
         }
     });
@@ -261,6 +262,7 @@ async fn supervise_guarded(
         starting.record.event(&RunEvent::Attempt { number: 1 });
         if let Err(error) = starting.record.sync() {
             prepared.remove_mount_points();
+            prepared.settle_session();
             return Err(unusable(&error));
         }
     }
@@ -272,6 +274,7 @@ async fn supervise_guarded(
     }
     starting.record.keep_secret(prepared.secrets());
     starting.record.watch_login(prepared.login_watch());
+    prepared.keep_logins_the_same(&state_root);
     if !has_reported {
         report(&ShimReport::Ready).ok();
     }
@@ -282,8 +285,9 @@ async fn supervise_guarded(
         .mcp
         .take()
         .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
-    let ours = prepared.plan.mount_points_to_create();
-    let mut workspace = WorkspaceWatch::begin(&state_root, &spec, ours.paths());
+    let ours = prepared.own_mount_points();
+    let mut workspace =
+        WorkspaceWatch::begin(&state_root, &spec, ours.iter().map(PathBuf::as_path));
     let launched = starting.launch(&prepared, limits, guard.take(), &mut workspace).await;
     let Starting { state, orders, record, .. } = starting;
     let mut network = None;
@@ -292,18 +296,18 @@ async fn supervise_guarded(
         Ok(mut sandbox) => {
             workspace.tidy();
             let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
-            if let Some(doors) = sandbox.doors.take() {
-                let policy = prepared.network_policy(upstream_proxy_of_process());
+            if let Some(doors) = sandbox.doors.take()
+                && let Some(policy) = prepared.network_policy(upstream_proxy_of_process())
+            {
                 network = Some(Network::open(doors, policy, own_sender.clone()));
             }
             if let Some(stdin) = sandbox.stdin.take() {
                 let prompt = std::mem::take(&mut prepared.prompt);
                 tokio::spawn(crate::prompt::send(prompt, stdin, own_sender));
             }
-            let writable = prepared.plan.writable_on_host().map(Path::to_owned).collect();
-            let exceeded = match &mut sandbox.limits {
-                Some(limits) => limits.watch(writable),
-                None => mpsc::channel(1).1,
+            let exceeded = match (&mut sandbox.limits, prepared.writable_on_host()) {
+                (Some(limits), Some(writable)) => limits.watch(writable),
+                _ => mpsc::channel(1).1,
             };
             let drive = Drive {
                 exceeded,
@@ -333,12 +337,14 @@ async fn supervise_guarded(
     if let Some(mcp) = mcp {
         mcp.abort();
     }
+    prepared.end_what_is_left();
     for event in network.map(Network::close).into_iter().flatten() {
         driven.record.event(&event);
     }
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();
     prepared.give_login_back(&state_root);
+    prepared.settle_session();
     if spec.user_mcp.is_some() {
         prepared.forget_user_servers();
     }

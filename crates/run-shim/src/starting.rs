@@ -202,15 +202,15 @@ impl Starting {
     ) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
         self.go_on()?;
-        let mut held = self.attend(HeldSandbox::start(&prepared.plan, &prepared.bwrap)).await?;
+        let mut held = self.attend(HeldSandbox::start(&prepared.launchable)).await?;
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
         // All look at what bwrap is making, and none waits for another.
         let (sandbox_pid, placing) = (held.pid(), place_doors(prepared, &held));
         let moving = held.begin_to_confine(limits);
-        let (verified, placed, limits) =
-            self.attend(async { tokio::join!(held.verify(&prepared.plan), placing, moving) }).await;
+        let working = async { tokio::join!(held.verify(&prepared.launchable), placing, moving) };
+        let (verified, placed, limits) = self.attend(working).await;
         let verified = verified.and_then(|mounts| {
             held.keep_doors(placed?);
             Ok(mounts)
@@ -249,14 +249,14 @@ impl Starting {
         let (mounts, confined) = confined?;
         tracing::debug!("the agent is at the gate, the mounts are verified, the limits hold");
         let profile = prepared.profile.clone();
-        let of_plan = prepared.plan.warnings().iter().map(ToString::to_string);
-        let warnings = of_plan.chain(confined.warnings.iter().cloned()).collect();
+        let mut warnings = prepared.warnings();
+        warnings.extend(confined.warnings.iter().cloned());
         self.record.event(&RunEvent::SandboxReady {
             profile,
             sandbox_pid,
             mounts,
             limits: Some(confined.in_force.clone()),
-            network: Some(prepared.plan.network().mode),
+            network: Some(prepared.network_mode()),
             warnings,
         });
         self.record.event(&RunEvent::Released);
@@ -274,7 +274,7 @@ fn place_doors(
     prepared: &Prepared,
     held: &HeldSandbox,
 ) -> impl Future<Output = Result<Option<Doors>, PlaceError>> + use<> {
-    let is_wanted = prepared.plan.network().mode == NetworkMode::Allowlist;
+    let is_wanted = prepared.network_mode() == NetworkMode::Allowlist;
     let namespace = is_wanted.then(|| held.network_namespace());
     async {
         match namespace {

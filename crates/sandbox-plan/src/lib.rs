@@ -48,8 +48,8 @@ pub use profile::{
     builtin_profiles,
 };
 pub use request::{
-    ChatsBind, EnvVariable, PrivateFile, RunDirectories, SandboxRequest, SandboxUser, Secrecy,
-    VariableSource,
+    ChatsBind, EnvVariable, Nothing, PrivateFile, RunDirectories, SandboxRequest, SandboxUser,
+    Secrecy, VariableSource,
 };
 pub use seccomp::{FilterError, SeccompProgram};
 pub use step::PlanFds;

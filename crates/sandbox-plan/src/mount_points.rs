@@ -1,4 +1,4 @@
-//! Directories that must exist on the host only because something is mounted over them.
+//! Directories and files that must exist on the host only because something is mounted over them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
@@ -7,18 +7,32 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::host_path::{Directory, FileIdentity, FileKind, Found};
 use crate::workspace::{DotCursor, Workspace};
 
-/// What nobody but us gives an empty directory: it marks ours where the record has no more than the intent.
+/// What nobody but us gives an empty directory or file: it marks ours where the record has no more than the intent.
 const MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o400;
 
-/// Directories to create before the start and to remove after the end.
+/// What to create before the start and to remove after the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct MountPoints(Vec<PathBuf>);
+pub struct MountPoints(Vec<MountPoint>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MountPoint {
+    pub(crate) path: PathBuf,
+    pub(crate) kind: PointKind,
+}
+
+/// What a mount needs below it: a directory for a directory, a file for a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PointKind {
+    Directory,
+    File,
+}
 
 /// What must be in our `.cursor` so that parts of the repository's own can be mounted on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,7 +68,7 @@ pub enum MountPointError {
     Record { path: PathBuf, source: io::Error },
 }
 
-/// One directory of the record. The identity is missing between the intent and the deed.
+/// One line of the record. The identity is missing between the intent and the deed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     path: PathBuf,
@@ -62,11 +76,12 @@ struct Entry {
 }
 
 impl MountPoints {
-    pub(crate) fn needed_by(workspace: &Workspace) -> Self {
-        match workspace.dot_cursor() {
-            DotCursor::Missing => Self(vec![workspace.path().join(".cursor")]),
-            DotCursor::Directory => Self(Vec::new()),
+    pub(crate) fn needed_by(workspace: &Workspace, mut placeholders: Vec<MountPoint>) -> Self {
+        if workspace.dot_cursor() == DotCursor::Missing {
+            let path = workspace.path().join(".cursor");
+            placeholders.insert(0, MountPoint { path, kind: PointKind::Directory });
         }
+        Self(placeholders)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -74,7 +89,7 @@ impl MountPoints {
     }
 
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.0.iter().map(PathBuf::as_path)
+        self.0.iter().map(|point| point.path.as_path())
     }
 
     /// Creates them, and leaves in the file `record` what [`Self::remove_ours`] needs, also after a crash in between.
@@ -83,9 +98,9 @@ impl MountPoints {
             return Ok(());
         }
         let mut entries: Vec<Entry> =
-            self.0.iter().map(|path| Entry { path: path.clone(), identity: None }).collect();
+            self.paths().map(|path| Entry { path: path.to_owned(), identity: None }).collect();
         write_record(record, &entries)?;
-        let made = make_all(&mut entries).and_then(|()| write_record(record, &entries));
+        let made = make_all(&self.0, &mut entries).and_then(|()| write_record(record, &entries));
         if made.is_err() {
             take_back(&entries, record);
         }
@@ -103,7 +118,7 @@ impl MountPoints {
         };
         let mut removals = Vec::new();
         for entry in read_entries(&bytes) {
-            let removal = remove_directory(&entry)
+            let removal = remove(&entry)
                 .map_err(|source| MountPointError::Remove { path: entry.path.clone(), source })?;
             removals.push((entry.path, removal));
         }
@@ -140,9 +155,9 @@ impl DotCursorMounts {
     }
 }
 
-fn make_all(entries: &mut [Entry]) -> Result<(), MountPointError> {
-    for entry in entries {
-        match create_directory(&entry.path) {
+fn make_all(points: &[MountPoint], entries: &mut [Entry]) -> Result<(), MountPointError> {
+    for (point, entry) in points.iter().zip(entries) {
+        match create(point) {
             Ok(identity) => entry.identity = Some(identity),
             Err(err) => {
                 let path = entry.path.clone();
@@ -160,19 +175,28 @@ fn make_all(entries: &mut [Entry]) -> Result<(), MountPointError> {
 /// because what stands there as a mere intent would make a stranger's directory look like ours.
 fn take_back(entries: &[Entry], record: &Path) {
     for entry in entries.iter().filter(|entry| entry.identity.is_some()) {
-        remove_directory(entry).ok();
+        remove(entry).ok();
     }
     std::fs::remove_file(record).ok();
 }
 
-fn create_directory(path: &Path) -> io::Result<FileIdentity> {
-    let (parent, name) = parent_and_name(path)?;
-    rustix::fs::mkdirat(parent.fd(), name, Mode::from_raw_mode(MODE))?;
+fn create(point: &MountPoint) -> io::Result<FileIdentity> {
+    let (parent, name) = parent_and_name(&point.path)?;
+    match point.kind {
+        PointKind::Directory => {
+            rustix::fs::mkdirat(parent.fd(), name, Mode::from_raw_mode(MODE))?;
+        }
+        PointKind::File => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(FILE_MODE);
+            drop(rustix::fs::openat(parent.fd(), name, flags, mode)?);
+        }
+    }
     let found = parent.look(Path::new(name))?;
     found.map(|found| found.identity).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-fn remove_directory(entry: &Entry) -> io::Result<Removal> {
+fn remove(entry: &Entry) -> io::Result<Removal> {
     let (parent, name) = match parent_and_name(&entry.path) {
         Ok(found) => found,
         // The workspace itself is gone, or is no longer reached without a symlink.
@@ -183,7 +207,17 @@ fn remove_directory(entry: &Entry) -> io::Result<Removal> {
     if !is_ours(&found, entry.identity) {
         return Ok(Removal::NotOurs);
     }
-    match rustix::fs::unlinkat(parent.fd(), name, AtFlags::REMOVEDIR) {
+    let flags = match found.kind {
+        FileKind::File => {
+            let stat = rustix::fs::statat(parent.fd(), name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if stat.st_size != 0 {
+                return Ok(Removal::NotEmpty);
+            }
+            AtFlags::empty()
+        }
+        _ => AtFlags::REMOVEDIR,
+    };
+    match rustix::fs::unlinkat(parent.fd(), name, flags) {
         Ok(()) => Ok(Removal::Removed),
         Err(Errno::NOENT) => Ok(Removal::Gone),
         Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(Removal::NotEmpty),
@@ -195,7 +229,11 @@ fn is_ours(found: &Found, identity: Option<FileIdentity>) -> bool {
     match identity {
         Some(identity) => found.identity == identity,
         None => {
-            let is_plain = found.kind == FileKind::Directory && found.mode == MODE;
+            let is_plain = match found.kind {
+                FileKind::Directory => found.mode == MODE,
+                FileKind::File => found.mode == FILE_MODE,
+                _ => false,
+            };
             is_plain && found.uid == rustix::process::getuid().as_raw()
         }
     }

@@ -17,7 +17,8 @@ fn host() -> (Host, MountPoints) {
     let root = fs::canonicalize(directory.path()).unwrap();
     fs::create_dir(root.join("work space\n")).unwrap();
     let dot_cursor = root.join("work space\n/.cursor");
-    let points = MountPoints(vec![dot_cursor.clone()]);
+    let point = MountPoint { path: dot_cursor.clone(), kind: PointKind::Directory };
+    let points = MountPoints(vec![point]);
     (Host { _directory: directory, record: root.join("record"), dot_cursor }, points)
 }
 
@@ -80,13 +81,13 @@ fn what_became_somebody_elses_stays() {
 #[test]
 fn a_crash_between_intent_and_deed_is_cleared_up() {
     let (host, points) = host();
-    let entries = [Entry { path: points.0[0].clone(), identity: None }];
+    let entries = [Entry { path: points.0[0].path.clone(), identity: None }];
     // Before the deed.
     write_record(&host.record, &entries).unwrap();
     assert_eq!(host.remove(), Removal::Gone);
     // After it, before its identity was noted.
     write_record(&host.record, &entries).unwrap();
-    create_directory(&host.dot_cursor).unwrap();
+    create(&points.0[0]).unwrap();
     assert_eq!(host.remove(), Removal::Removed);
     // Somebody else was quicker: an ordinary directory does not look like ours.
     write_record(&host.record, &entries).unwrap();
@@ -140,7 +141,8 @@ fn a_record_that_cannot_be_completed_takes_back_what_was_made() {
     let (host, _) = host();
     // The second directory stands where the record's next version is to be written.
     let in_the_way = PathBuf::from(format!("{}.new", host.record.display()));
-    let points = MountPoints(vec![host.dot_cursor.clone(), in_the_way.clone()]);
+    let point = |path: &PathBuf| MountPoint { path: path.clone(), kind: PointKind::Directory };
+    let points = MountPoints(vec![point(&host.dot_cursor), point(&in_the_way)]);
     let err = points.create(&host.record).unwrap_err();
     assert!(matches!(err, MountPointError::Record { .. }), "{err}");
     for path in [&host.dot_cursor, &in_the_way, &host.record] {
@@ -153,4 +155,21 @@ fn a_record_is_for_its_user_alone() {
     let (host, points) = host();
     points.create(&host.record).unwrap();
     assert_eq!(fs::metadata(&host.record).unwrap().permissions().mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn a_file_of_ours_is_removed_unless_somebody_wrote_into_it() {
+    let (host, _) = host();
+    let points =
+        MountPoints(vec![MountPoint { path: host.dot_cursor.clone(), kind: PointKind::File }]);
+    points.create(&host.record).unwrap();
+    assert_eq!(fs::metadata(&host.dot_cursor).unwrap().permissions().mode() & 0o7777, 0o400);
+    assert_eq!(host.remove(), Removal::Removed);
+    assert!(!host.dot_cursor.exists());
+
+    points.create(&host.record).unwrap();
+    fs::set_permissions(&host.dot_cursor, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&host.dot_cursor, "theirs").unwrap();
+    assert_eq!(host.remove(), Removal::NotEmpty);
+    assert_eq!(fs::read_to_string(&host.dot_cursor).unwrap(), "theirs");
 }

@@ -69,6 +69,8 @@ pub enum PlanWarning {
 pub enum PlanError {
     #[error("the profile has no sandbox to plan")]
     NoSandbox,
+    #[error("the profile `{profile}` is not for root")]
+    RootCaller { profile: String },
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     #[error("`{0}` contains a NUL byte")]
@@ -101,6 +103,8 @@ pub enum PlanError {
     ChatsOutsideHome(PathBuf),
     #[error("`{}` would be covered by `{}`", .dest.display(), .by.display())]
     Covered { dest: PathBuf, by: PathBuf },
+    #[error("the workspace has {count} names that fit `{pattern}`, more than can be protected")]
+    TooManyProtected { pattern: String, count: usize },
     #[error("`{0}` cannot be the name of a variable")]
     VariableName(String),
     #[error(transparent)]

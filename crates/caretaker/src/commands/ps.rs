@@ -12,6 +12,7 @@ use crate::continuation::{is_interrupted, last_of_each_session};
 use crate::daemon_client::DaemonClient;
 use crate::data_out::print_json;
 use crate::host::{Host, now_ms, short_id};
+use crate::profiles;
 use crate::talk::note;
 use crate::view::width::Width;
 use crate::view::{self, units, words};
@@ -128,7 +129,7 @@ fn table(
         [
             short_id(run.run),
             run.name.clone().unwrap_or_default(),
-            words::state(&run.state),
+            state(run),
             units::age(now_ms.saturating_sub(run.created_ms)),
             place(run),
             reasons.get(&run.run).map_or_else(|| about(run), String::as_str).to_owned(),
@@ -143,6 +144,12 @@ fn place(run: &RunOverview) -> String {
         Some(origin) => format!("worktree of {}", origin.repository.0.display()),
         None => run.workspace.0.display().to_string(),
     }
+}
+
+/// A run that has no sandbox says so for as long as it is listed.
+fn state(run: &RunOverview) -> String {
+    let state = words::state(&run.state);
+    if run.profile == profiles::OFF { format!("{state}, no sandbox") } else { state }
 }
 
 /// What it does, why it stands as it stands, or what it was asked: the first that there is.

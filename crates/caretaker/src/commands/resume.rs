@@ -17,7 +17,8 @@ use crate::continuation::{Continuation, Continued, CutOff, NotContinued, cut_off
 use crate::data_out::{print_json, print_text};
 use crate::environment::Audience;
 use crate::host::Host;
-use crate::launching::{Launch, take_signals};
+use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
+use crate::named_secret;
 use crate::prompt::PromptSource;
 use crate::queue_options::Route;
 use crate::resumption::refusal::{Refusal, RefusalReport};
@@ -28,6 +29,7 @@ use crate::stopping::{tell, wait_until_dead};
 use crate::talk::{note, say};
 use crate::view::safe_text::on_one_line;
 use crate::view::{units, words};
+use crate::workspace_owner::become_owner;
 
 /// Continue a session in its own workspace, wherever you are.
 ///
@@ -81,6 +83,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
+    // Where the session is named by its id, it is one of the caller's own, wherever the caller stands.
+    if args.workspace.is_some() || args.session.as_deref() == Some("-") {
+        become_owner(&host.environment, args.workspace.as_deref())?;
+    }
     let config = Config::load(&host.environment, &host.places)?;
     let program = own_program()?;
     let resume = Resume { host: &host, config: &config, args, program: &program };
@@ -100,6 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     }
     let admit = |retry_of: Option<RunId>| resume.admit(session, retry_of);
     let admitted = admit(None)?;
+    warn_of_no_sandbox(&admitted.spec);
     let prompt = resume.prompt(args.prompt.as_deref())?;
     let route = Route::choose(&host, &args.options.queue)?;
     let launch = Launch { host: &host, options: &args.options, program: &program, route: &route };
@@ -136,15 +143,18 @@ impl Resume<'_> {
         let (options, conversation, like) = (&args.options, &conversation, None);
         let admitted =
             Admission { host, config, options, conversation, program, retry_of, like }.admit()?;
-        self.compare_profiles(&admitted);
+        self.compare_with_last(&admitted);
         Ok(admitted)
     }
 
-    /// A profile goes with a run, not with a session: whoever relied on another one is to know.
-    fn compare_profiles(&self, admitted: &Admitted) {
+    /// A profile and secrets go with a run, not with a session: whoever relied on others is to know.
+    fn compare_with_last(&self, admitted: &Admitted) {
         let before = read_session_record(&self.host.state, &admitted.spec.session)
             .and_then(|record| RunDirectory::open(&self.host.state, record.run).ok())
             .and_then(|run| run.spec().ok());
+        if let Some(before) = &before {
+            named_secret::remind(before, &admitted.spec);
+        }
         if let Some(before) = before
             && before.profile != admitted.spec.profile
             && self.args.options.profile.is_none()

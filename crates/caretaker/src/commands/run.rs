@@ -13,13 +13,14 @@ use crate::config::Config;
 use crate::data_out::print_json;
 use crate::environment::Audience;
 use crate::host::Host;
-use crate::launching::{Launch, take_signals};
+use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
 use crate::prompt::PromptSource;
 use crate::queue_options::Route;
 use crate::resumption::refusal::RefusalReport;
 use crate::resumption::{Question, WhenHeld};
 use crate::retries::Retries;
 use crate::run_options::RunOptions;
+use crate::workspace_owner::become_owner;
 use crate::worktrees::Fresh;
 
 /// Run the agent on a prompt, in a sandbox, and watch it work.
@@ -33,6 +34,7 @@ Examples:
   caretaker run -f task.md --workspace ~/src/app --name nightly --timeout 1h
   git diff | caretaker run -f - --mode ask
   caretaker run --detach \"update the changelog\"      prints the run's id
+  caretaker run --profile strict --secret NPM_TOKEN=file:token \"update the packages\"
   caretaker run --agent simulated \"look around\"      needs no Cursor")]
 pub(crate) struct Args {
     /// What to do; `-` reads it from stdin.
@@ -58,6 +60,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
+    become_owner(&host.environment, args.workspace.as_deref())?;
     let config = Config::load(&host.environment, &host.places)?;
     let source = PromptSource::of(
         args.prompt.as_deref(),
@@ -79,6 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         Admission { host, config, options, conversation, program, retry_of, like }.admit()
     };
     let admitted = admit(None)?;
+    warn_of_no_sandbox(&admitted.spec);
     // Last of the checks: a pipe may be slow to end.
     let prompt = source.read()?;
     let signals = take_signals()?;

@@ -17,12 +17,14 @@ use crate::config::Config;
 use crate::data_out::print_json;
 use crate::host::Host;
 use crate::limit_options::LimitOptions;
+use crate::profiles;
 use crate::run_options::{Network, RunOptions};
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{DIM, ODD, PLAIN, write_line};
 use crate::view::width::{Width, columns};
 use crate::view::{units, words};
+use crate::workspace_owner::become_owner;
 
 /// See what a sandbox is made of.
 #[derive(Debug, clap::Args)]
@@ -90,10 +92,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 fn explain(args: &ExplainArgs) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
+    become_owner(&host.environment, args.workspace.as_deref())?;
     let spec = spec(&host, args)?;
-    let plan = plan_run(&host.state, &spec).map_err(unprepared)?;
-    let mut explained = explained(&spec, &plan);
-    explained.parts.extend(limits(&spec));
+    let explained = match spec.profile.as_str() {
+        // There is nothing to plan, and that is what there is to say.
+        profiles::OFF => without_sandbox(&spec),
+        _ => {
+            let mut explained =
+                explained(&spec, &plan_run(&host.state, &spec).map_err(unprepared)?);
+            explained.parts.extend(limits(&spec));
+            explained
+        }
+    };
     if args.json {
         print_json(&explained)?;
     } else {
@@ -135,6 +145,26 @@ fn spec(host: &Host, args: &ExplainArgs) -> Result<RunSpec, CommandError> {
             hypothetical(Some(SIMULATED.into()))
         }
         found => found,
+    }
+}
+
+fn without_sandbox(spec: &RunSpec) -> ExplainedSandbox {
+    let part = |detail: &str| Part {
+        what: "guard".to_owned(),
+        detail: detail.to_owned(),
+        origin: "always".to_owned(),
+    };
+    ExplainedSandbox {
+        v: 1,
+        profile: spec.profile.clone(),
+        workspace: spec.workspace.clone(),
+        network: NetworkMode::Host,
+        warnings: vec!["no sandbox: the agent may do whatever you may do".to_owned()],
+        parts: vec![
+            part("every process that it starts ends with the run, unless it fights for its life"),
+            part("tools run as the agent's own permissions allow, unless --force is given"),
+            part("our MCP tools are not there: nothing is written into the workspace"),
+        ],
     }
 }
 

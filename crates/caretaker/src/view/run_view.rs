@@ -17,6 +17,7 @@ use super::stream_view::StreamView;
 use super::styled_line::{BAD, BOLD, DIM, ODD, PLAIN, write_line};
 use super::width::Width;
 use super::{audit_view, network_words, units, words};
+use crate::profiles;
 
 /// Lines of stderr that explain a failure.
 const STDERR_LINES: usize = 5;
@@ -260,7 +261,12 @@ impl RunView {
         let limits = limits.map_or(String::new(), |limits| {
             format!(", limits held by {}", words::backend(limits.backend))
         });
-        self.dim(out, &format!("· sandbox `{profile}` is up, {mounts} verified{network}{limits}"))?;
+        if profile != profiles::OFF {
+            self.dim(
+                out,
+                &format!("· sandbox `{profile}` is up, {mounts} verified{network}{limits}"),
+            )?;
+        }
         warnings
             .iter()
             .try_for_each(|warning| self.odd(out, &format!("! {}", on_one_line(warning))))

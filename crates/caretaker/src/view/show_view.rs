@@ -13,6 +13,7 @@ use super::styled_line::{BOLD, DIM};
 use super::{audit_view, change_view, network_words, summary_view, units, words};
 use crate::commands::show::{ShownRun, WorkspaceSaved};
 use crate::network_sum::NetworkSum;
+use crate::profiles;
 
 /// The width of the names on the left.
 const NAMES: usize = 11;
@@ -41,7 +42,11 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     let version = run.agent_version.as_deref().unwrap_or("of unknown version");
     row(out, "agent", &format!("{} {version}", run.agent.0.display()))?;
     row(out, "model", run.model.as_deref().unwrap_or_default())?;
-    row(out, "profile", &run.profile)?;
+    let profile = match run.profile.as_str() {
+        profiles::OFF => "off: no sandbox".to_owned(),
+        profile => profile.to_owned(),
+    };
+    row(out, "profile", &profile)?;
     let limits = shown.limits.as_ref().map(|limits| {
         format!("{}, by {}", words::resources(&limits.held), words::backend(limits.backend))
     });

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Planner, SOCKETS_INSIDE, resolve};
-use crate::host_path::{self, Found};
+use crate::host_path::{self, FileKind, Found};
 use crate::origin::Origin;
 use crate::plan::{DataFile, PlanError, PlanWarning};
 use crate::profile::{Access, Size};
@@ -86,11 +86,14 @@ impl Planner<'_> {
             return Err(PlanError::ChatsOutsideHome(request.chats.inside.clone()));
         }
         let projects = request.home.join(".cursor/projects");
-        let chats = (&request.chats.host_bucket, request.chats.inside.clone(), &self.rules.chats);
+        let chats = (&request.chats.bucket, request.chats.inside.clone(), &self.rules.chats);
         let data = (&request.data_root, projects, &self.rules.data);
         for (source, dest, rule) in [chats, data] {
             self.check_reachable(&dest)?;
             self.push_run_directory(source, dest, rule.value, &rule.origin)?;
+        }
+        for session in &request.chats.sessions {
+            self.session(session)?;
         }
         if let Some(login) = &request.login {
             let dest = request.home.join(".config/cursor");
@@ -98,6 +101,23 @@ impl Planner<'_> {
             self.push_run_directory(login, dest, Access::ReadWrite, &Origin::Run)?;
         }
         Ok(())
+    }
+
+    /// Shows a session's own directory in the bucket. As a mount it cannot be moved aside.
+    fn session(&mut self, directory: &Path) -> Result<(), PlanError> {
+        let unusable = || PlanError::NotPlain(directory.to_owned());
+        let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else {
+            return Err(unusable());
+        };
+        // The way to it is the user's own; the name itself is not followed, for an agent may have put a link there.
+        let source = resolve(parent)?.map_or_else(|| directory.to_owned(), |(at, _)| at.join(name));
+        let found = host_path::look(&source).map_err(|error| super::look_error(&source, error))?;
+        if let Some(Found { kind: kind @ FileKind::Symlink, .. }) = found {
+            return Err(PlanError::RunDirectoryKind { path: source, kind });
+        }
+        let rule = &self.rules.chats;
+        let dest = self.request.chats.inside.join(name);
+        self.push_run_directory(&source, dest, rule.value, &rule.origin)
     }
 
     /// A home that is one of the sandbox's own directories, or does not exist physically, cannot be private.

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use run_protocol::NetworkMode;
 
 use crate::host_path::{self, FileKind, Found};
-use crate::mount_points::MountPoints;
+use crate::mount_points::{MountPoint, MountPoints};
 use crate::origin::{Origin, Sourced};
 use crate::plan::{DataFile, PlanError, PlanWarning, PlannedNetwork, SandboxPlan};
-use crate::profile::{Access, Namespace, Rules};
+use crate::profile::{Access, Namespace, RootCaller, Rules};
 use crate::request::{RunDirectories, SandboxRequest};
 use crate::seccomp::{self, Architecture, FilterName};
 use crate::step::{Arguments, Author, PlanFds, PlannedStep, Step};
@@ -35,12 +35,17 @@ struct Planner<'a> {
     network: PlannedNetwork,
     steps: Vec<PlannedStep>,
     data: Vec<DataFile>,
+    /// Where something is mounted only so that nothing is created there.
+    placeholders: Vec<MountPoint>,
     warnings: Vec<PlanWarning>,
 }
 
 /// Makes a plan. Looks at the file system, and changes nothing.
 pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
     let rules = request.profile.rules().ok_or(PlanError::NoSandbox)?;
+    if request.user.uid == 0 && rules.root_caller.value == RootCaller::Refuse {
+        return Err(PlanError::RootCaller { profile: request.profile.name().to_owned() });
+    }
     check_request(request)?;
     let surroundings =
         Surroundings { uid: request.user.uid, home: &request.home, ours: &request.ours };
@@ -52,7 +57,8 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
 
     let network = network(request, rules);
     let (steps, data, warnings) = (Vec::new(), Vec::new(), Vec::new());
-    let mut planner = Planner { request, rules, network, steps, data, warnings };
+    let placeholders = Vec::new();
+    let mut planner = Planner { request, rules, network, steps, data, placeholders, warnings };
     planner.namespaces();
     planner.guards();
     planner.environment()?;
@@ -76,7 +82,7 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
         programs,
         program: request.program.clone(),
         workspace: workspace.identity(),
-        mount_points: MountPoints::needed_by(&workspace),
+        mount_points: MountPoints::needed_by(&workspace, planner.placeholders),
         dot_cursor,
         warnings: planner.warnings,
         network: planner.network,
@@ -105,13 +111,19 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
     let run_paths = [
         &request.workspace,
         &request.home,
+        &request.nothing.directory,
+        &request.nothing.file,
         &request.dot_cursor,
         &request.inside_sockets,
         &request.data_root,
-        &request.chats.host_bucket,
+        &request.chats.bucket,
         &request.chats.inside,
     ];
-    let paths = run_paths.into_iter().chain(&request.expose).chain(&request.ours);
+    let paths = run_paths
+        .into_iter()
+        .chain(&request.chats.sessions)
+        .chain(&request.expose)
+        .chain(&request.ours);
     for path in paths {
         if host_path::has_nul(path.as_os_str()) {
             return Err(PlanError::NulByte(path.to_string_lossy().into_owned()));

@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 use super::{Planner, bind};
 use crate::git_layout::GitLayout;
 use crate::host_path::{Directory, FileKind};
-use crate::mount_points::DotCursorMounts;
+use crate::mount_points::{DotCursorMounts, MountPoint, PointKind};
 use crate::origin::{Origin, Sourced};
 use crate::plan::{PlanError, PlanWarning};
-use crate::profile::{Access, RelativeName};
+use crate::profile::{Access, MissingNames, ProtectedKind, ProtectedName};
+use crate::step::Step;
 use crate::workspace::{DotCursor, Workspace, WorkspaceError, look_below};
+
+/// Each is a mount, and mounts cost time.
+const MOST_THAT_FIT: usize = 32;
 
 impl Planner<'_> {
     /// Returns what our `.cursor` must have, so that the repository's own can be shown in it.
@@ -34,6 +38,7 @@ impl Planner<'_> {
         self.git(workspace)?;
         let (root, directory) = (workspace.path(), workspace.directory());
         self.protect(root, directory, &self.rules.protect, &self.rules.workspace)?;
+        self.hide_placeholders_from_git(root);
         Ok(shown)
     }
 
@@ -72,7 +77,11 @@ impl Planner<'_> {
         let dot_git = Path::new(".git");
         let access = &self.git_access();
         match workspace.git() {
-            GitLayout::None => Ok(()),
+            // A repository that the agent makes would have hooks and a configuration of its making.
+            GitLayout::None => {
+                let (kind, access) = (ProtectedKind::Directory, &self.rules.workspace);
+                self.block(root, directory, dot_git, kind, access)
+            }
             GitLayout::Directory => {
                 self.pin(root, directory, dot_git, access)?;
                 self.protect_git(&root.join(dot_git))
@@ -124,30 +133,99 @@ impl Planner<'_> {
         if git.value <= workspace.value { git.clone() } else { workspace.clone() }
     }
 
-    /// Makes what exists of a list read-only, and pins the directories on the way to it.
+    /// Makes what exists of a list read-only, and pins the directories on the way to it. What does not exist is blocked if
+    /// the profile says so.
     fn protect(
         &mut self,
         root: &Path,
         directory: &Directory,
-        names: &[Sourced<RelativeName>],
+        names: &[Sourced<ProtectedName>],
         access: &Sourced<Access>,
     ) -> Result<(), PlanError> {
         for Sourced { value, origin } in names {
-            let relative = value.as_path();
-            // Ours is mounted there, read-only, and what was below is out of reach.
-            let is_replaced = relative.starts_with(".cursor");
-            if is_replaced || look_below(root, directory, relative)?.is_none() {
-                continue;
+            let paths = value.paths_in(root);
+            if value.has_star() && paths.len() > MOST_THAT_FIT {
+                let (pattern, count) = (value.to_string(), paths.len());
+                return Err(PlanError::TooManyProtected { pattern, count });
             }
-            // What is protected must not be moved aside together with the directory that it is in.
-            let mut on_the_way = parts(relative);
-            on_the_way.pop();
-            for part in on_the_way {
-                self.pin(root, directory, &part, access)?;
+            for relative in paths {
+                // Ours is mounted there, read-only, and what was below is out of reach.
+                if relative.starts_with(".cursor") {
+                    continue;
+                }
+                if look_below(root, directory, &relative)?.is_none() {
+                    self.block(root, directory, &relative, value.kind, access)?;
+                    continue;
+                }
+                // What is protected must not be moved aside together with the directory that it is in.
+                let mut on_the_way = parts(&relative);
+                on_the_way.pop();
+                for part in on_the_way {
+                    self.pin(root, directory, &part, access)?;
+                }
+                self.keep(root, directory, &relative, origin)?;
             }
-            self.keep(root, directory, relative, origin)?;
         }
         Ok(())
+    }
+
+    /// Puts something empty where nothing is, so that nothing can be made there, if the profile wants that. In a directory
+    /// that cannot be written (`access`) nothing can be made anyway.
+    fn block(
+        &mut self,
+        root: &Path,
+        directory: &Directory,
+        relative: &Path,
+        kind: ProtectedKind,
+        access: &Sourced<Access>,
+    ) -> Result<(), PlanError> {
+        let is_wanted = self.rules.missing.value == MissingNames::Blocked;
+        if !is_wanted || access.value == Access::ReadOnly {
+            return Ok(());
+        }
+        for part in parts(relative) {
+            if look_below(root, directory, &part)?.is_some() {
+                if part.as_path() != relative {
+                    self.pin(root, directory, &part, access)?;
+                }
+                continue;
+            }
+            // The first that is missing; what is below it is then blocked too.
+            let is_directory = part.as_path() != relative || kind == ProtectedKind::Directory;
+            let (point, source) = match is_directory {
+                true => (PointKind::Directory, &self.request.nothing.directory),
+                false => (PointKind::File, &self.request.nothing.file),
+            };
+            let path = root.join(&part);
+            if self.placeholders.iter().any(|placeholder| placeholder.path == path) {
+                return Ok(());
+            }
+            let identity =
+                crate::host_path::look(source).ok().flatten().map(|found| found.identity);
+            let step = Step::Bind {
+                source: source.clone(),
+                dest: path.clone(),
+                access: Access::ReadOnly,
+                identity,
+            };
+            self.push(step, self.rules.missing.origin.clone());
+            self.placeholders.push(MountPoint { path, kind: point });
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Empty files that we put into the workspace must not be committed by `git add -A`.
+    fn hide_placeholders_from_git(&mut self, root: &Path) {
+        let ignore = self.request.home.join(".config/git/ignore");
+        let Some(file) = self.data.iter_mut().find(|file| file.inside == ignore) else { return };
+        for placeholder in &self.placeholders {
+            if let Ok(relative) = placeholder.path.strip_prefix(root)
+                && let Some(text) = relative.to_str()
+            {
+                file.contents.extend_from_slice(format!("/{text}\n").as_bytes());
+            }
+        }
     }
 
     /// Binds a directory over itself: as a mount point it cannot be renamed or removed.

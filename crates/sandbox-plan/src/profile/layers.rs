@@ -38,6 +38,10 @@ impl Layer {
         Sourced { value, origin: self.origin(spanned) }
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn line<V>(&self, spanned: &Spanned<V>) -> usize {
         line_of(&self.line_ends, spanned.span().start)
     }

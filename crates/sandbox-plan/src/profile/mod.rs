@@ -19,13 +19,15 @@ pub use network::NetworkLimits;
 pub(crate) use network::NetworkRules;
 pub use values::{Access, Confinement};
 pub(crate) use values::{
-    HostName, HostPattern, Namespace, RelativeName, ShownName, Size, VariablePattern,
+    HostName, HostPattern, MissingNames, Namespace, ProtectedKind, ProtectedName, RootCaller,
+    ShownName, Size, VariablePattern,
 };
 
 /// The profiles that are part of the program.
-const BUILTIN: [(&str, &str); 2] = [
+const BUILTIN: [(&str, &str); 3] = [
     ("default", include_str!("../../../../sandbox/profiles/default.toml")),
     ("off", include_str!("../../../../sandbox/profiles/off.toml")),
+    ("strict", include_str!("../../../../sandbox/profiles/strict.toml")),
 ];
 
 /// Returns the names and texts of the profiles that are part of the program.
@@ -61,6 +63,7 @@ pub struct Profile {
 /// What a profile with a sandbox says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rules {
+    pub(crate) root_caller: Sourced<RootCaller>,
     pub(crate) namespaces: Vec<Sourced<Namespace>>,
     pub(crate) hostname: Sourced<HostName>,
     pub(crate) network: NetworkRules,
@@ -84,9 +87,10 @@ pub(crate) struct Rules {
     pub(crate) data: Sourced<Access>,
     pub(crate) workspace: Sourced<Access>,
     pub(crate) show: Vec<Sourced<ShownName>>,
-    pub(crate) protect: Vec<Sourced<RelativeName>>,
+    pub(crate) protect: Vec<Sourced<ProtectedName>>,
+    pub(crate) missing: Sourced<MissingNames>,
     pub(crate) git: Sourced<Access>,
-    pub(crate) git_protect: Vec<Sourced<RelativeName>>,
+    pub(crate) git_protect: Vec<Sourced<ProtectedName>>,
     pub(crate) run_variables: Vec<Sourced<RunVariable>>,
     pub(crate) pass: Vec<Sourced<VariablePattern>>,
     pub(crate) set: Vec<(String, Sourced<String>)>,
@@ -111,21 +115,12 @@ pub(crate) struct RunVariable(pub(crate) String);
 impl Profile {
     /// Reads a profile; what it extends is one of the built-in ones.
     pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
-        let layer = Layer::read(name, text)?;
-        let mut layers = Vec::new();
-        if let Some(extends) = &layer.raw.extends {
-            let base = extends.get_ref();
-            let (base_name, base_text) = BUILTIN
-                .iter()
-                .find(|(builtin, _)| builtin == base)
-                .ok_or_else(|| ProfileError::UnknownBase {
-                    profile: name.to_owned(),
-                    line: layer.line(extends),
-                    base: base.clone(),
-                })?;
-            layers.push(Layer::read(base_name, base_text)?);
+        let mut layers = vec![Layer::read(name, text)?];
+        // What is built in extends what is built in, and ends with one that extends nothing.
+        while let Some(base) = layers.last().map(base_of).transpose()?.flatten() {
+            layers.push(base);
         }
-        layers.push(layer);
+        layers.reverse();
         let layers = Layers::new(layers);
 
         let rules = match layers.scalar("confinement", |raw| &raw.confinement)?.value {
@@ -161,6 +156,16 @@ impl Profile {
         }
     }
 
+    /// Tells whether protected names that do not exist are blocked.
+    pub fn blocks_missing_names(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.missing.value == MissingNames::Blocked)
+    }
+
+    /// Tells whether it is not for root.
+    pub fn refuses_root(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.root_caller.value == RootCaller::Refuse)
+    }
+
     /// Tells whether a variable of the host is taken into the sandbox.
     ///
     /// Without a sandbox nothing is decided here, and nothing passes.
@@ -181,6 +186,7 @@ impl Profile {
 impl Rules {
     fn read(name: &str, layers: &Layers) -> Result<Self, ProfileError> {
         let rules = Self {
+            root_caller: layers.scalar("caller.root", |raw| &raw.caller.root)?,
             namespaces: layers.list(|raw| &raw.namespaces.own)?,
             hostname: layers.parsed("namespaces.hostname", |raw| &raw.namespaces.hostname)?,
             network: NetworkRules::read(layers)?,
@@ -205,6 +211,7 @@ impl Rules {
             workspace: layers.scalar("workspace.access", |raw| &raw.workspace.access)?,
             show: layers.list(|raw| &raw.workspace.show)?,
             protect: layers.list(|raw| &raw.workspace.protect)?,
+            missing: layers.scalar("workspace.missing", |raw| &raw.workspace.missing)?,
             git: layers.scalar("workspace.git", |raw| &raw.workspace.git)?,
             git_protect: layers.list(|raw| &raw.workspace.git_protect)?,
             run_variables: layers.list(|raw| &raw.environment.run)?,
@@ -229,6 +236,20 @@ impl Rules {
         }
         self.pass.iter().find(|entry| entry.value.fits(name)).map(|entry| &entry.origin)
     }
+}
+
+/// Reads the built-in profile that another one extends.
+fn base_of(layer: &Layer) -> Result<Option<Layer>, ProfileError> {
+    let Some(extends) = &layer.raw.extends else { return Ok(None) };
+    let base = extends.get_ref();
+    let (name, text) = BUILTIN.iter().find(|(builtin, _)| builtin == base).ok_or_else(|| {
+        ProfileError::UnknownBase {
+            profile: layer.name().to_owned(),
+            line: layer.line(extends),
+            base: base.clone(),
+        }
+    })?;
+    Layer::read(name, text).map(Some)
 }
 
 impl std::str::FromStr for GeneratedFile {

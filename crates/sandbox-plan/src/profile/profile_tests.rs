@@ -23,6 +23,7 @@ fn the_built_in_profiles_are_read() {
     };
     assert_eq!(confinement(0), Confinement::Bubblewrap);
     assert_eq!(confinement(1), Confinement::None);
+    assert_eq!(confinement(2), Confinement::Bubblewrap);
 }
 
 #[test]
@@ -97,7 +98,7 @@ fn a_profile_extends_a_built_in_one_or_is_complete() {
     let err = error("description = \"x\"\nconfinement = \"bubblewrap\"");
     assert_eq!(
         err,
-        "mine.toml: `namespaces.hostname` is missing; give it, or begin with `extends = \"default\"`"
+        "mine.toml: `caller.root` is missing; give it, or begin with `extends = \"default\"`"
     );
 }
 
@@ -119,6 +120,56 @@ fn an_extending_profile_adds_takes_away_and_replaces() {
     let set: Vec<_> =
         mine.set.iter().map(|(name, value)| (name.as_str(), value.value.as_str())).collect();
     assert_eq!(set, [("EDITOR", "ed"), ("TMPDIR", "/tmp/x")]);
+}
+
+#[test]
+fn a_profile_may_extend_one_that_extends_another() {
+    let mine = Profile::parse("mine", "extends = \"strict\"\n[home]\nsize = \"2G\"\n").unwrap();
+    let rules = mine.rules().unwrap();
+    assert_eq!(rules.home.origin, Origin::Profile { profile: "mine".into(), line: 3 });
+    assert_eq!(rules.git.value, Access::ReadOnly);
+    assert!(matches!(&rules.git.origin, Origin::Profile { profile, .. } if profile == "strict"));
+    assert!(matches!(&rules.tmp.origin, Origin::Profile { profile, .. } if profile == "default"));
+}
+
+#[test]
+fn strict_is_nowhere_more_open_than_default() {
+    let [default, strict] = ["default", "strict"].map(|name| {
+        let (_, text) = BUILTIN.iter().find(|(builtin, _)| *builtin == name).unwrap();
+        Profile::parse(name, text).unwrap()
+    });
+    let (default, strict) = (default.rules().unwrap(), strict.rules().unwrap());
+    assert_eq!(strict.root_caller.value, RootCaller::Refuse);
+    assert_eq!(strict.missing.value, MissingNames::Blocked);
+    assert_eq!(strict.git.value, Access::ReadOnly);
+    assert!(strict.workspace.value <= default.workspace.value);
+    assert_eq!(strict.filters, default.filters);
+    assert_eq!(strict.namespaces, default.namespaces);
+    for (mine, base) in
+        [(&strict.protect, &default.protect), (&strict.git_protect, &default.git_protect)]
+    {
+        assert!(base.iter().all(|name| mine.iter().any(|other| other.value == name.value)));
+    }
+    let lists = [(&strict.pass, &default.pass)];
+    assert!(lists.iter().all(|(mine, base)| mine.iter().all(|name| base.contains(name))));
+    assert!(strict.expose.iter().all(|tool| default.expose.contains(tool)));
+}
+
+#[test]
+fn a_protected_name_may_have_a_star_and_say_that_it_is_a_directory() {
+    let name: ProtectedName = "*.code-workspace".parse().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    for file in ["b.code-workspace", "a.code-workspace", "other"] {
+        std::fs::write(directory.path().join(file), "").unwrap();
+    }
+    let found = name.paths_in(directory.path());
+    assert_eq!(found, ["a.code-workspace", "b.code-workspace"].map(std::path::PathBuf::from));
+    let directory: ProtectedName = ".vscode/".parse().unwrap();
+    assert_eq!(directory.kind, ProtectedKind::Directory);
+    assert_eq!(directory, ".vscode".parse().unwrap());
+    for text in ["a/*.json", "**", "", "/", "/etc", "a//", "../x"] {
+        assert!(text.parse::<ProtectedName>().is_err(), "{text}");
+    }
 }
 
 #[test]

@@ -7,7 +7,9 @@ use run_protocol::NetworkMode;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::values::{Access, Confinement, DevMount, OnlyReadOnly, ProcMount};
+use super::values::{
+    Access, Confinement, DevMount, MissingNames, OnlyReadOnly, ProcMount, RootCaller,
+};
 
 pub(super) type Scalar<T> = Option<Spanned<T>>;
 pub(super) type List = Option<Vec<Spanned<String>>>;
@@ -18,6 +20,7 @@ pub(super) struct RawProfile {
     pub(super) extends: Scalar<String>,
     pub(super) description: Scalar<String>,
     pub(super) confinement: Scalar<Confinement>,
+    pub(super) caller: RawCaller,
     pub(super) namespaces: RawNamespaces,
     pub(super) network: RawNetwork,
     pub(super) system: RawSystem,
@@ -30,6 +33,12 @@ pub(super) struct RawProfile {
     pub(super) environment: RawEnvironment,
     pub(super) seccomp: RawSeccomp,
     pub(super) limits: RawLimits,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawCaller {
+    pub(super) root: Scalar<RootCaller>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -105,6 +114,7 @@ pub(super) struct RawWorkspace {
     pub(super) access: Scalar<Access>,
     pub(super) show: List,
     pub(super) protect: List,
+    pub(super) missing: Scalar<MissingNames>,
     pub(super) git: Scalar<Access>,
     pub(super) git_protect: List,
 }

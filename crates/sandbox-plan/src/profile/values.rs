@@ -23,6 +23,24 @@ pub enum Confinement {
     None,
 }
 
+/// What becomes of protected names that do not exist when a run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MissingNames {
+    /// The agent may create them.
+    Allowed,
+    /// Something empty and read-only is in their place.
+    Blocked,
+}
+
+/// What is done when the run would be root's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RootCaller {
+    Warn,
+    Refuse,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Namespace {
     User,
@@ -75,6 +93,21 @@ enum PatternBase {
 /// A path below the workspace or the git directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RelativeName(PathBuf);
+
+/// Something that is kept as it is: a path below the workspace or the git directory. A slash at its end says that it is a
+/// directory where it exists; one `*` may stand in a name that is not below another.
+#[derive(Debug, Clone)]
+pub(crate) struct ProtectedName {
+    path: PathBuf,
+    pub(crate) kind: ProtectedKind,
+}
+
+/// What something that is protected is, where it exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProtectedKind {
+    Directory,
+    File,
+}
 
 /// Something of the repository's own `.cursor`, by its path in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,6 +195,39 @@ impl FromStr for RelativeName {
     }
 }
 
+impl FromStr for ProtectedName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (path, kind) = match text.strip_suffix('/') {
+            Some(path) => (path, ProtectedKind::Directory),
+            None => (text, ProtectedKind::File),
+        };
+        let path = plain_relative(path)
+            .ok_or_else(|| format!("`{text}` is not a plain path below a directory"))?;
+        let n_stars = stars(path.as_os_str());
+        if n_stars > 1 || (n_stars == 1 && path.components().count() > 1) {
+            return Err(format!("`{text}` may have one `*`, and only in a name by itself"));
+        }
+        Ok(Self { path, kind })
+    }
+}
+
+// The slash says what it is, not which: `!.vscode` takes `.vscode/` away.
+impl PartialEq for ProtectedName {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for ProtectedName {}
+
+impl std::fmt::Display for ProtectedName {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}", self.path.display())
+    }
+}
+
 impl FromStr for ShownName {
     type Err = String;
 
@@ -200,14 +266,7 @@ impl HostPattern {
         let (Some(parent), Some(name)) = (path.parent(), self.path.file_name()) else {
             return vec![path];
         };
-        let Some(star) = name.as_bytes().iter().position(|byte| *byte == b'*') else {
-            return vec![path];
-        };
-        let (begin, end) = (&name.as_bytes()[..star], &name.as_bytes()[star + 1..]);
-        let fits = |name: &OsStr| {
-            let name = name.as_bytes();
-            name.len() >= begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
-        };
+        let Some(fits) = star_fits(name) else { return vec![path] };
         let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
         let mut found: Vec<PathBuf> = entries
             .filter(|entry| fits(&entry.file_name()))
@@ -221,6 +280,22 @@ impl HostPattern {
 impl RelativeName {
     pub(crate) fn as_path(&self) -> &Path {
         &self.0
+    }
+}
+
+impl ProtectedName {
+    /// Returns the paths meant, whether they exist or not; of a `*`, those that exist in the directory, in order.
+    pub(crate) fn paths_in(&self, directory: &Path) -> Vec<PathBuf> {
+        let Some(fits) = star_fits(self.path.as_os_str()) else { return vec![self.path.clone()] };
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name()).filter(|name| fits(name));
+        let mut found: Vec<PathBuf> = names.map(PathBuf::from).collect();
+        found.sort();
+        found
+    }
+
+    pub(crate) fn has_star(&self) -> bool {
+        stars(self.path.as_os_str()) > 0
     }
 }
 
@@ -257,6 +332,16 @@ fn plain_relative(text: &str) -> Option<PathBuf> {
     let again: PathBuf = path.components().collect();
     (plain && !text.is_empty() && !text.contains('\0') && again.as_os_str() == text)
         .then_some(again)
+}
+
+/// Returns what tells whether a name fits one that has a `*`; `None` if it has none.
+fn star_fits(pattern: &OsStr) -> Option<impl Fn(&OsStr) -> bool> {
+    let star = pattern.as_bytes().iter().position(|byte| *byte == b'*')?;
+    let (begin, end) = (&pattern.as_bytes()[..star], &pattern.as_bytes()[star + 1..]);
+    Some(move |name: &OsStr| {
+        let name = name.as_bytes();
+        name.len() >= begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
+    })
 }
 
 fn stars(text: &OsStr) -> usize {

@@ -125,8 +125,9 @@ fn the_mounts_are_made_in_this_order() {
     --ro-bind HOST/home/ada/agent/versions/1 HOST/home/ada/agent/versions/1
     --ro-bind HOST/home/ada/.local/state/caretaker/runs/1/inside /run/caretaker
     --perms 0600 --file FD HOST/home/ada/.cursor/cli-config.json
-    --bind HOST/home/ada/.cursor/chats/bucket HOST/home/ada/.cursor/chats/bucket
+    --bind HOST/home/ada/.local/state/caretaker/runs/1/chats HOST/home/ada/.cursor/chats/bucket
     --bind HOST/home/ada/.local/state/caretaker/runs/1/data HOST/home/ada/.cursor/projects
+    --bind HOST/home/ada/.cursor/chats/bucket/session HOST/home/ada/.cursor/chats/bucket/session
     --bind HOST/home/ada/src/project HOST/home/ada/src/project
     --ro-bind HOST/home/ada/.local/state/caretaker/runs/1/dotcursor HOST/home/ada/src/project/.cursor
     --ro-bind HOST/home/ada/src/project/.cursor/rules HOST/home/ada/src/project/.cursor/rules
@@ -199,8 +200,9 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
     mount HOST/home/ada/agent/versions/1 read-only <- program = "read-only"
     mount /run/caretaker read-only from HOST/home/ada/.local/state/caretaker/runs/1/inside <- sockets = "read-only"
     file HOST/home/ada/.cursor/cli-config.json written by us <- this run
-    mount HOST/home/ada/.cursor/chats/bucket read-write <- chats = "read-write"
+    mount HOST/home/ada/.cursor/chats/bucket read-write from HOST/home/ada/.local/state/caretaker/runs/1/chats <- chats = "read-write"
     mount HOST/home/ada/.cursor/projects read-write from HOST/home/ada/.local/state/caretaker/runs/1/data <- data = "read-write"
+    mount HOST/home/ada/.cursor/chats/bucket/session read-write <- chats = "read-write"
     mount HOST/home/ada/src/project read-write <- access = "read-write"
     mount HOST/home/ada/src/project/.cursor read-only from HOST/home/ada/.local/state/caretaker/runs/1/dotcursor <- dot_cursor = "read-only"
     mount HOST/home/ada/src/project/.cursor/rules read-only <- "rules",
@@ -265,7 +267,7 @@ fn a_plan_can_be_made_before_anything_of_the_run_exists() {
     let mut scene = scene();
     let run = scene.request.dot_cursor.parent().unwrap().to_owned();
     std::fs::remove_dir_all(&run).unwrap();
-    std::fs::remove_dir_all(&scene.request.chats.host_bucket).unwrap();
+    std::fs::remove_dir_all(&scene.request.chats.sessions[0]).unwrap();
     scene.request.run_directories = RunDirectories::MayBeMissing;
     let plan = scene.plan();
     assert!(!run.exists());

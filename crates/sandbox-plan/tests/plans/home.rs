@@ -30,7 +30,7 @@ fn the_home_is_private_and_has_only_what_the_run_put_there() {
          touch .cargo/bin/new 2>/dev/null || echo read-only; touch scratch && echo scratch",
     );
     let expected = "./.cargo\n./.cargo/bin\n./.cargo/bin/tool\n./.cursor\n./.cursor/chats\n\
-        ./.cursor/chats/bucket\n./.cursor/cli-config.json\n./.cursor/projects\n./src\n./src/project\n\
+        ./.cursor/chats/bucket\n./.cursor/chats/bucket/session\n./.cursor/cli-config.json\n./.cursor/projects\n./src\n./src/project\n\
         ./src/project/.cursor\n./src/project/.cursor/mcp.json\n600\nread-only\nscratch\n";
     assert_eq!(seen, expected);
     assert!(!scene.home().join("scratch").exists());
@@ -79,11 +79,41 @@ fn chats_data_and_workspace_are_kept_on_the_host() {
         return;
     }
     let mut scene = Scene::new("project");
-    scene.run("echo 1 > new; echo 2 > ~/.cursor/chats/bucket/new; echo 3 > ~/.cursor/projects/new");
+    scene.run("echo 1 > new; echo 2 > ~/.cursor/chats/bucket/session/new; echo 3 > ~/.cursor/projects/new");
     let read = |path: PathBuf| fs::read_to_string(path).unwrap();
     assert_eq!(read(scene.in_workspace("new")), "1\n");
-    assert_eq!(read(scene.request.chats.host_bucket.join("new")), "2\n");
+    assert_eq!(read(scene.request.chats.sessions[0].join("new")), "2\n");
     assert_eq!(read(scene.request.data_root.join("new")), "3\n");
+}
+
+#[test]
+fn other_sessions_of_the_workspace_are_not_there_and_ones_own_cannot_be_moved_aside() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    let on_host = scene.request.chats.sessions[0].parent().unwrap().to_owned();
+    fs::write(on_host.join("another/store.db"), "another's").unwrap();
+    let seen = scene.run(
+        "cd ~/.cursor/chats/bucket; ls; mv session aside 2>&1 | grep -c busy; rmdir session 2>&1 | grep -c busy; \
+         mkdir child another; echo child > child/store.db; echo mine > another/store.db",
+    );
+    assert_eq!(seen, "session\n1\n1\n");
+    assert_eq!(fs::read_to_string(on_host.join("another/store.db")).unwrap(), "another's");
+    assert!(!on_host.join("child").exists());
+    let private = scene.request.chats.bucket.join("child/store.db");
+    assert_eq!(fs::read_to_string(private).unwrap(), "child\n");
+}
+
+#[test]
+fn a_session_whose_directory_is_a_link_is_refused() {
+    let mut scene = Scene::new("project");
+    scene.program(&["/bin/true"]);
+    let session = scene.request.chats.sessions[0].clone();
+    fs::remove_dir(&session).unwrap();
+    std::os::unix::fs::symlink(scene.home().join(".ssh"), &session).unwrap();
+    let refused = sandbox_plan::plan(&scene.request).unwrap_err().to_string();
+    assert!(refused.contains("a symlink, not a directory"), "{refused}");
 }
 
 #[test]

@@ -125,3 +125,87 @@ fn configuration_that_others_obey_is_read_only_where_it_exists() {
     assert_eq!(seen, "wrote src/main.rs\nmoved src/main.rs\npinned\n");
     assert_eq!(fs::read_to_string(scene.in_workspace(".envrc")).unwrap(), "before\n");
 }
+
+const BLOCKING: &str = "extends = \"default\"\n[workspace]\nmissing = \"blocked\"\n";
+
+#[test]
+fn names_that_do_not_exist_cannot_be_created_where_they_are_blocked_and_nothing_stays() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::with_profile("project", BLOCKING);
+    scene.private_file(".config/git/ignore", "/.cursor/mcp.json\n", 0o600);
+    fs::create_dir(scene.in_workspace(".idea")).unwrap();
+    let seen = scene.run(
+        "for d in .vscode .claude .idea .git; do mkdir -p $d/x 2>/dev/null && echo made $d; mv $d y 2>/dev/null && echo moved $d; done
+         for f in .mcp.json .envrc .cursorignore .gitmodules; do
+             (echo evil > $f) 2>/dev/null && echo wrote $f; rm -f $f 2>/dev/null && echo removed $f; cat $f
+         done
+         git init -q . 2>/dev/null && echo a repository
+         cat ~/.config/git/ignore | tr '\\n' ' '; echo hello > file",
+    );
+    assert_eq!(
+        seen,
+        "/.cursor/mcp.json /.git /.vscode /.claude /.mcp.json /.cursorignore /.gitmodules /.envrc "
+    );
+    let mut left: Vec<_> = fs::read_dir(scene.workspace())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left, [".idea", "file"]);
+}
+
+#[test]
+fn in_a_repository_that_can_be_written_what_git_executes_is_blocked_too() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::with_profile("project", BLOCKING);
+    let output = std::process::Command::new("git")
+        .args(["init", "-q"])
+        .arg(scene.workspace())
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    fs::remove_dir_all(scene.in_workspace(".git/hooks")).unwrap();
+    fs::remove_dir_all(scene.in_workspace(".git/info")).unwrap();
+    let seen = scene.run(
+        "cd .git; mkdir hooks 2>/dev/null && echo made; (echo '#!/bin/sh' > hooks/pre-commit) 2>/dev/null && echo hook
+         mkdir -p info && (echo '* filter=x' > info/attributes) 2>/dev/null && echo attributes
+         (echo x > config.worktree) 2>/dev/null && echo config.worktree
+         cd ..; echo 1 > file; git -c safe.directory='*' -c user.name=a -c user.email=a@b add file && git -c safe.directory='*' -c user.name=a -c user.email=a@b commit -qm one && echo committed",
+    );
+    assert_eq!(seen, "committed\n");
+    assert!(!scene.in_workspace(".git/hooks").exists());
+    assert!(!scene.in_workspace(".git/info").exists());
+    assert!(!scene.in_workspace(".git/config.worktree").exists());
+}
+
+#[test]
+fn names_that_fit_a_star_are_read_only_and_too_many_of_them_are_refused() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    fs::write(scene.in_workspace("a.code-workspace"), "mine").unwrap();
+    let script =
+        "(echo evil > a.code-workspace) 2>/dev/null || echo held; echo new > b.code-workspace";
+    assert_eq!(scene.run(script), "held\n");
+    for number in 0..40 {
+        fs::write(scene.in_workspace(&format!("{number}.code-workspace")), "").unwrap();
+    }
+    let refused = sandbox_plan::plan(&scene.request).unwrap_err().to_string();
+    assert!(refused.contains("fit `*.code-workspace`"), "{refused}");
+}
+
+#[test]
+fn strict_keeps_the_repository_as_it_is_and_is_not_for_root() {
+    let (name, text) = sandbox_plan::builtin_profiles()[2];
+    let mut scene = Scene::new("project");
+    scene.request.profile = sandbox_plan::Profile::parse(name, text).unwrap();
+    scene.program(&["/bin/true"]);
+    scene.request.user.uid = 0;
+    let refused = sandbox_plan::plan(&scene.request).unwrap_err().to_string();
+    assert_eq!(refused, "the profile `strict` is not for root");
+}

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use sandbox_plan::{
-    ChatsBind, EnvVariable, MountPoints, PrivateFile, Profile, RunDirectories, SandboxPlan,
-    SandboxRequest, SandboxUser, Secrecy, VariableSource, builtin_profiles, plan,
+    ChatsBind, EnvVariable, MountPoints, Nothing, PrivateFile, Profile, RunDirectories,
+    SandboxPlan, SandboxRequest, SandboxUser, Secrecy, VariableSource, builtin_profiles, plan,
 };
 use tempfile::TempDir;
 
@@ -15,6 +15,8 @@ use crate::launch;
 
 /// What a scene's mcp.json says.
 pub(crate) const OURS: &str = "ours\n";
+/// The session of a scene's run, of two that the workspace has.
+pub(crate) const SESSION: &str = "session";
 
 pub(crate) struct Scene {
     pub(crate) host: TempDir,
@@ -34,10 +36,15 @@ impl Scene {
         let workspace = home.join(workspace);
         let run = home.join(".local/state/caretaker/runs/1");
         let bucket = home.join(".cursor/chats/bucket");
+        let session = bucket.join(SESSION);
+        let private_bucket = run.join("chats");
         let made = [run.join("dotcursor"), run.join("inside"), run.join("data")];
-        for directory in made.iter().chain([&workspace, &bucket]) {
+        let own_sessions = [session.clone(), bucket.join("another"), private_bucket.join(SESSION)];
+        for directory in made.iter().chain(&own_sessions).chain([&workspace]) {
             fs::create_dir_all(directory).unwrap();
         }
+        fs::create_dir(run.join("nothing")).unwrap();
+        fs::write(run.join("no-file"), "").unwrap();
         fs::create_dir_all(home.join(".ssh")).unwrap();
         fs::write(home.join(".ssh/id"), "key").unwrap();
         fs::write(run.join("dotcursor/mcp.json"), OURS).unwrap();
@@ -55,10 +62,15 @@ impl Scene {
             },
             ours: vec![home.join(".local/state/caretaker")],
             run_directories: RunDirectories::MustExist,
+            nothing: Nothing { directory: run.join("nothing"), file: run.join("no-file") },
             dot_cursor,
             inside_sockets,
             data_root,
-            chats: ChatsBind { host_bucket: bucket, inside: home.join(".cursor/chats/bucket") },
+            chats: ChatsBind {
+                bucket: private_bucket,
+                inside: home.join(".cursor/chats/bucket"),
+                sessions: vec![session],
+            },
             login: None,
             private_home_files: Vec::new(),
             expose: Vec::new(),

@@ -1,0 +1,35 @@
+//! What the sandbox of this machine can promise, and what it cannot: in the words of README, which a test compares.
+
+use nix::unistd::Uid;
+
+use crate::health::Finding;
+
+/// What holds for runs, whatever reaches the network and whatever limits them, once a trial sandbox could be made.
+pub(crate) fn of(uid: Uid) -> Vec<Finding> {
+    vec![
+        Finding::ok(
+            "files",
+            "an agent sees its workspace, its own session and programs, and nothing else of your files",
+        ),
+        Finding::ok("processes", "everything that an agent starts ends with its run"),
+        privileges(uid),
+        Finding::ok(
+            "beyond",
+            "nowhere promised: the kernel itself is trusted, the agent can read its own login, and what it can reach can carry data out",
+        ),
+    ]
+}
+
+fn privileges(uid: Uid) -> Finding {
+    if uid.is_root() {
+        return Finding::warning(
+            "privileges",
+            "as root, it is weaker: what the agent creates belongs to root",
+            "run as an ordinary user; in a workspace that belongs to one, root becomes that user",
+        );
+    }
+    Finding::ok(
+        "privileges",
+        "no capabilities, no new privileges, no user namespaces, no set-user-id files",
+    )
+}

@@ -1,0 +1,77 @@
+//! All processes below one, found and ended: for runs without a process namespace of their own.
+//!
+//! Whoever looks must be the one that orphans below it are given to (`PR_SET_CHILD_SUBREAPER`), or a process that lost its
+//! parent would be missed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::{Pid, getpid};
+
+/// Processes that make others faster than we can look are stopped first; so many looks, and then they are killed anyway.
+const MOST_LOOKS: usize = 50;
+
+/// Who cannot be killed, such as a program that became another user, is not waited for longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Ends every process below us, and returns when there is none, or none that we may end.
+pub(crate) fn end_all() {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        stop_all();
+        let found = below(getpid());
+        if found.is_empty() {
+            return;
+        }
+        for pid in found {
+            kill(pid, Signal::SIGKILL).ok();
+        }
+        // What is below one that died is ours then.
+        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            if status.pid().is_none() {
+                break;
+            }
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn stop_all() {
+    let mut stopped = BTreeSet::new();
+    for _ in 0..MOST_LOOKS {
+        let mut fresh = below(getpid());
+        fresh.retain(|pid| stopped.insert(*pid));
+        if fresh.is_empty() {
+            return;
+        }
+        for pid in fresh {
+            kill(pid, Signal::SIGSTOP).ok();
+        }
+    }
+}
+
+/// All processes below one, as far as the kernel tells.
+fn below(root: Pid) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut next = children(root);
+    while let Some(pid) = next.pop() {
+        found.push(pid);
+        next.extend(children(pid));
+    }
+    found
+}
+
+fn children(pid: Pid) -> Vec<Pid> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let numbers: Vec<i32> = lists
+        .flat_map(|list| {
+            list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
+        })
+        .collect();
+    numbers.into_iter().map(Pid::from_raw).collect()
+}

@@ -1,0 +1,201 @@
+//! What the agent sees of the sessions of its workspace: its own, and nothing of the others.
+//!
+//! Cursor keeps all sessions of a workspace in one directory, the bucket, and an agent makes the stores of its sub-agents
+//! there too. So the bucket inside is a directory of ours, and the session's own directory is mounted in it. What the
+//! agent makes beside it is moved to the user's bucket when the agent is dead, if it is what it should be:
+//!
+//! ```text
+//!   <state>/sessions/<id>/chats/   <id>/      empty: the user's <bucket>/<id> is mounted on it
+//!                                  <child>/   empty: one of an earlier run, mounted from the user's bucket too
+//!                                  <child>/   with files: made in this run, moved to the user's bucket after it
+//! ```
+//!
+//! **Invariant:** the agent cannot read or write another session of the workspace, and nothing but plain files of its
+//! making reaches the user's bucket.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+/// Each one is a mount, and mounts cost time. The newest are shown.
+const MOST_CHILDREN: usize = 16;
+/// A store has three or four files.
+const MOST_FILES: usize = 64;
+/// The longest name of a session that is taken over.
+const LONGEST_NAME: usize = 128;
+
+/// The bucket of one session.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionBucket {
+    /// Ours: becomes the bucket inside.
+    private: PathBuf,
+    /// The user's own.
+    on_host: PathBuf,
+    session: OsString,
+}
+
+/// Why something that the agent made beside its session is not taken over.
+#[derive(Debug, thiserror::Error)]
+enum NotAdopted {
+    #[error("it is no store: it has more than plain files in it")]
+    NotAStore,
+    #[error("there is one of that name already")]
+    Taken,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl SessionBucket {
+    /// Below the session's own directory in our state, beside the user's bucket.
+    pub(crate) fn new(session_dir: &Path, on_host: PathBuf, session: &str) -> Self {
+        Self { private: session_dir.join("chats"), on_host, session: session.into() }
+    }
+
+    /// What becomes the bucket inside.
+    pub(crate) fn private(&self) -> &Path {
+        &self.private
+    }
+
+    /// The directories of the user's bucket that are shown in it.
+    pub(crate) fn shown(&self) -> Vec<PathBuf> {
+        let mut shown = vec![self.on_host.join(&self.session)];
+        shown.extend(self.children().into_iter().map(|child| self.on_host.join(child)));
+        shown
+    }
+
+    /// The session's store on the host.
+    pub(crate) fn store_db(&self) -> PathBuf {
+        self.on_host.join(&self.session).join("store.db")
+    }
+
+    /// Makes what must be there before the agent is: Cursor is content with an empty directory, and begins its store in it.
+    pub(crate) fn prepare(&self) -> io::Result<()> {
+        for directory in [self.private.join(&self.session), self.on_host.join(&self.session)] {
+            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what the agent made beside its session, and removes the session's directory where nothing was ever
+    /// written to it. The agent must be dead.
+    pub(crate) fn settle(&self) {
+        for name in names_in(&self.private) {
+            if name == self.session || is_empty(&self.private.join(&name)) {
+                continue;
+            }
+            match self.adopt(&name) {
+                Ok(()) => tracing::info!(?name, "a session that the agent made beside its own"),
+                Err(error) => {
+                    tracing::warn!(?name, %error, "what the agent made beside its session stays where it is");
+                }
+            }
+        }
+        // Neither is removed unless it is empty.
+        if fs::remove_dir(self.on_host.join(&self.session)).is_ok() {
+            fs::remove_dir(&self.on_host).ok();
+        }
+    }
+
+    /// Sessions that the agent made beside this one in earlier runs, the newest first.
+    fn children(&self) -> Vec<OsString> {
+        let mut children: Vec<(SystemTime, OsString)> = names_in(&self.private)
+            .into_iter()
+            .filter(|name| *name != self.session && is_empty(&self.private.join(name)))
+            .filter_map(|name| {
+                let found = fs::symlink_metadata(self.on_host.join(&name)).ok()?;
+                found.is_dir().then_some(())?;
+                Some((found.modified().unwrap_or(SystemTime::UNIX_EPOCH), name))
+            })
+            .collect();
+        children.sort();
+        children.into_iter().rev().map(|(_, name)| name).take(MOST_CHILDREN).collect()
+    }
+
+    fn adopt(&self, name: &OsStr) -> Result<(), NotAdopted> {
+        let made = self.private.join(name);
+        let files = plain_files_in(&made)?.ok_or(NotAdopted::NotAStore)?;
+        if !is_plain_name(name) {
+            return Err(NotAdopted::NotAStore);
+        }
+        let place = self.on_host.join(name);
+        match rename_to_free(&made, &place) {
+            Err(NotAdopted::Io(error)) if Errno::from_io_error(&error) == Some(Errno::XDEV) => {
+                self.copy(&files, &made, &place)?;
+                fs::remove_dir_all(&made)?;
+            }
+            moved => moved?,
+        }
+        // So that it is shown to the next run.
+        Ok(DirBuilder::new().mode(0o700).create(&made)?)
+    }
+
+    /// To another file system: beside its place first, so that nobody ever sees half of it.
+    fn copy(&self, files: &[OsString], made: &Path, place: &Path) -> Result<(), NotAdopted> {
+        let beside = self.on_host.join(format!(".caretaker-{}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&beside)?;
+        let copied = files.iter().try_for_each(|file| {
+            let mut to = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(beside.join(file))?;
+            io::copy(&mut fs::File::open(made.join(file))?, &mut to).map(drop)
+        });
+        let moved = copied.map_err(NotAdopted::from).and_then(|()| rename_to_free(&beside, place));
+        if moved.is_err() {
+            fs::remove_dir_all(&beside).ok();
+        }
+        moved
+    }
+}
+
+fn rename_to_free(from: &Path, to: &Path) -> Result<(), NotAdopted> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::EXIST) => Err(NotAdopted::Taken),
+        renamed => renamed.map_err(|errno| NotAdopted::Io(errno.into())),
+    }
+}
+
+/// A name that cannot be taken for anything but a session's.
+fn is_plain_name(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=LONGEST_NAME).contains(&name.len()) && name[0] != b'.' && name.iter().all(plain)
+}
+
+fn names_in(directory: &Path) -> Vec<OsString> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).collect()
+}
+
+fn is_empty(directory: &Path) -> bool {
+    let is_directory = fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir());
+    is_directory && fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// The files of a directory; `None` if it is something else, or has something else in it.
+fn plain_files_in(directory: &Path) -> io::Result<Option<Vec<OsString>>> {
+    if !fs::symlink_metadata(directory)?.is_dir() {
+        return Ok(None);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_file() || files.len() == MOST_FILES {
+            return Ok(None);
+        }
+        files.push(entry.file_name());
+    }
+    Ok(Some(files))
+}
+
+#[cfg(test)]
+#[path = "session_bucket_tests.rs"]
+mod tests;

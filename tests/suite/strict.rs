@@ -1,0 +1,151 @@
+//! The profile `strict`, tried from inside; it is not for root, so as root the tests become somebody else first.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use pretty_assertions::assert_eq;
+
+use crate::programs::program;
+use crate::stage::{Stage, stderr};
+
+/// Runs a script as an ordinary user: as ourselves, or as one that root becomes.
+fn play(stage: &Stage, script: &str, flags: &[&str]) -> Output {
+    let prompt = format!("Play this:\n```agent\n{script}\n```\n");
+    let words = [&["run", "--agent", "simulated", &prompt], flags].concat();
+    let command = stage.caretaker(&words);
+    if !rustix::process::getuid().is_root() {
+        return command_again(&command, Command::new(program("caretaker"))).output().unwrap();
+    }
+    give_away(&stage.root(), 65534);
+    let mut setpriv = Command::new("setpriv");
+    setpriv
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(program("caretaker"));
+    command_again(&command, setpriv).output().unwrap()
+}
+
+/// The words and variables of a command, behind another program.
+fn command_again(command: &Command, mut other: Command) -> Command {
+    other
+        .args(command.get_args())
+        .env_clear()
+        .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .current_dir(command.get_current_dir().unwrap())
+        .stdin(Stdio::null());
+    other
+}
+
+pub(crate) fn give_away(directory: &Path, uid: u32) {
+    let status =
+        Command::new("chown").args(["-hR", &format!("{uid}:{uid}")]).arg(directory).status();
+    assert!(status.unwrap().success());
+}
+
+/// A profile that is strict but for what it says itself.
+pub(crate) fn extend_strict(stage: &Stage, name: &str, more: &str) {
+    let profiles = stage.home().join(".config/caretaker/profiles");
+    fs::create_dir_all(&profiles).unwrap();
+    fs::write(profiles.join(format!("{name}.toml")), format!("extends = \"strict\"\n{more}"))
+        .unwrap();
+}
+
+fn repository(stage: &Stage) {
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args);
+        let output = command.current_dir(stage.workspace()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    git(&["init", "-q"]);
+    fs::write(stage.workspace().join("file"), "1").unwrap();
+    git(&["add", "file"]);
+    git(&["commit", "-qm", "one"]);
+}
+
+#[test]
+fn strict_lets_work_on_files_and_on_nothing_that_others_obey() {
+    let stage = Stage::new();
+    repository(&stage);
+    let script = "\
+shell echo 2 > file; git status --short > /tmp/status; cat /tmp/status; git log --oneline | wc -l
+shell for d in .vscode .claude .idea .github .devcontainer .husky; do mkdir -p $d/x 2>/dev/null && echo MADE-$d; done; true
+shell for f in .mcp.json .envrc .cursorignore .gitmodules .gitlab-ci.yml; do (echo evil > $f) 2>/dev/null && echo WROTE-$f; rm $f 2>/dev/null && echo REMOVED-$f; done; true
+shell (echo evil > .git/hooks/pre-commit) 2>/dev/null && echo WROTE-HOOK; git commit -qam two 2>/dev/null && echo COMMITTED; mv .git .old 2>/dev/null && echo MOVED; true
+shell cat /proc/net/dev | grep -c : ; ls ~/.cursor/chats/*
+say done";
+    extend_strict(&stage, "strict-here", "[limits]\nrequired = false\n");
+    let output = play(&stage, script, &["--profile", "strict-here"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(stage.workspace().join("file")).unwrap(), "2\n");
+    let run = stage.run_ids().pop().unwrap();
+    let journal = fs::read_to_string(stage.journal_path(&run)).unwrap();
+    for word in ["MADE-.", "WROTE-.", "REMOVED-.", "WROTE-HOOK\\n", "COMMITTED\\n", "MOVED\\n"] {
+        let printed = format!("\"stdout\":\"{word}");
+        assert!(!journal.contains(&printed), "{word}: {journal}");
+    }
+    let mut left: Vec<String> = fs::read_dir(stage.workspace())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left, [".git", "file"]);
+}
+
+#[test]
+fn strict_runs_with_limits_that_hold_or_not_at_all() {
+    let stage = Stage::new();
+    let output = play(&stage, "shell touch it-ran\nsay done", &["--profile", "strict"]);
+    let said = stderr(&output);
+    let has_run = stage.workspace().join("it-ran").exists();
+    match output.status.code() {
+        Some(0) => {
+            assert!(has_run);
+            let run = stage.run_ids().pop().unwrap();
+            let journal = stage.journal(&run);
+            let ready = journal.iter().find(|entry| entry.line["run"]["kind"] == "sandbox_ready");
+            assert_ne!(ready.unwrap().line["run"]["limits"]["backend"], "rlimits");
+        }
+        Some(125) => {
+            assert!(!has_run && said.contains("the profile requires limits that hold"), "{said}");
+            assert_eq!(stage.run_ids(), Vec::<String>::new());
+            // Nothing is left of a run that was refused, not even an empty session.
+            assert!(!stage.session_dir("x").parent().unwrap().exists());
+            assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), 0);
+        }
+        code => panic!("{code:?}: {said}"),
+    }
+}
+
+#[test]
+fn strict_is_not_for_root_and_says_what_to_do() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let stage = Stage::new();
+    let output = stage.play("say never", &["--profile", "strict"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(
+        said.contains("the profile `strict` is not for root") && said.contains("chown"),
+        "{said}"
+    );
+    assert_eq!(stage.run_ids(), Vec::<String>::new());
+}
+
+#[test]
+fn a_profile_of_ones_own_may_extend_strict() {
+    let stage = Stage::new();
+    let profiles = stage.home().join(".config/caretaker/profiles");
+    fs::create_dir_all(&profiles).unwrap();
+    let text =
+        "extends = \"strict\"\n[caller]\nroot = \"warn\"\n[workspace]\nmissing = \"allowed\"\n";
+    fs::write(profiles.join("mine.toml"), text).unwrap();
+    let output = stage.play("shell mkdir .vscode\nsay done", &["--profile", "mine"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stage.workspace().join(".vscode").is_dir());
+    let explained =
+        stage.output(&["sandbox", "explain", "--profile", "mine", "--agent", "simulated"]);
+    let text = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(text.contains("strict.toml:") && text.contains("default.toml:"), "{text}");
+}
