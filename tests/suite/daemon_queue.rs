@@ -28,7 +28,7 @@ fn a_crowd_is_worked_off_by_priority_and_never_more_at_once_than_allowed() {
         std::env::var("CARETAKER_QUEUE_RUNS").ok().and_then(|it| it.parse().ok()).unwrap_or(24);
     let cap = if n_runs >= 500 { 8 } else { 4 };
     let stage = DaemonStage::new(cap);
-    assert!(stage.output(&["queue", "pause"]).status.success());
+    pause(&stage);
     let mut runs: Vec<(String, i64)> = Vec::new();
     for number in 0..n_runs {
         let priority = i64::try_from(number % 3).unwrap() * 50 - 50;
@@ -85,6 +85,11 @@ fn a_crowd_is_worked_off_by_priority_and_never_more_at_once_than_allowed() {
     }
 }
 
+fn pause(stage: &DaemonStage) {
+    let paused = stage.output(&["queue", "pause"]);
+    assert!(paused.status.success(), "{}", stderr(&paused));
+}
+
 #[test]
 fn every_state_has_its_reason_and_the_right_one() {
     let stage = DaemonStage::new(2);
@@ -119,8 +124,7 @@ fn every_state_has_its_reason_and_the_right_one() {
     drop(first_fifo);
 
     // Without a daemon a queued run waits, and says for what.
-    let paused = stage.output(&["queue", "pause"]);
-    assert!(paused.status.success(), "{}", stderr(&paused));
+    pause(&stage);
     let waits = stage.queue("six", "say hello", &["--priority", "7"]);
     assert!(stage.output(&["daemon", "stop"]).status.success());
     assert!(stage.why(&waits).contains("no daemon to start it"), "{}", stage.why(&waits));
@@ -200,7 +204,7 @@ fn keys_are_on_no_disk_and_a_run_whose_key_is_gone_waits_for_it() {
     let agent = stage.home().join("agent");
     std::fs::write(&agent, "#!/bin/sh\ncat >/dev/null\ntest \"$CURSOR_API_KEY\" = very-secret-key-4711 || exit 9\nprintf '%s\\n' '{\"type\":\"system\",\"subtype\":\"init\"}' '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"\"}'\n").unwrap();
     assert!(Command::new("chmod").arg("755").arg(&agent).status().unwrap().success());
-    assert!(stage.output(&["queue", "pause"]).status.success());
+    pause(&stage);
     let queue = |workspace: &str| {
         let workspace = stage.new_workspace(workspace);
         let args = [
@@ -221,7 +225,7 @@ fn keys_are_on_no_disk_and_a_run_whose_key_is_gone_waits_for_it() {
     assert!(stage.output(&["queue", "resume"]).status.success());
     assert_eq!(stage.wait_for_end(&lucky), Some(0), "{}", stage.why(&lucky));
 
-    assert!(stage.output(&["queue", "pause"]).status.success());
+    pause(&stage);
     let forgotten = queue("two");
     let found = Command::new("grep")
         .args(["-rl", "very-secret-key-4711"])

@@ -97,7 +97,19 @@ impl Belt {
 impl Drop for Belt {
     fn drop(&mut self) {
         for group in &self.groups {
-            let removed = std::fs::remove_dir(group);
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            // The kernel tells nobody when the last of a group has died; until then it is busy.
+            let removed = loop {
+                match std::fs::remove_dir(group) {
+                    Err(error)
+                        if error.kind() == std::io::ErrorKind::ResourceBusy
+                            && std::time::Instant::now() < until =>
+                    {
+                        std::thread::sleep(std::time::Duration::from_millis(5));
+                    }
+                    done => break done,
+                }
+            };
             // Whatever a run made below its belt is gone when the run is.
             if !std::thread::panicking() {
                 removed.unwrap_or_else(|error| panic!("{}: {error}", group.display()));

@@ -139,13 +139,14 @@ fn exchange(socket: &Path, method: &str, path: &str, body: &[u8]) -> io::Result<
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let head = format!(
+    let mut request = format!(
         "{method} {path} HTTP/1.1\r\nhost: caretaker\r\nconnection: close\r\ncaretaker-protocol: {PROTOCOL}\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body)?;
+    )
+    .into_bytes();
+    request.extend_from_slice(body);
+    stream.write_all(&request)?;
     let mut answer = Vec::new();
     stream.take(LONGEST_ANSWER).read_to_end(&mut answer)?;
     parse_answer(&answer).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))

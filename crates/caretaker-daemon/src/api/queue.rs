@@ -86,15 +86,26 @@ fn report(daemon: &Daemon) -> QueueReport {
     }
 }
 
-pub(crate) async fn pause(state: State<Arc<Daemon>>) -> Result<Json<QueueReport>, ApiError> {
+// What a client sends is read even where nothing is asked: a connection that is closed with something unread in it is
+// reset, and the answer with it.
+pub(crate) async fn pause(
+    state: State<Arc<Daemon>>,
+    _: Bytes,
+) -> Result<Json<QueueReport>, ApiError> {
     set_gate(state, QueueGate::Paused).await
 }
 
-pub(crate) async fn resume(state: State<Arc<Daemon>>) -> Result<Json<QueueReport>, ApiError> {
+pub(crate) async fn resume(
+    state: State<Arc<Daemon>>,
+    _: Bytes,
+) -> Result<Json<QueueReport>, ApiError> {
     set_gate(state, QueueGate::Open).await
 }
 
-pub(crate) async fn drain(state: State<Arc<Daemon>>) -> Result<Json<QueueReport>, ApiError> {
+pub(crate) async fn drain(
+    state: State<Arc<Daemon>>,
+    _: Bytes,
+) -> Result<Json<QueueReport>, ApiError> {
     set_gate(state, QueueGate::Draining).await
 }
 

@@ -109,7 +109,14 @@ fn a_workspace_of_somebody_else_who_cannot_use_our_state_directory() {
     for path in ["home/work", "home"] {
         chown(&scene.path(path), Some(Uid::from_raw(65534)), None).unwrap();
     }
-    refused_with(&scene, &[], 125, "the run's directory could not be made");
+    let before = scene.inventory();
+    let answer = scene.caretaker(["run", "--agent", "simulated", "x"]);
+    assert_eq!((answer.code(), answer.stdout()), (125, ""), "{}", answer.stderr());
+    // It says first whose the run would have been.
+    let (note, error) = answer.stderr().split_once('\n').unwrap();
+    assert!(note.starts_with("note: you are root"), "{note}");
+    assert!(error.starts_with("error: the run's directory could not be made"), "{error}");
+    assert_eq!(scene.inventory(), before, "something was left behind");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 /// Begins the name of every group of ours.
 const PREFIX: &str = "caretaker-";
 /// Processes that are dead already may take a moment to leave their group.
-const REMOVALS: u32 = 40;
+const REMOVALS: u32 = 400;
 const BETWEEN_REMOVALS: Duration = Duration::from_millis(5);
 
 /// A group of our own. Dropping it removes it, and before that whatever is still in it where the kernel can do that.

@@ -207,7 +207,7 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
     mount HOST/home/ada/src/project/.cursor read-only from HOST/home/ada/.local/state/caretaker/runs/1/dotcursor <- dot_cursor = "read-only"
     mount HOST/home/ada/src/project/.cursor/rules read-only <- "rules",
     mount HOST/home/ada/src/project/.git read-write <- git = "read-write"
-    mount HOST/home/ada/src/project/.git/hooks read-only <- "hooks",
+    mount HOST/home/ada/src/project/.git/hooks read-only <- "hooks/",
     mount HOST/home/ada/src/project/.git/config read-only <- "config",
     mount HOST/home/ada/src/project/.git/info read-write <- git = "read-write"
     mount HOST/home/ada/src/project/.git/info/attributes read-only <- "info/attributes",
