@@ -364,5 +364,12 @@ fn what_cannot_be_asked_is_refused_in_words() {
     assert!(body["error"].as_str().unwrap().contains("absolute"), "{body}");
     let missing = json!({"prompt": "x", "workspace": "/not/there", "agent": "simulated"});
     assert_eq!(stage.post("/v1/runs", &missing).0, 404);
+    // No request leaves the sandbox away.
+    let workspace = stage.new_workspace("here");
+    let off =
+        json!({"prompt": "x", "workspace": workspace, "agent": "simulated", "profile": "off"});
+    let (status, body) = stage.post("/v1/runs", &off);
+    assert_eq!(status, 400, "{body}");
+    assert!(body["error"].as_str().unwrap().contains("only on the command line"), "{body}");
     assert_eq!(stage.run_ids(), Vec::<String>::new(), "what is refused leaves nothing");
 }

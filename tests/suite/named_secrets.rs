@@ -5,6 +5,7 @@ use std::path::Path;
 
 use pretty_assertions::assert_eq;
 
+use crate::daemon_stage::DaemonStage;
 use crate::stage::{Stage, stderr};
 
 const TOKEN: &str = "npm-0123456789abcdefghijkl";
@@ -106,4 +107,40 @@ fn a_secret_that_cannot_be_had_starts_nothing_and_is_not_repeated() {
         assert!(!said.contains("hunter2"), "{said}");
     }
     assert_eq!(stage.run_ids(), Vec::<String>::new());
+}
+
+#[test]
+fn a_queued_run_has_its_secret_and_waits_for_it_where_the_daemon_forgot() {
+    let stage = DaemonStage::new(2);
+    let queue = |workspace: &str| {
+        let workspace = stage.new_workspace(workspace);
+        let script = "```agent\nshell test ${#NPM_TOKEN} = 26 && touch had-it\nsay done\n```";
+        let args = ["run", "--detach", "--agent", "simulated", script];
+        let output = stage
+            .caretaker(&args)
+            .args(["--secret", "NPM_TOKEN=env:MY_TOKEN", "-C"])
+            .arg(&workspace)
+            .env("MY_TOKEN", TOKEN)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let lucky = queue("one");
+    assert_eq!(stage.wait_for_end(&lucky), Some(0), "{}", stage.why(&lucky));
+    assert!(stage.home().join("one/had-it").exists());
+
+    assert!(stage.output(&["queue", "pause"]).status.success());
+    let forgotten = queue("two");
+    check_files(&stage.root().join("state"));
+    stage.kill_daemon();
+    // What the new daemon has by that name is something else, and is not taken.
+    let started = stage.caretaker(&["daemon", "start"]).env("NPM_TOKEN", TOKEN).output().unwrap();
+    assert!(started.status.success(), "{}", stderr(&started));
+    assert!(stage.output(&["queue", "resume"]).status.success());
+    let other = stage.queue("three", "say hello", &[]);
+    assert_eq!(stage.wait_for_end(&other), Some(0));
+    assert!(stage.why(&forgotten).contains("NPM_TOKEN"), "{}", stage.why(&forgotten));
+    assert!(!stage.home().join("two/had-it").exists());
+    assert!(stage.output(&["kill", &forgotten]).status.success());
 }
