@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::git::{Git, GitError};
+use crate::import::PIPE_BYTES;
 
 /// Answers one question after the other, in the order they were asked.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub struct ContentReader {
     child: Child,
     output: BufReader<ChildStdout>,
     /// Questions go ahead of the answers: git need not wait for us.
-    questions: Option<mpsc::Sender<String>>,
+    questions: Option<mpsc::Sender<Vec<u8>>>,
 }
 
 impl ContentReader {
@@ -37,17 +38,17 @@ impl ContentReader {
         let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(GitError::Wait(io::Error::other("git has no pipes")));
         };
-        let (questions, asked) = mpsc::channel::<String>();
+        rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES).ok();
+        let (questions, asked) = mpsc::channel::<Vec<u8>>();
         thread::spawn(move || {
-            for id in asked {
-                if writeln!(stdin, "{id}").is_err() {
-                    return;
-                }
+            for ids in asked {
+                // Who does not listen any more has said why.
+                stdin.write_all(&ids).ok();
             }
         });
         Ok(Self {
             child,
-            output: BufReader::with_capacity(256 * 1024, stdout),
+            output: BufReader::with_capacity(PIPE_BYTES, stdout),
             questions: Some(questions),
         })
     }
@@ -55,9 +56,8 @@ impl ContentReader {
     /// Asks for all of these, to be read in this order.
     pub(crate) fn ask_for(&mut self, ids: impl IntoIterator<Item = String>) {
         if let Some(questions) = self.questions.take() {
-            for id in ids {
-                questions.send(id).ok();
-            }
+            let ids: String = ids.into_iter().map(|id| id + "\n").collect();
+            questions.send(ids.into_bytes()).ok();
         }
     }
 
@@ -71,13 +71,25 @@ impl ContentReader {
         let (Some("blob"), Some(size), true) = (kind, size, found == Some(id)) else {
             return Err(io::Error::other(format!("the content {id} is not kept any more")));
         };
-        let copied = io::copy(&mut Read::by_ref(&mut self.output).take(size), out)?;
-        let mut line_end = [0];
-        self.output.read_exact(&mut line_end)?;
-        if copied != size {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        // As it comes: most files are in one piece.
+        let mut left = size;
+        while left > 0 {
+            let piece = self.output.fill_buf()?;
+            let length = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            if length == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let written = out.write_all(&piece[..length]);
+            self.output.consume(length);
+            left -= length as u64;
+            if let Err(error) = written {
+                // The answers come in order, and the next one begins after this.
+                io::copy(&mut Read::by_ref(&mut self.output).take(left + 1), &mut io::sink())?;
+                return Err(error);
+            }
         }
-        Ok(())
+        let mut line_end = [0];
+        self.output.read_exact(&mut line_end)
     }
 }
 

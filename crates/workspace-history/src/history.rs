@@ -41,7 +41,7 @@ const STORE_CONFIG: &str = "\
 \tprotectHFS = false
 \tprotectNTFS = false
 [fastimport]
-\tunpackLimit = 1
+\tunpackLimit = 0
 [pack]
 \tthreads = 1
 [gc]

@@ -9,6 +9,8 @@ use std::thread::JoinHandle;
 use crate::git::{Git, GitError};
 use crate::tree_path::TreePath;
 
+/// What may be under way between git and us.
+pub(crate) const PIPE_BYTES: usize = 1 << 20;
 /// What is read of a file at once.
 const PIECE: u64 = 1 << 20;
 
@@ -20,6 +22,8 @@ pub(crate) struct Import {
     stderr: JoinHandle<String>,
     marks: PathBuf,
     n_marks: usize,
+    /// Reused from file to file.
+    buffer: Vec<u8>,
 }
 
 /// A content that is on its way; its id is known when the import is finished.
@@ -74,8 +78,11 @@ impl Import {
             stderr.read_to_end(&mut said).ok();
             String::from_utf8_lossy(&said).into_owned()
         });
+        // Room for many files, so that on a busy machine neither of us waits for the other's turn at each of them. Where
+        // it is refused, it is only slower.
+        rustix::pipe::fcntl_setpipe_size(&stdin, PIPE_BYTES).ok();
         let input = BufWriter::with_capacity(256 * 1024, stdin);
-        Ok(Self { child, input, stderr, marks, n_marks: 0 })
+        Ok(Self { child, input, stderr, marks, n_marks: 0, buffer: Vec::new() })
     }
 
     fn mark(&mut self, length: u64) -> io::Result<Mark> {
@@ -96,13 +103,15 @@ impl Import {
 
     /// The content of a file of a known length. One that is shorter by now is filled up, because so much was promised.
     pub(crate) fn file(&mut self, mut file: File, length: u64) -> io::Result<(Mark, ReadThrough)> {
-        let mut buffer = Vec::new();
         if length <= PIECE {
-            Read::by_ref(&mut file).take(PIECE + 1).read_to_end(&mut buffer)?;
-            let is_whole = buffer.len() as u64 == length;
-            buffer.truncate(PIECE as usize);
-            let mark = self.bytes(&buffer)?;
-            return Ok((mark, if is_whole { ReadThrough::Whole } else { ReadThrough::InFlux }));
+            // One byte more than there should be, so that one look tells whether that is all.
+            let mut buffer = std::mem::take(&mut self.buffer);
+            buffer.resize(length as usize + 1, 0);
+            let read = read_up_to(&mut file, &mut buffer)?;
+            let mark = self.bytes(&buffer[..read.min(length as usize)]);
+            self.buffer = buffer;
+            let is_whole = read as u64 == length;
+            return Ok((mark?, if is_whole { ReadThrough::Whole } else { ReadThrough::InFlux }));
         }
         let mark = self.mark(length)?;
         let copied = io::copy(&mut Read::by_ref(&mut file).take(length), &mut self.input)?;
@@ -177,15 +186,31 @@ impl Import {
     }
 }
 
-/// A path as fast-import reads it, whatever is in it.
-fn write_quoted(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    out.write_all(b"\"")?;
-    for byte in bytes {
-        match byte {
-            b'"' | b'\\' => out.write_all(&[b'\\', *byte])?,
-            b'\n' => out.write_all(b"\\n")?,
-            byte => out.write_all(&[*byte])?,
+/// Reads until the buffer is full or the file is at its end.
+fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
-    out.write_all(b"\"")
+    Ok(filled)
+}
+
+/// A path as fast-import reads it, whatever is in it.
+fn write_quoted(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    let mut quoted = Vec::with_capacity(bytes.len() + 2);
+    quoted.push(b'"');
+    for byte in bytes {
+        match byte {
+            b'"' | b'\\' => quoted.extend([b'\\', *byte]),
+            b'\n' => quoted.extend(b"\\n"),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'"');
+    out.write_all(&quoted)
 }

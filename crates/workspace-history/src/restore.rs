@@ -222,10 +222,18 @@ impl Work<'_> {
     ) -> io::Result<()> {
         let unfinished = format!(".caretaker-restoring-{}", std::process::id());
         let opened = self.within(path, |directory| {
-            rustix::fs::unlinkat(directory.fd(), &*unfinished, AtFlags::empty()).ok();
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let mode = Mode::from_raw_mode(0o600);
-            Ok(rustix::fs::openat(directory.fd(), &*unfinished, flags, mode)?)
+            let open = || {
+                rustix::fs::openat(directory.fd(), &*unfinished, flags, Mode::from_raw_mode(0o600))
+            };
+            match open() {
+                // Of one who died over it.
+                Err(Errno::EXIST) => {
+                    rustix::fs::unlinkat(directory.fd(), &*unfinished, AtFlags::empty())?;
+                    Ok(open()?)
+                }
+                opened => Ok(opened?),
+            }
         });
         let mut file = match opened {
             Ok(fd) => File::from(fd),
@@ -241,6 +249,12 @@ impl Work<'_> {
             .and_then(|()| Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(to.mode))?))
             .and_then(|()| {
                 self.within(path, |directory| {
+                    // A file system that is asked to replace a file writes it out first, one by one. What is lost if we
+                    // die in between is saved, and put back by the next attempt.
+                    match rustix::fs::unlinkat(directory.fd(), name, AtFlags::empty()) {
+                        Ok(()) | Err(Errno::NOENT) => {}
+                        Err(errno) => return Err(errno.into()),
+                    }
                     Ok(rustix::fs::renameat(directory.fd(), &*unfinished, directory.fd(), name)?)
                 })
             });

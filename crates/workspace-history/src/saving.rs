@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::coverage::Coverage;
-use crate::file_tree::FileTree;
+use crate::file_tree::{FileTree, OpenDirectory};
 use crate::git::{GitError, RepositoryView};
 use crate::history::{History, HistoryError, SnapshotName};
 use crate::import::{Content, Import, Mark, ReadThrough};
@@ -207,12 +207,15 @@ impl History {
         let mut import = Import::start(&self.git, &self.store())?;
         let mut marks: BTreeMap<TreePath, Mark> = BTreeMap::new();
         let mut is_whole = true;
-        for Unread { path, size } in unread {
+        // Files come sorted, so that the next one is mostly in the same directory.
+        let mut at: Option<(TreePath, OpenDirectory)> = None;
+        for file in unread {
+            let path = &file.path;
             if Instant::now() > deadline {
                 is_whole = false;
                 break;
             }
-            match read_file(tree, path, *size, &mut import, locked) {
+            match read_file(parent_of(tree, path, &mut at), file, &mut import, locked) {
                 Ok(Some((mark, through))) => {
                     marks.insert(path.clone(), mark);
                     if through == ReadThrough::InFlux
@@ -293,32 +296,41 @@ impl History {
     }
 }
 
+/// The directory of a path, opened once for all files in it.
+fn parent_of<'a>(
+    tree: &FileTree,
+    path: &TreePath,
+    at: &'a mut Option<(TreePath, OpenDirectory)>,
+) -> io::Result<&'a OpenDirectory> {
+    let parent = path.parent().unwrap_or_default();
+    if at.as_ref().is_none_or(|(open, _)| *open != parent) {
+        *at = Some((parent.clone(), tree.directory(&parent)?));
+    }
+    at.as_ref().map(|(_, directory)| directory).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 enum Problem {
     Read(io::Error),
     Import(#[expect(dead_code, reason = "git's own words are said instead")] io::Error),
 }
 
 fn read_file(
-    tree: &FileTree,
-    path: &TreePath,
-    size: u64,
+    directory: io::Result<&OpenDirectory>,
+    Unread { path, size }: &Unread,
     import: &mut Import,
     locked: Locked,
 ) -> Result<Option<(Mark, ReadThrough)>, Problem> {
-    let Some(parent) = path.parent() else { return Ok(None) };
-    let opened = tree.directory(&parent).map_err(io::Error::from).and_then(|directory| {
-        match directory.open_file(path.name()) {
-            Err(error)
-                if locked == Locked::OpenUp && error.kind() == io::ErrorKind::PermissionDenied =>
-            {
-                let mode = directory.look(path.name())?.mode;
-                directory.set_mode(path.name(), mode | 0o400)?;
-                let opened = directory.open_file(path.name());
-                directory.set_mode(path.name(), mode)?;
-                opened
-            }
-            opened => opened,
+    let opened = directory.and_then(|directory| match directory.open_file(path.name()) {
+        Err(error)
+            if locked == Locked::OpenUp && error.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            let mode = directory.look(path.name())?.mode;
+            directory.set_mode(path.name(), mode | 0o400)?;
+            let opened = directory.open_file(path.name());
+            directory.set_mode(path.name(), mode)?;
+            opened
         }
+        opened => opened,
     });
     let file = match opened {
         Ok(file) => file,
@@ -332,7 +344,7 @@ fn read_file(
         }
         Err(error) => return Err(Problem::Read(error)),
     };
-    import.file(file, size).map(Some).map_err(Problem::Import)
+    import.file(file, *size).map(Some).map_err(Problem::Import)
 }
 
 /// Takes over the contents of files that have not changed since `known`; returns the others.
