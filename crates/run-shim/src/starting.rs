@@ -24,7 +24,7 @@ use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
 use crate::launch::{HeldSandbox, LaunchError, Sandbox};
 use crate::launch_guard::LaunchGuard;
 use crate::limits::{Confined, PreparedLimits};
-use crate::network::{self, Doors, PlaceError};
+use crate::network::{DoorMaker, Doors, PlaceError};
 use crate::preparation::Prepared;
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{Effect, Ending, Input, RunState};
@@ -32,6 +32,9 @@ use crate::workspace_watch::WorkspaceWatch;
 
 /// A guard on its way to its post.
 pub(crate) type PostedGuard = tokio::task::JoinHandle<io::Result<LaunchGuard>>;
+
+/// A helper on its way, too.
+type PostedDoorMaker = tokio::task::JoinHandle<Result<DoorMaker, PlaceError>>;
 
 /// A run whose agent has not been let go yet.
 pub(crate) struct Starting {
@@ -202,12 +205,15 @@ impl Starting {
     ) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
         self.go_on()?;
+        // Started elsewhere and before it is needed: it is there when there is a network to enter.
+        let goes_by_us = prepared.network_mode() == NetworkMode::Allowlist;
+        let door_maker = goes_by_us.then(|| tokio::task::spawn_blocking(DoorMaker::post));
         let mut held = self.attend(HeldSandbox::start(&prepared.launchable)).await?;
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
         // All look at what bwrap is making, and none waits for another.
-        let (sandbox_pid, placing) = (held.pid(), place_doors(prepared, &held));
+        let (sandbox_pid, placing) = (held.pid(), place_doors(door_maker, &held));
         let moving = held.begin_to_confine(limits);
         let working = async { tokio::join!(held.verify(&prepared.launchable), placing, moving) };
         let (verified, placed, limits) = self.attend(working).await;
@@ -271,15 +277,13 @@ impl Starting {
 
 /// Has our listeners placed into the sandbox's network, if that is where its way out begins.
 fn place_doors(
-    prepared: &Prepared,
+    maker: Option<PostedDoorMaker>,
     held: &HeldSandbox,
 ) -> impl Future<Output = Result<Option<Doors>, PlaceError>> + use<> {
-    let is_wanted = prepared.network_mode() == NetworkMode::Allowlist;
-    let namespace = is_wanted.then(|| held.network_namespace());
+    let work = maker.map(|maker| (maker, held.network_namespace()));
     async {
-        match namespace {
-            Some(namespace) => Ok(Some(network::place(namespace?).await?)),
-            None => Ok(None),
-        }
+        let Some((maker, namespace)) = work else { return Ok(None) };
+        let maker = maker.await.map_err(|error| PlaceError::Spawn(io::Error::other(error)))??;
+        Ok(Some(maker.place(namespace?).await?))
     }
 }

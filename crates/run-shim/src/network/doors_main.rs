@@ -4,32 +4,31 @@
 //! binds, hands the sockets out and ends:
 //!
 //! ```text
-//!   stdin   the sandbox's network namespace
-//!   stdout  a socket to the shim: four descriptors and one byte, or a complaint
+//!   shim ──► stdin, a socket: one byte and the sandbox's network namespace     end of file: the shim is dead, or needs none
+//!   shim ◄── stdin: one byte and four descriptors, or a complaint
 //! ```
+//!
+//! It is started before there is a sandbox, so that nobody waits for its start.
 //!
 //! The sandbox is still being set up meanwhile. Its loopback may not be up yet, which is bubblewrap's to do: it fails
 //! where the address is there already. A socket may be bound to an address that will come.
 
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 
 use rustix::net::sockopt::{set_ip_freebind, set_socket_reuseaddr};
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-    bind, listen, send, sendmsg, socket_with,
+    AddressFamily, SendFlags, SocketFlags, SocketType, bind, listen, send, socket_with,
 };
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use super::handing_over::{hand_over, receive};
 use super::owning_namespace::owning_user_namespace;
 use super::{CONNECT_PORT, DNS_PORT, INSIDE, TLS_PORT};
 
-/// What precedes the descriptors.
-pub(super) const HERE: u8 = 0x06;
-/// How many there are.
+/// How many sockets there are.
 pub(super) const N_DOORS: usize = 4;
 
 /// Connections that wait to be accepted; a burst of an installer's.
@@ -37,9 +36,10 @@ const BACKLOG: i32 = 1024;
 
 /// The whole life of the process.
 pub fn network_doors_main() -> ExitCode {
-    let (namespace, shim) = (io::stdin(), io::stdout());
-    let handed = doors(namespace.as_fd()).and_then(|doors| hand_out(shim.as_fd(), &doors));
-    match handed {
+    let shim = io::stdin();
+    let Ok((_, namespaces)) = receive(shim.as_fd()) else { return ExitCode::FAILURE };
+    let Some(namespace) = namespaces.into_iter().next() else { return ExitCode::SUCCESS };
+    match doors(namespace.as_fd()).and_then(|doors| hand_out(shim.as_fd(), &doors)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(complaint) => {
             // A shim that is gone needs no complaint.
@@ -90,13 +90,5 @@ fn open(kind: SocketType, port: u16) -> io::Result<OwnedFd> {
 
 fn hand_out(shim: BorrowedFd<'_>, doors: &[OwnedFd; N_DOORS]) -> Result<(), Complaint> {
     let doors = doors.each_ref().map(AsFd::as_fd);
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(N_DOORS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let no_room = || io::Error::other("there is no room for them");
-    if !control.push(SendAncillaryMessage::ScmRights(&doors)) {
-        return Err(failed("the sockets cannot be handed out")(no_room()));
-    }
-    sendmsg(shim, &[IoSlice::new(&[HERE])], &mut control, SendFlags::NOSIGNAL)
-        .map_err(failed("the sockets cannot be handed out"))?;
-    Ok(())
+    hand_over(shim, &doors).map_err(failed("the sockets cannot be handed out"))
 }

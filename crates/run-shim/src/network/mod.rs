@@ -20,6 +20,7 @@ mod desk;
 mod dial;
 mod dns;
 mod doors_main;
+mod handing_over;
 mod owning_namespace;
 mod passage;
 mod placing;
@@ -40,7 +41,7 @@ use desk::Desk;
 use passage::Door;
 
 pub use doors_main::network_doors_main;
-pub(crate) use placing::{PlaceError, place};
+pub(crate) use placing::{DoorMaker, PlaceError};
 pub use upstream::{UpstreamProxy, UpstreamProxyError};
 
 /// Where we listen inside.

@@ -1,0 +1,43 @@
+//! Descriptors from one of our processes to another, over a socket.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+/// What accompanies descriptors; anything else is a complaint.
+pub(super) const HERE: u8 = 0x06;
+
+/// More are never handed over at once.
+const MOST_DESCRIPTORS: usize = 4;
+const LONGEST_COMPLAINT: usize = 1024;
+
+pub(super) fn hand_over(to: BorrowedFd<'_>, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("there is no room for them"));
+    }
+    sendmsg(to, &[IoSlice::new(&[HERE])], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// What the other side said, and what it handed over. Nothing at all: it is gone.
+pub(super) fn receive(from: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut said = [0; LONGEST_COMPLAINT];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut room = [IoSliceMut::new(&mut said)];
+    let received = recvmsg(from, &mut room, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(handed_over) = message {
+            descriptors.extend(handed_over);
+        }
+    }
+    Ok((said[..received.bytes].to_vec(), descriptors))
+}
