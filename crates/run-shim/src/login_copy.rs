@@ -207,6 +207,7 @@ pub(crate) fn exchange(directory: &Path, state: &StateRoot) -> io::Result<Exchan
     let (taken_file, inside_file) =
         (directory.join("taken.json"), directory.join("inside/auth.json"));
     let host_file = host_file_of(directory)?;
+    remove_left_overs(&host_file);
     let taken = read(&taken_file)?;
     let Ok(login) = Login::parse(&taken) else { return Ok(Exchanged::Nothing) };
     // Who logged out stays logged out, and a run that is under way keeps what it has.
@@ -252,11 +253,25 @@ fn is_later(one: &Path, other: &Path) -> bool {
     changed(one) > changed(other)
 }
 
+/// Removes what somebody who was killed in the middle of [`replace`] left beside a file. The lock must be held.
+fn remove_left_overs(file: &Path) {
+    let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return };
+    let Some(beginning) = name.to_str().map(|name| format!("{name}{BESIDE}")) else { return };
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(&beginning)) {
+            fs::remove_file(entry.path()).ok();
+        }
+    }
+}
+
+/// Stands between the name of a file and something that cannot be guessed, while it is written.
+const BESIDE: &str = ".caretaker-";
+
 /// Puts new content in the place of a file, unless the file is no longer what it was.
 fn replace(file: &Path, content: &[u8], was: &[u8]) -> io::Result<bool> {
     let mut beside = file.to_owned().into_os_string();
     // Not to be guessed: the agent can write beside its own copy.
-    beside.push(format!(".caretaker-{}", uuid::Uuid::new_v4()));
+    beside.push(format!("{BESIDE}{}", uuid::Uuid::new_v4()));
     let beside = PathBuf::from(beside);
     let replaced = write_private(&beside, content).and_then(|()| {
         if read(file).ok().as_deref() != Some(was) {
