@@ -4,8 +4,8 @@
 //! v1 or v2 where they can be had, an ordinary user has cgroup v2 where it is delegated or systemd gives scopes, and the
 //! limits of single processes everywhere else. Each test says which one it met.
 //!
-//! The bombs are small, and nothing is let go before its limits were seen to hold; around each stands a second belt that
-//! the test makes itself.
+//! The bombs are the abuse suite's (`abuse/bombs.rs`). They are small, and nothing is let go before its limits were seen to
+//! hold; around each stands a second belt that the test makes itself.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -16,19 +16,22 @@ use std::time::{Duration, Instant};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::programs::for_others;
 use crate::stage::{Stage, stderr};
 
 /// Nobody's on any machine that we know of.
 const ORDINARY_UID: u32 = 64_321;
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// On whose behalf a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Caller {
+pub(crate) enum Caller {
     /// Whoever runs the tests.
     Ourselves,
     /// Somebody without rights, whom only root can become.
     Ordinary,
+    /// Root, in a workspace of somebody without rights: we become that one.
+    RootForOrdinary,
 }
 
 fn is_root() -> bool {
@@ -43,8 +46,8 @@ fn callers() -> Vec<Caller> {
 }
 
 /// A stage that belongs to somebody, with a belt around everything that is started on it.
-struct Guarded {
-    stage: Stage,
+pub(crate) struct Guarded {
+    pub(crate) stage: Stage,
     caller: Caller,
     program: PathBuf,
     belt: Belt,
@@ -119,15 +122,13 @@ impl Drop for Belt {
 }
 
 impl Guarded {
-    fn new(caller: Caller) -> Self {
+    pub(crate) fn new(caller: Caller) -> Self {
         let stage = Stage::new();
         let ours = stage.caretaker(&[]).get_program().to_owned();
         let guarded = match caller {
             Caller::Ourselves => Self { program: ours.into(), stage, caller, belt: Belt::new() },
-            Caller::Ordinary => {
-                // Where we built it others may not be let in.
-                let program = stage.root().join("caretaker");
-                std::fs::copy(ours, &program).unwrap();
+            Caller::Ordinary | Caller::RootForOrdinary => {
+                let program = for_others(Path::new(&ours), &stage.root());
                 Self { program, stage, caller, belt: Belt::new() }
             }
         };
@@ -137,7 +138,7 @@ impl Guarded {
 
     /// Everything on the stage belongs to the caller.
     fn give_away(&self) {
-        if self.caller == Caller::Ordinary {
+        if self.caller != Caller::Ourselves {
             let owner = format!("{ORDINARY_UID}:{ORDINARY_UID}");
             let root = self.stage.root();
             assert!(
@@ -149,7 +150,9 @@ impl Guarded {
     fn command(&self, args: &[&str]) -> Command {
         let plain = self.stage.caretaker(args);
         let mut words = self.belt.words();
-        if self.caller == Caller::Ordinary {
+        // What root began for somebody is theirs, and so are its records.
+        let is_theirs = self.caller == Caller::RootForOrdinary && args.first() != Some(&"run");
+        if self.caller == Caller::Ordinary || is_theirs {
             let (uid, gid) = (format!("--reuid={ORDINARY_UID}"), format!("--regid={ORDINARY_UID}"));
             words.extend([
                 "setpriv".to_owned(),
@@ -172,7 +175,7 @@ impl Guarded {
     }
 
     /// Plays a script to the run's end.
-    fn play(&self, script: &str, flags: &[&str]) -> Output {
+    pub(crate) fn play(&self, script: &str, flags: &[&str]) -> Output {
         let prompt = self.stage.root().join("prompt");
         std::fs::write(&prompt, format!("Play this:\n```agent\n{script}\n```\n")).unwrap();
         self.give_away();
@@ -195,19 +198,19 @@ impl Guarded {
         assert!(found, "the run ended without the event");
     }
 
-    fn last_run(&self) -> String {
+    pub(crate) fn last_run(&self) -> String {
         self.stage.run_ids().pop().expect("there is a run")
     }
 
     /// What is in force for the latest run.
-    fn in_force(&self) -> Value {
+    pub(crate) fn in_force(&self) -> Value {
         let journal = self.stage.journal(&self.last_run());
         let ready = journal.iter().find(|entry| entry.line["run"]["kind"] == "sandbox_ready");
         ready.expect("the sandbox was up").line["run"].clone()
     }
 
     /// Whether the number of processes is held by the kernel; said aloud, because the tests differ in it.
-    fn holds_processes(&self, most: u64) -> bool {
+    pub(crate) fn holds_processes(&self, most: u64) -> bool {
         let output = self.play("say Nothing yet.", &["--processes", &most.to_string()]);
         assert!(output.status.success(), "{}", stderr(&output));
         let limits = self.in_force()["limits"].clone();
@@ -217,7 +220,7 @@ impl Guarded {
 
     /// The run ended itself for the limit, with the exit code that is published for it.
     #[track_caller]
-    fn assert_over_limit(&self, output: &Output, limit: &Value, flag: &str) {
+    pub(crate) fn assert_over_limit(&self, output: &Output, limit: &Value, flag: &str) {
         let said = stderr(output);
         assert_eq!(output.status.code(), Some(137), "{:?}: {said}", self.caller);
         let ended = self.stage.ended();
@@ -245,13 +248,13 @@ impl Drop for Guarded {
 }
 
 /// A run beside the others, whose agent does something every now and then.
-struct Neighbour {
+pub(crate) struct Neighbour {
     guarded: Guarded,
     run: String,
 }
 
 impl Neighbour {
-    fn new(caller: Caller) -> Self {
+    pub(crate) fn new(caller: Caller) -> Self {
         let guarded = Guarded::new(caller);
         let script = "shell sleep 0.1\n".repeat(2000);
         let output = guarded.play(&script, &["--detach"]);
@@ -262,7 +265,7 @@ impl Neighbour {
     }
 
     /// It has gone on, and goes on.
-    fn assert_alive(self) {
+    pub(crate) fn assert_alive(self) {
         let stage = &self.guarded.stage;
         let last = stage.journal(&self.run).last().unwrap().seq;
         self.guarded
@@ -278,49 +281,6 @@ fn is_tick(event: &Value) -> bool {
     event["kind"] == "agent.tool_completed"
 }
 
-const FORK_BOMB: &str = "shell python3 -c \"exec('import os\\nwhile 1:\\n try: os.fork()\\n except OSError: pass')\"\nshell sleep 600";
-const MEMORY_BOMB: &str = "shell python3 -c \"exec('b=[]\\nwhile 1:\\n try: b.append(bytes([7])*(1<<20))\\n except MemoryError: pass')\"\nshell sleep 600";
-
-#[test]
-fn a_fork_bomb_ends_its_own_run_only() {
-    for caller in callers() {
-        let guarded = Guarded::new(caller);
-        if !guarded.holds_processes(64) {
-            eprintln!(
-                "{caller:?}: nothing holds the number of processes here, so no bomb was let go"
-            );
-            continue;
-        }
-        let neighbour = Neighbour::new(caller);
-        let output = guarded.play(FORK_BOMB, &["--processes", "64"]);
-        guarded.assert_over_limit(
-            &output,
-            &json!({"limit": "processes", "most": 64}),
-            "--processes",
-        );
-        neighbour.assert_alive();
-    }
-}
-
-#[test]
-fn a_memory_bomb_ends_its_own_run_only() {
-    for caller in callers() {
-        let guarded = Guarded::new(caller);
-        let output = guarded.play("say Nothing yet.", &["--memory", "128MiB"]);
-        assert!(output.status.success(), "{}", stderr(&output));
-        let limits = guarded.in_force()["limits"].clone();
-        assert_eq!(limits["held"]["memory_bytes"], json!(128 * MIB), "{limits}");
-        let neighbour = Neighbour::new(caller);
-        let output = guarded.play(MEMORY_BOMB, &["--memory", "128MiB"]);
-        guarded.assert_over_limit(
-            &output,
-            &json!({"limit": "memory", "bytes": 128 * MIB}),
-            "--memory",
-        );
-        neighbour.assert_alive();
-    }
-}
-
 #[test]
 fn memory_that_many_processes_take_together_counts_together() {
     for caller in callers() {
@@ -333,20 +293,6 @@ fn memory_that_many_processes_take_together_counts_together() {
             &json!({"limit": "memory", "bytes": 256 * MIB}),
             "--memory",
         );
-    }
-}
-
-#[test]
-fn a_disk_filler_ends_its_own_run_only() {
-    for caller in callers() {
-        let guarded = Guarded::new(caller);
-        // What was there before is not the run's.
-        std::fs::write(guarded.stage.workspace().join("before"), vec![7; 40 << 20]).unwrap();
-        let neighbour = Neighbour::new(caller);
-        let script = "shell for i in 1 2 3 4 5 6 7 8 9; do head -c 10000000 /dev/zero > filler-$i; done; sleep 600";
-        let output = guarded.play(script, &["--disk", "32MiB"]);
-        guarded.assert_over_limit(&output, &json!({"limit": "disk", "bytes": 32 * MIB}), "--disk");
-        neighbour.assert_alive();
     }
 }
 

@@ -8,8 +8,13 @@
     reason = "a test that cannot go on has failed, and the suite reads stores as a stranger would"
 )]
 
+mod abuse;
+mod agent_family;
+mod agent_inbox;
+mod batch;
 mod before_release;
 mod browser;
+mod budgets;
 mod captures;
 mod conversations;
 mod daemon;
@@ -19,6 +24,7 @@ mod export_page;
 mod follow_all;
 mod full_disk;
 mod homes_of_others;
+mod hooks;
 mod key_sets;
 mod limits;
 mod login;
@@ -32,6 +38,7 @@ mod raw_records;
 mod resume;
 mod resume_crashes;
 mod resume_matrix;
+mod retention;
 mod root_caller;
 mod runs;
 mod sandbox_off;

@@ -6,6 +6,7 @@ use std::fs::{DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::process::{Command, Stdio};
 
+use crate::programs::copy_program;
 use crate::stage::Stage;
 
 /// A kind of namespace that can be had here.
@@ -69,7 +70,9 @@ impl Namespace {
         DirBuilder::new().mode(0o755).recursive(true).create(&bin).unwrap();
         let bwrap = bin.join("bwrap");
         if !bwrap.exists() {
-            std::fs::write(&bwrap, program).unwrap();
+            let beside = bin.join("bwrap.content");
+            std::fs::write(&beside, program).unwrap();
+            copy_program(&beside, &bwrap);
             std::fs::set_permissions(&bwrap, Permissions::from_mode(0o755)).unwrap();
         }
         command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));

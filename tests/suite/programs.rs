@@ -1,6 +1,8 @@
 //! Where the programs under test and the data to test with are found.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A program of this workspace, as `cargo build` left it beside the suite.
 pub(crate) fn program(name: &str) -> PathBuf {
@@ -12,6 +14,25 @@ pub(crate) fn program(name: &str) -> PathBuf {
         program.display()
     );
     program
+}
+
+/// Copies a program to where it will be started. Another process does it: a child that some other test starts meanwhile
+/// would inherit our descriptor of the copy, and what is open for writing cannot be started.
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).output().unwrap();
+    assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+}
+
+/// A program where somebody else can start it: where we built it, or, if others are not let in there, a copy.
+pub(crate) fn for_others(program: &Path, directory: &Path) -> PathBuf {
+    let lets_others_in =
+        |path: &Path| std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 != 0);
+    if program.ancestors().all(lets_others_in) {
+        return program.to_owned();
+    }
+    let copy = directory.join(program.file_name().unwrap());
+    copy_program(program, &copy);
+    copy
 }
 
 /// The root of the checkout.

@@ -160,6 +160,22 @@ fn damage_of_the_store_is_told_by_kind() {
     matrix.not_resumable("an empty root", "empty_root");
 
     matrix.restore();
+    matrix.point_to(b"", BlobId::of(b""));
+    matrix.not_resumable("a root of no message", "empty_root");
+
+    // Somebody else's agent began anew under the same id.
+    matrix.restore();
+    let any = matrix.database().query_row(
+        "SELECT id FROM blobs WHERE data LIKE '{%' LIMIT 1",
+        [],
+        |row| row.get::<_, String>(0),
+    );
+    let other = [vec![0x0a, 0x20], any.unwrap().parse::<BlobId>().unwrap().to_vec()].concat();
+    matrix.point_to(&other, BlobId::of(&other));
+    let answer = matrix.not_resumable("another conversation", "diverged");
+    assert_eq!(answer["reason"]["recorded"], root);
+
+    matrix.restore();
     let mut meta = matrix.meta();
     meta.set_latest_root(BlobId::of(b"never written"));
     matrix.set_meta(&meta);
@@ -187,6 +203,12 @@ fn damage_of_the_store_is_told_by_kind() {
     matrix.sql("DELETE FROM blobs WHERE id = ?1", &[&root]);
     let answer = matrix.not_resumable("a lost log", "checkpoint_lost");
     assert_eq!(answer["reason"]["recorded"], root);
+
+    // A young store is all log.
+    fs::remove_dir_all(matrix.directory()).unwrap();
+    fs::create_dir(matrix.directory()).unwrap();
+    matrix.database().execute_batch("PRAGMA user_version = 7").unwrap();
+    matrix.not_resumable("a log that was all there was", "checkpoint_lost");
 
     matrix.restore();
     let output = matrix.stage.output(&["resume", "--check", "--json", &matrix.session]);

@@ -9,6 +9,9 @@ use std::process::Output;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
+use store_fixtures::Closing;
+use store_fixtures::ide::{IdeHome, assistant_bubble, composer, header, user_bubble};
+
 use crate::stage::{Stage, stderr};
 
 #[track_caller]
@@ -320,4 +323,37 @@ fn a_checkpoint_that_is_gone_is_forgotten_when_the_store_is_mended() {
     assert_eq!(refused.status.code(), Some(6), "{}", stderr(&refused));
     stdout(&stage.output(&["sessions", "repair", &session, "--yes"]));
     assert!(recall(&stage, &session).contains("The second turn."));
+}
+
+#[test]
+fn a_conversation_of_the_ide_goes_on_as_a_session_of_the_command_line() {
+    let stage = Stage::new();
+    let id = "3b3b3b3b-1111-4222-8333-444444444444";
+    let ide = IdeHome::new(&stage.home().join(".config/Cursor/User"));
+    let bubbles = [
+        user_bubble("b1", "Why is the basket empty?"),
+        assistant_bubble("b2", "Because of the heliotrope race."),
+    ];
+    let headers: Vec<Value> = bubbles.iter().map(header).collect();
+    ide.put_conversation(&composer(id, 10, &headers), &bubbles);
+    ide.close(Closing::Clean);
+
+    let refused = stage.output(&["resume", "--agent", "simulated", "--json", id, "go on"]);
+    assert_eq!(refused.status.code(), Some(6), "{}", stderr(&refused));
+    let said = stderr(&refused);
+    assert!(said.contains(&format!("caretaker sessions fork {id}")), "{said}");
+
+    let at = stage.output(&["sessions", "fork", id, "-C", ".", "--at", "1"]);
+    assert_eq!(at.status.code(), Some(2), "{}", stderr(&at));
+    let forked = stage.output(&["sessions", "fork", id, "-C", "."]);
+    assert_eq!(forked.status.code(), Some(0), "{}", stderr(&forked));
+    let session = stdout(&forked).trim().to_owned();
+    let recalled = stage.resume(&session, "recall", &[]);
+    assert_eq!(recalled.status.code(), Some(0), "{}", stderr(&recalled));
+    let recalled = stdout(&recalled);
+    assert!(recalled.contains("You said: Why is the basket empty?"), "{recalled}");
+    let shown = stdout(&stage.output(&["sessions", "show", &session]));
+    assert!(shown.contains("heliotrope"), "{shown}");
+    let verified = stage.output(&["sessions", "verify", &session]);
+    assert_eq!(verified.status.code(), Some(0), "{}", stdout(&verified));
 }

@@ -76,7 +76,7 @@ fn on_request_the_agent_reaches_the_users_servers_and_their_keys_stay_with_the_u
         [
             "note: your own MCP servers are in reach of the agent: notes",
             "note: switched off for this workspace: slack",
-            "note: of the 40 MCP tools that Cursor is said to use, 3 are taken; how many notes has is not known",
+            "note: of the 40 MCP tools that Cursor is said to use, 12 are taken; how many notes has is not known",
         ]
     );
     let journal = journal(&stage);

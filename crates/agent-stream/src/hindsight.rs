@@ -37,6 +37,11 @@ enum Mark {
 }
 
 impl Hindsight {
+    /// Whether nothing was said.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty() && !self.overflowed
+    }
+
     /// Remembers a piece, unless that would be more than `ceiling` bytes in all.
     pub(crate) fn said(&mut self, piece: &str, ceiling: usize) {
         if piece.is_empty() || self.overflowed {

@@ -235,8 +235,10 @@ impl<'de> Shape<'de> for Message<'de> {
     }
     fn object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
         let (mut content, mut text) = (Self(None), None);
+        let mut kind: Option<Cow<'de, str>> = None;
         while let Some(key) = next_key(&mut map)? {
             match key.as_ref() {
+                "type" => kind = next_value(&mut map)?,
                 "content" => content = next_value(&mut map)?,
                 "text" => text = next_value(&mut map)?,
                 _ => {
@@ -244,7 +246,9 @@ impl<'de> Shape<'de> for Message<'de> {
                 }
             }
         }
-        Ok(Self(content.0.or(text)))
+        // A block of another kind may have a text as well, which is no part of the answer.
+        let is_thought = matches!(kind.as_deref(), Some("thinking" | "reasoning"));
+        Ok(Self(content.0.or(text).filter(|_| !is_thought)))
     }
     fn array<A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
         let mut joined: Option<Cow<'de, str>> = None;

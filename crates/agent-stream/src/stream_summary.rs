@@ -47,6 +47,8 @@ pub struct StreamSummary {
     pub usage: Option<Usage>,
     /// Whether the assembled text equals `result.result`, for every result; `null` where there was nothing to compare.
     pub text_agrees: Option<bool>,
+    /// Results that agree only once repetitions are left out, which the assembled text has.
+    pub repeated_results: u64,
     /// Results whose text could not be compared: the line, or the answer before it, was too long to keep.
     pub uncompared_results: u64,
     /// The first disagreement, when there is one.
@@ -217,6 +219,10 @@ impl StreamSummary {
         match verdict {
             TextVerdict::Agrees => {
                 self.text_agrees.get_or_insert(true);
+            }
+            TextVerdict::AgreesButRepeats => {
+                self.text_agrees.get_or_insert(true);
+                self.repeated_results += 1;
             }
             TextVerdict::Differs { assembled } => {
                 self.text_agrees = Some(false);

@@ -40,6 +40,9 @@ pub enum TextMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextVerdict {
     Agrees,
+    /// They agree once repetitions are left out that could not be known for such when they came: the text as it was
+    /// emitted has them.
+    AgreesButRepeats,
     /// The assembled text differs from the agent's own; the agent's is in the result event.
     Differs {
         assembled: String,
@@ -237,20 +240,32 @@ impl TextReducer {
                 self.append(&held, emit);
             }
         }
+        let is_error = event.is_error == Some(true)
+            || event.subtype.as_deref().is_some_and(|subtype| subtype.starts_with("error"));
+        if let Some(result) = result
+            && self.said.is_empty()
+            && self.result_before.is_empty()
+            && !is_error
+        {
+            // The one place where the answer is.
+            self.append(result, emit);
+        }
         let done = std::mem::replace(self, Self::with_ceiling(self.mode, self.ceiling));
         let Some(result) = result else { return TextVerdict::NoResultText };
         if result.len() <= self.ceiling {
             result.clone_into(&mut self.result_before);
         }
-        if result == done.assembled && !done.too_long {
+        // A later result of the same run may begin with the one before.
+        let is_of_both = result.strip_prefix(&*done.result_before) == Some(&*done.assembled);
+        if (result == done.assembled || is_of_both) && !done.too_long {
             TextVerdict::Agrees
-        } else if event.is_error == Some(true) {
+        } else if is_error {
             // The text says what went wrong.
             TextVerdict::NoResultText
         } else if done.too_long {
             TextVerdict::TooLong
         } else if done.said.explains(result, &done.result_before) {
-            TextVerdict::Agrees
+            TextVerdict::AgreesButRepeats
         } else {
             TextVerdict::Differs { assembled: done.assembled }
         }

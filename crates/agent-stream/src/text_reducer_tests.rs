@@ -157,7 +157,8 @@ fn what_only_the_result_tells_for_a_repetition_is_none_of_the_difference() {
         (vec![delta("go"), before_tool("go"), tool(), before_tool("go"), tool()], "go"),
     ] {
         let lines = [lines, vec![result(expected)]].concat();
-        assert_eq!(reduce(TextMode::MayRepeat, &lines).1, [TextVerdict::Agrees], "{lines:#?}");
+        let verdicts = reduce(TextMode::MayRepeat, &lines).1;
+        assert_eq!(verdicts, [TextVerdict::AgreesButRepeats], "{lines:#?}");
     }
 }
 
@@ -172,17 +173,34 @@ fn words_that_were_corrected_without_a_reason_are_a_difference() {
 fn a_result_said_twice_or_with_the_one_before_agrees() {
     let lines = [last("A."), result("A."), result("A."), last("B."), result("A.B.")];
     assert_eq!(reduce(TextMode::MayRepeat, &lines).1, vec![TextVerdict::Agrees; 3]);
+}
+
+#[test]
+fn an_answer_that_only_the_result_has_is_emitted_there() {
+    check(&[], "All in one line, as with --output-format json.");
     let init = json!({"type":"system","subtype":"init"}).to_string();
     let lines = [last("A."), result("A."), init, result("A.")];
-    let verdicts = reduce(TextMode::MayRepeat, &lines).1;
-    assert_eq!(verdicts[1], TextVerdict::Differs { assembled: String::new() });
+    let (text, verdicts) = reduce(TextMode::MayRepeat, &lines);
+    assert_eq!((text.as_str(), verdicts), ("A.A.", vec![TextVerdict::Agrees; 2]));
+}
+
+#[test]
+fn thoughts_among_the_blocks_of_a_message_are_no_part_of_the_answer() {
+    let line = json!({"type":"assistant","message":{"role":"assistant","content":[
+        {"type":"thinking","text":"Hm."}, {"text":"Hm?","type":"reasoning"}, {"type":"text","text":"Yes."}
+    ]}});
+    check(&[line.to_string()], "Yes.");
 }
 
 #[test]
 fn the_text_of_an_error_is_not_an_answer_to_compare() {
-    let line = json!({"type":"result","subtype":"error","is_error":true,"result":"boom"});
-    let verdicts = reduce(TextMode::MayRepeat, &[last("one"), line.to_string()]).1;
-    assert_eq!(verdicts, [TextVerdict::NoResultText]);
+    for line in [
+        json!({"type":"result","subtype":"error","is_error":true,"result":"boom"}),
+        json!({"type":"result","subtype":"error_during_execution","result":"boom"}),
+    ] {
+        let verdicts = reduce(TextMode::MayRepeat, &[last("one"), line.to_string()]).1;
+        assert_eq!(verdicts, [TextVerdict::NoResultText]);
+    }
 }
 
 #[test]

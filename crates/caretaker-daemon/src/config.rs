@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use run_journal::StateRoot;
 
+use crate::budget::Budget;
+use crate::hooks::Hook;
 use crate::schedule::Caps;
 
 /// The version of what is said over the socket. A client of another version is refused by name; raised when a client
@@ -27,6 +29,12 @@ pub struct DaemonConfig {
     pub program: PathBuf,
     /// The user's caps; those set at run time win.
     pub caps: Caps,
+    /// What all runs of a day may spend together.
+    pub day_budget: Budget,
+    /// What the runs of each group may spend together that was given no budget of its own.
+    pub group_budget: Budget,
+    /// What is called when something happens to a run.
+    pub hooks: Vec<Hook>,
     /// How long a run waits to make up for one point of priority.
     pub ageing_ms: u64,
     /// Nothing is started when the state directory's disk has less room. Zero: never mind.

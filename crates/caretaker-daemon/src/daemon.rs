@@ -10,6 +10,7 @@ use crate::config::DaemonConfig;
 use crate::counters::Counters;
 use crate::host_services::HostServices;
 use crate::instance::DaemonNote;
+use crate::ledger::Ledger;
 use crate::queue::Queue;
 use crate::run_watch::RunWatch;
 
@@ -19,6 +20,7 @@ pub(crate) struct Daemon {
     pub(crate) note: DaemonNote,
     pub(crate) watch: RunWatch,
     pub(crate) queue: Queue,
+    pub(crate) ledger: Ledger,
     pub(crate) counters: Counters,
     /// What a client on TCP has to show; `None` where none is listened for.
     pub(crate) token: Option<String>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use run_journal::JournalEntry;
-use run_protocol::{RunId, RunSpec};
+use run_protocol::{ChildRequest, RunId, RunSpec};
 use run_shim::ShimEnvironment;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,18 @@ pub trait HostServices: Send + Sync + 'static {
     /// Checks a run as the command line does, and makes its directory, queued.
     fn submit(&self, request: SubmitRequest) -> Result<Submitted, Refusal>;
 
+    /// Checks what a run asks of a child against its own rights, and makes the child's directory, queued, with a
+    /// worktree of its own.
+    fn submit_child(&self, parent: &RunSpec, order: ChildOrder) -> Result<Submitted, Refusal>;
+
+    /// Makes a run, queued, that continues the session of this one as it was run, and whose prompt are these messages.
+    fn submit_turn(
+        &self,
+        latest: &RunSpec,
+        delivers: Vec<String>,
+        prompt: String,
+    ) -> Result<Submitted, Refusal>;
+
     /// What the supervisor of a queued run is given: what was brought for it, and else what is in the daemon's own
     /// environment. `None` if a key that the run logs in with is in neither.
     fn shim_environment(
@@ -23,6 +35,9 @@ pub trait HostServices: Send + Sync + 'static {
         spec: &RunSpec,
         brought: Option<&Brought>,
     ) -> Option<ShimEnvironment>;
+
+    /// When the day began that this moment is in, where the user lives, and when it ends.
+    fn day(&self, now_ms: u64) -> (u64, u64);
 
     /// Conversations of all stores as one JSON object, the one that changed last first.
     fn sessions(&self, limit: usize, skip: usize) -> Result<String, Refusal>;
@@ -69,6 +84,8 @@ pub struct SubmitRequest {
     pub timeout: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<String>,
     #[serde(default)]
     pub no_force: bool,
     #[serde(default)]
@@ -91,6 +108,20 @@ pub struct SubmitRequest {
     pub after_ok: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+}
+
+/// A child that a run asks for, as the run's supervisor words it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChildOrder {
+    /// What the agent said.
+    pub request: ChildRequest,
+    /// How much of its own time the parent has left; left out where it has all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_ms: Option<u64>,
+    /// What the parent logs in with, and its way out.
+    #[serde(default)]
+    pub brought: Brought,
 }
 
 /// A run that was accepted.

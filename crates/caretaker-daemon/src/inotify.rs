@@ -44,6 +44,12 @@ impl Inotify {
         Ok(inotify::add_watch(self.fd.get_ref(), path, flags)?)
     }
 
+    /// Writes to any file in this directory.
+    pub(crate) fn watch_writes_in(&self, path: &Path) -> io::Result<Watch> {
+        let flags = WatchFlags::MODIFY | WatchFlags::ONLYDIR;
+        Ok(inotify::add_watch(self.fd.get_ref(), path, flags)?)
+    }
+
     /// Writes to a file.
     pub(crate) fn watch_writes(&self, path: &Path) -> io::Result<Watch> {
         Ok(inotify::add_watch(self.fd.get_ref(), path, WatchFlags::MODIFY)?)

@@ -4,7 +4,8 @@
 //!   caretaker run ─┐                       ┌─► starting ─► `caretaker shim`, a process and session of its own
 //!   HTTP client ───┼─► api ─► queue ─► schedule (pure)
 //!   the files ─────┘           ▲
-//!   run_watch (inotify, pidfd) ┘──► mailboxes ─► event streams, each reading the journal from its own place
+//!   run_watch (inotify, pidfd) ┼──► postman ─► messages, as the next turn of sessions that are not at work
+//!                              └──► mailboxes ─► event streams, each reading the journal from its own place
 //! ```
 //!
 //! **Invariant:** it owns no pipe and no journal. A queued run is a directory whose journal says so; what is in memory
@@ -18,17 +19,23 @@
 //! the program knows.
 
 mod api;
+mod budget;
 mod clock;
 mod config;
 mod connections;
 mod counters;
 mod daemon;
+mod group_record;
+mod hooks;
 mod host_services;
 mod inotify;
 mod instance;
+mod ledger;
+mod letters;
 mod lock_holder;
 mod mailbox;
 mod pollable;
+mod postman;
 mod queue;
 mod queue_file;
 mod run_watch;
@@ -38,9 +45,20 @@ mod starting;
 mod systemd;
 mod why;
 
+pub use budget::{Budget, BudgetKind, BudgetScope, Overspent, Spending, Sum, judge};
 pub use config::{DaemonConfig, PROTOCOL};
-pub use host_services::{Brought, EventForm, HostServices, Refusal, SubmitRequest, Submitted};
+pub use group_record::GroupRecord;
+pub use hooks::{
+    Hook, HookAction, HookOutcome, HookRecord, HookUrl, NotAHookUrl, Transition, records_of,
+};
+pub use host_services::{
+    Brought, ChildOrder, EventForm, HostServices, Refusal, SubmitRequest, Submitted,
+};
 pub use instance::{DaemonNote, Presence, Stopped, lock_path, presence, stop};
+pub use letters::{
+    Delivery, Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question,
+    answer_run, leave_message, open_letters, turn_prompt,
+};
 pub use queue_file::QueueGate;
 pub use schedule::{CapKind, Caps, Waiting};
 pub use serve::{ServeError, serve, token_path};

@@ -196,6 +196,7 @@ impl Daemon {
             }
         }
         let dependencies = self.dependencies(&waiting);
+        let budgets = self.budgets(&waiting);
         let disk = if waiting.is_empty() { DiskRoom::Enough } else { self.disk() };
         let mut inner = self.queue.inner();
         let gate = match inner.memory.gate {
@@ -206,6 +207,7 @@ impl Daemon {
             gate,
             disk,
             lowered: &inner.memory.lowered,
+            budgets: &budgets,
             dependencies: &dependencies,
             ageing_ms: self.config.ageing_ms,
         };
@@ -275,6 +277,7 @@ impl Daemon {
     fn note_change(&self, change: Change) {
         let Change::Over(over) = change else { return };
         let Over { run, overview, was } = *over;
+        self.ledger.add(&overview);
         let mut inner = self.queue.inner();
         inner.brought.remove(&run);
         inner.holds.remove(&run);

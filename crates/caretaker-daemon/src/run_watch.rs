@@ -10,20 +10,25 @@
 //! A run is live while its lock is held, whoever started it: so one that an earlier daemon started is adopted by looking.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs::DirBuilder;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use run_journal::{
     IndexError, LockHolder, RunDirectory, RunFilter, RunIndex, RunOverview, RunState, StateRoot,
-    Which, WriterPresence,
+    Which, WriterPresence, session_of,
 };
-use run_protocol::{QueueTerms, RunId, RunOutcome};
+use run_protocol::{QueueTerms, RunId};
 use tokio::sync::mpsc;
 
 use crate::clock::until;
 use crate::inotify::{Happened, Inotify, Watch, as_text};
 use crate::lock_holder::{open_process, wait_for_end};
 use crate::mailbox::{Interest, Mailbox};
+use crate::postman::Errand;
 use crate::schedule::Share;
 
 /// How long a run that was not started through the queue may be without a supervisor before it is looked at again.
@@ -85,6 +90,7 @@ struct Inner {
     state: StateRoot,
     inotify: Inotify,
     changes: mpsc::UnboundedSender<Change>,
+    errands: mpsc::UnboundedSender<Errand>,
     table: Mutex<Table>,
 }
 
@@ -93,6 +99,7 @@ struct Table {
     runs: BTreeMap<RunId, Tracked>,
     watched: HashMap<Watch, (RunId, Watched)>,
     arrivals: Option<Watch>,
+    inboxes: Option<Watch>,
     mailboxes: Vec<Weak<Mailbox>>,
 }
 
@@ -123,32 +130,36 @@ impl RunWatch {
     pub(crate) fn new(
         state: &StateRoot,
         changes: mpsc::UnboundedSender<Change>,
+        errands: mpsc::UnboundedSender<Errand>,
     ) -> Result<Self, WatchError> {
         let inotify = Inotify::new()?;
         // First the watch, then the look: what appears in between is seen twice, not never.
         let arrivals = Some(inotify.watch_arrivals(&state.runs())?);
-        let table = Mutex::new(Table { arrivals, ..Table::default() });
-        Ok(Self(Arc::new(Inner { state: state.clone(), inotify, changes, table })))
+        DirBuilder::new().recursive(true).mode(0o700).create(state.inboxes())?;
+        let inboxes = Some(inotify.watch_writes_in(&state.inboxes())?);
+        let table = Mutex::new(Table { arrivals, inboxes, ..Table::default() });
+        Ok(Self(Arc::new(Inner { state: state.clone(), inotify, changes, errands, table })))
     }
 
-    /// Finds every run that is not over; returns how many were cut off.
-    pub(crate) async fn adopt(&self) -> Result<usize, WatchError> {
+    /// Finds every run that is not over; returns the others.
+    pub(crate) async fn adopt(&self) -> Result<Vec<RunOverview>, WatchError> {
         let state = self.0.state.clone();
         let listed = tokio::task::spawn_blocking(move || {
             let mut index = RunIndex::open(&state)?;
             index.refresh()?;
             index.list(&RunFilter { which: Which::All, ..RunFilter::default() })
         });
-        let mut n_cut_off = 0;
-        for overview in listed.await.map_err(std::io::Error::other)?? {
-            match overview.state {
-                RunState::Lost { .. }
-                | RunState::Ended { outcome: RunOutcome::Interrupted, .. } => n_cut_off += 1,
-                RunState::Ended { .. } => {}
-                _ => self.look(overview.run),
+        let listed = listed.await.map_err(std::io::Error::other)??;
+        let (unfinished, over) =
+            listed.into_iter().partition::<Vec<_>, _>(|run| run.state.is_unfinished());
+        unfinished.iter().for_each(|run| self.look(run.run));
+        for overview in &over {
+            if matches!(overview.state, RunState::Lost { .. }) && overview.lineage.is_some() {
+                let (run, session) = (overview.run, overview.session.clone());
+                self.0.errands.send(Errand::Over { run, session }).ok();
             }
         }
-        Ok(n_cut_off)
+        Ok(over)
     }
 
     /// Watches until the end of the program.
@@ -169,6 +180,11 @@ impl RunWatch {
         for news in happened {
             match news {
                 Happened::Change { watch, name: Some(name) } => {
+                    if self.table().inboxes == Some(watch) {
+                        let session = session_of(OsStr::from_bytes(&name));
+                        session.map(|session| self.0.errands.send(Errand::Letter(session)));
+                        continue;
+                    }
                     let is_arrival = self.table().arrivals == Some(watch);
                     let run = as_text(&name).and_then(|name| name.parse().ok());
                     if let (true, Some(run)) = (is_arrival, run) {
@@ -190,6 +206,7 @@ impl RunWatch {
                     }
                 }
                 Happened::Overflow => {
+                    self.0.errands.send(Errand::All).ok();
                     let runs: Vec<RunId> = self.table().runs.keys().copied().collect();
                     for run in runs {
                         self.look(run);
@@ -348,6 +365,8 @@ impl RunWatch {
             return;
         };
         self.tell(run);
+        let session = overview.session.clone();
+        self.0.errands.send(Errand::Over { run, session }).ok();
         self.0.changes.send(Change::Over(Box::new(Over { run, overview, was }))).ok();
     }
 

@@ -13,7 +13,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use run_journal::StateRoot;
+use run_journal::{RunState, StateRoot};
+use run_protocol::RunOutcome;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -24,9 +25,10 @@ use crate::counters::Counters;
 use crate::daemon::Daemon;
 use crate::host_services::HostServices;
 use crate::instance::{Claim, DaemonNote};
+use crate::ledger::Ledger;
 use crate::queue::{self, Queue};
 use crate::run_watch::{RunWatch, WatchError};
-use crate::{clock, systemd};
+use crate::{clock, hooks, postman, systemd};
 
 /// Threads for what blocks: starting supervisors, reading stores. They go when there is nothing to do.
 const MOST_BLOCKING: usize = 16;
@@ -116,12 +118,18 @@ async fn serve_claimed(
     }
 
     let (change_sender, changes) = mpsc::unbounded_channel();
-    let watch = RunWatch::new(&config.state, change_sender)?;
-    let n_lost = watch.adopt().await?;
+    let (errand_sender, errands) = mpsc::unbounded_channel();
+    let watch = RunWatch::new(&config.state, change_sender, errand_sender)?;
+    let over = watch.adopt().await?;
+    let n_lost = over.iter().filter(|run| is_cut_off(&run.state)).count();
+    let ledger = Ledger::new(&over);
+    // Nobody else wants to know of them.
+    let over = if config.hooks.is_empty() { Vec::new() } else { over };
     let daemon = Arc::new(Daemon {
         queue: Queue::new(config.state.path(), config.caps.clone()),
         host,
         watch: watch.clone(),
+        ledger,
         counters: Counters::default(),
         token,
         note: note.clone(),
@@ -129,6 +137,10 @@ async fn serve_claimed(
     });
     tokio::spawn(watch.watch());
     tokio::spawn(queue::work(Arc::clone(&daemon), changes));
+    tokio::spawn(postman::work(Arc::clone(&daemon), errands));
+    if !daemon.config.hooks.is_empty() {
+        tokio::spawn(hooks::work(Arc::clone(&daemon), over));
+    }
     tokio::spawn(serve_unix(Arc::clone(&daemon), unix));
     if let Some(loopback) = loopback {
         tokio::spawn(serve_loopback(Arc::clone(&daemon), loopback));
@@ -150,6 +162,13 @@ async fn serve_claimed(
         fs::remove_file(&socket).ok();
     }
     Ok(())
+}
+
+fn is_cut_off(state: &RunState) -> bool {
+    matches!(
+        state,
+        RunState::Lost { .. } | RunState::Ended { outcome: RunOutcome::Interrupted, .. }
+    )
 }
 
 /// Runs that were cut off and were started with `--restart` are continued without being asked.

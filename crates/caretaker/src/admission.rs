@@ -1,31 +1,37 @@
 //! Everything that is checked about a run before anything of it exists, and the spec that comes out of it.
 
+mod as_before;
+mod host_proxy;
+mod login;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
+use run_journal::RunDirectory;
 use run_protocol::{
-    AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, NetworkMode, RunId, RunLimits,
-    RunSpec, SessionStart, ToolApproval, UserMcpFiles, WorkspaceSaving,
+    AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, Lineage, NetworkMode, RunId,
+    RunLimits, RunSpec, SessionStart, ToolApproval, UserMcpFiles, WorkspaceSaving,
 };
-use run_shim::{PrepareError, ShimEnvironment, SocketPaths, UpstreamProxy, check_run};
+use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run, read_session_record};
 use sandbox_plan::{Confinement, Profile};
 use uuid::Uuid;
 
+pub(crate) use self::host_proxy::host_proxy;
+use self::host_proxy::is_proxy_variable;
+pub(crate) use self::login::{SIMULATED_KEY, has_key};
 use crate::agent_discovery::{self, AgentChoice, refuse_inside};
 use crate::bubblewrap::{Bubblewrap, Trial};
+use crate::budgets::CountLimit;
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::disk;
-use crate::environment::Environment;
 use crate::host::{Host, now_ms};
 use crate::host_git;
 use crate::limit_options;
-use crate::login_file;
 use crate::name_claim;
-use crate::named_secret::{self, KEYS, NamedSecret};
 use crate::profiles::{self, FoundProfile, NamedBy};
 use crate::resumption::Resumption;
 use crate::run_marks;
@@ -35,19 +41,11 @@ use crate::view::units;
 use crate::workspace;
 use crate::worktrees;
 
-/// What the simulated agent takes for a login. Long and odd, so that it is no part of any text and redacting it harms none.
-pub(crate) const SIMULATED_KEY: &str = "simulated-key-that-opens-nothing";
-
 /// Variables of the host that tell the simulated agent what to play.
 const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
 
 /// What saving a workspace may take where the configuration sets no limit: nobody waits longer for an agent to begin.
 const LONGEST_SAVING: Duration = Duration::from_secs(3600);
-
-/// Whether the user logs in with a key. Keys reach the agent through the shim's environment and are never written down.
-pub(crate) fn has_key(environment: &Environment) -> bool {
-    KEYS.iter().any(|name| environment.variable(name).is_some())
-}
 
 /// What was asked for, and what it is checked against.
 pub(crate) struct Admission<'a> {
@@ -217,6 +215,8 @@ impl Admission<'_> {
             restart: options.restart,
             group: options.queue.group.as_ref().map(|group| group.as_str().to_owned()),
             queue: None,
+            lineage: self.lineage(chosen.session),
+            delivers: Vec::new(),
             socket_dir: host.places.sockets.clone().into(),
         };
         match self.like {
@@ -225,71 +225,11 @@ impl Admission<'_> {
         }
     }
 
-    /// Keeps of `before` whatever the options say nothing about, and nothing that belongs to its moment or its host.
-    fn as_before(&self, fresh: RunSpec, before: &RunSpec) -> Result<RunSpec, CommandError> {
-        let options = self.options;
-        let mut spec = RunSpec {
-            run: fresh.run,
-            created_ms: fresh.created_ms,
-            name: fresh.name,
-            session: fresh.session,
-            session_start: fresh.session_start,
-            workspace: fresh.workspace,
-            worktree: fresh.worktree,
-            // The host's git may be another by now; what was not wanted then is not wanted now.
-            saving: fresh.saving.filter(|_| before.saving.is_some()),
-            agent: fresh.agent,
-            profile: fresh.profile,
-            profile_text: fresh.profile_text,
-            bwrap: fresh.bwrap,
-            home: fresh.home,
-            host_config_root: fresh.host_config_root,
-            login_file: fresh.login_file,
-            // Their values are known to whoever gives them now, and to nobody else.
-            secrets: fresh.secrets,
-            socket_dir: fresh.socket_dir,
-            wait_for_locks: fresh.wait_for_locks,
-            retry_of: fresh.retry_of,
-            ..before.clone()
-        };
-        spec.labels = run_marks::labels(&before.labels, &options.labels)
-            .map_err(|error| refused("a label of the run before cannot be used", error))?;
-        spec.env.extend(options.variables.iter().map(|set| (set.name.clone(), set.value.clone())));
-        spec.expose.retain(|path| path.0.exists());
-        spec.expose.extend(fresh.expose.into_iter().filter(|path| !before.expose.contains(path)));
-        let hosts = fresh.allow_hosts.into_iter();
-        spec.allow_hosts.extend(hosts.filter(|host| !before.allow_hosts.contains(host)));
-        limit_options::apply(&options.limits, &mut spec.resources);
-        if fresh.network.is_some() {
-            spec.network = fresh.network;
-            // Which way out there is depends on the mode.
-            spec.env.retain(|name, _| !is_proxy_variable(name));
-            let proxies = fresh.env.into_iter().filter(|(name, _)| is_proxy_variable(name));
-            spec.env.extend(proxies);
-        }
-        spec.restart |= fresh.restart;
-        spec.partial_output |= fresh.partial_output;
-        spec.mode = fresh.mode.or(before.mode);
-        if options.model.is_some() {
-            spec.model = fresh.model;
-        }
-        if options.user_mcp {
-            spec.user_mcp = fresh.user_mcp;
-        }
-        // What was approved was approved for the sandbox that the run had.
-        if options.no_force || options.force || spec.profile != before.profile {
-            spec.tool_approval = fresh.tool_approval;
-        }
-        if !options.agent_flags.is_empty() {
-            spec.extra_flags = fresh.extra_flags;
-        }
-        if options.timeout.is_some() {
-            spec.limits.wall_ms = fresh.limits.wall_ms;
-        }
-        if options.idle_timeout.is_some() {
-            spec.limits.idle_ms = fresh.limits.idle_ms;
-        }
-        Ok(spec)
+    /// A session is its parent's child whoever continues it.
+    fn lineage(&self, session: Uuid) -> Option<Lineage> {
+        let Conversation::Resumed(_) = self.conversation else { return None };
+        let latest = read_session_record(&self.host.state, &session)?.run;
+        RunDirectory::open(&self.host.state, latest).ok()?.spec().ok()?.lineage
     }
 
     fn profile(&self) -> Result<FoundProfile, CommandError> {
@@ -314,10 +254,6 @@ impl Admission<'_> {
             Confinement::None if !*force => Ok(ToolApproval::AllowList),
             Confinement::Bubblewrap | Confinement::None => Ok(ToolApproval::Force),
         }
-    }
-
-    fn secrets(&self) -> Result<Vec<NamedSecret>, CommandError> {
-        named_secret::read_all(&self.options.secrets, &self.host.environment)
     }
 
     /// How the workspace is saved before the run.
@@ -357,65 +293,6 @@ impl Admission<'_> {
             environment,
         );
         agent_discovery::find(&choice, environment, Some(workspace.as_path()))
-    }
-
-    fn shim_environment(
-        &self,
-        agent: &AgentProgram,
-        roots: &CursorRoots,
-        confinement: Confinement,
-    ) -> Result<ShimEnvironment, CommandError> {
-        let environment = &self.host.environment;
-        let named = self.secrets()?;
-        let mut secrets: Vec<(String, String)> =
-            named.into_iter().map(|secret| (secret.name, secret.value)).collect();
-        for name in KEYS {
-            let is_named = secrets.iter().any(|(named, _)| named == name);
-            let Some(value) = environment.variable(name).filter(|_| !is_named) else { continue };
-            let value = value.to_str().ok_or_else(|| {
-                CommandError::new(ExitCode::Usage, format!("`{name}` is not UTF-8"))
-            })?;
-            secrets.push((name.to_owned(), value.to_owned()));
-        }
-        if !secrets.iter().any(|(name, _)| KEYS.contains(&name.as_str())) {
-            match agent.kind {
-                AgentKind::Simulated => {
-                    secrets.push(("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned()));
-                }
-                AgentKind::Cursor if self.login_file(agent, roots)?.is_some() => {}
-                // Outside there may be a keychain, of which only the agent knows.
-                AgentKind::Cursor if confinement == Confinement::None => {}
-                AgentKind::Cursor => {
-                    return Err(CommandError::new(
-                        ExitCode::AuthenticationMissing,
-                        "cursor-agent is not logged in",
-                    )
-                    .hint("log in with `cursor-agent login`, or set CURSOR_API_KEY"));
-                }
-            }
-        }
-        let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
-        // Whoever has the host's network finds the way alone.
-        let profile = self.profile()?.profile;
-        let proxy = match self.network_mode(&profile) {
-            NetworkMode::Host | NetworkMode::None => None,
-            NetworkMode::Allowlist => host_proxy(environment)?.map(|proxy| proxy.address),
-        };
-        Ok(ShimEnvironment { secrets, proxy, log_filter: log_filter.map(ToOwned::to_owned) })
-    }
-
-    /// The login to use: a key is preferred, and the simulated agent has its own.
-    fn login_file(
-        &self,
-        agent: &AgentProgram,
-        roots: &CursorRoots,
-    ) -> Result<Option<PathBuf>, CommandError> {
-        let is_named = |secret: &NamedSecret| KEYS.contains(&secret.name.as_str());
-        let has_key = has_key(&self.host.environment) || self.secrets()?.iter().any(is_named);
-        if agent.kind == AgentKind::Simulated || has_key {
-            return Ok(None);
-        }
-        Ok(login_file::find(roots))
     }
 
     /// Where the user's own MCP servers are defined, if the run is to have them.
@@ -504,6 +381,9 @@ impl Admission<'_> {
         if let Some(idle_timeout) = self.options.idle_timeout {
             limits.idle_ms = idle_timeout.milliseconds();
         }
+        if let Some(CountLimit(most)) = self.options.max_tool_calls {
+            limits.tool_calls = most;
+        }
         limits
     }
 
@@ -541,35 +421,6 @@ impl Admission<'_> {
         Err(CommandError::new(ExitCode::SupervisorFailed, what)
             .hint("make room, or lower `min_free` in the configuration"))
     }
-}
-
-/// The proxy that this machine needs to get out, for a supervisor to use.
-pub(crate) struct HostProxy {
-    pub(crate) variable: &'static str,
-    /// There may be a password in it.
-    pub(crate) address: String,
-}
-
-pub(crate) fn host_proxy(environment: &Environment) -> Result<Option<HostProxy>, CommandError> {
-    let set = ["https_proxy", "HTTPS_PROXY"].into_iter().find_map(|variable| {
-        let address = environment.variable(variable)?.to_string_lossy().into_owned();
-        Some(HostProxy { variable, address })
-    });
-    let Some(proxy) = set else { return Ok(None) };
-    match proxy.address.parse::<UpstreamProxy>() {
-        Ok(_) => Ok(Some(proxy)),
-        Err(error) => {
-            let what = format!("the proxy that `{}` names cannot be used", proxy.variable);
-            let hint = "unset it, or give the run the host's own network: --network host";
-            Err(CommandError::new(ExitCode::Usage, what).because(error).hint(hint))
-        }
-    }
-}
-
-/// Whether a variable names a way out of this machine's network.
-fn is_proxy_variable(name: &str) -> bool {
-    let known = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
-    known.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 fn extra_flags(words: &[OsString]) -> Result<Vec<String>, CommandError> {

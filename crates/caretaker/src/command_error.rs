@@ -39,6 +39,12 @@ impl CommandError {
         self
     }
 
+    /// Says in which line of the user's file it is.
+    pub(crate) fn in_line(mut self, line: usize) -> Self {
+        self.message = format!("line {line}: {}", self.message);
+        self
+    }
+
     /// A failed write to stdout.
     pub(crate) fn writing(error: io::Error) -> Self {
         let reader_gone = error.kind() == io::ErrorKind::BrokenPipe;

@@ -6,13 +6,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use caretaker_daemon::Caps;
 use egress::{AllowedHost, AllowedHostError};
 use run_protocol::{ExitCode, RunLimits, StopLadder};
 use serde::Deserialize;
 
+use crate::budgets::{BudgetsConfig, CountLimit};
 use crate::byte_size::ByteSize;
 use crate::command_error::CommandError;
+use crate::commands::gc::RetentionConfig;
 use crate::environment::Environment;
+use crate::hook_options::HookConfig;
 use crate::human_duration::HumanDuration;
 use crate::limit_options::{CpuLimit, LimitOptions, MemoryLimit, ProcessLimit, SizeLimit};
 use crate::places::Places;
@@ -42,6 +46,25 @@ pub(crate) struct Config {
     limits: Limits,
     stop: Stop,
     pub(crate) queue: QueueConfig,
+    pub(crate) hooks: Vec<HookConfig>,
+    pub(crate) budgets: BudgetsConfig,
+    pub(crate) retention: RetentionConfig,
+    pub(crate) children: ChildrenConfig,
+}
+
+/// How many runs the agent of a run may have work for it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ChildrenConfig {
+    pub(crate) depth: u32,
+    pub(crate) at_once: u32,
+    pub(crate) in_all: u32,
+}
+
+impl Default for ChildrenConfig {
+    fn default() -> Self {
+        Self { depth: 2, at_once: 8, in_all: 64 }
+    }
 }
 
 /// How many runs the daemon lets be under way at once.
@@ -53,6 +76,17 @@ pub(crate) struct QueueConfig {
     pub(crate) groups: BTreeMap<String, u32>,
     pub(crate) models: BTreeMap<String, u32>,
     pub(crate) accounts: BTreeMap<String, u32>,
+}
+
+impl QueueConfig {
+    pub(crate) fn caps(&self) -> Caps {
+        Caps {
+            total: self.cap,
+            groups: self.groups.clone(),
+            models: self.models.clone(),
+            accounts: self.accounts.clone(),
+        }
+    }
 }
 
 impl Default for QueueConfig {
@@ -75,6 +109,7 @@ struct Limits {
     tool: HumanDuration,
     settle: HumanDuration,
     wall: HumanDuration,
+    tool_calls: CountLimit,
     linger: HumanDuration,
     drain: HumanDuration,
     memory: Option<MemoryLimit>,
@@ -129,6 +164,10 @@ impl Default for Config {
             limits: Limits::default(),
             stop: Stop::default(),
             queue: QueueConfig::default(),
+            hooks: Vec::new(),
+            budgets: BudgetsConfig::default(),
+            retention: RetentionConfig::default(),
+            children: ChildrenConfig::default(),
         }
     }
 }
@@ -142,6 +181,7 @@ impl Default for Limits {
             tool: of_milliseconds(limits.tool_ms),
             settle: of_milliseconds(limits.settle_ms),
             wall: of_milliseconds(limits.wall_ms),
+            tool_calls: CountLimit(limits.tool_calls),
             linger: of_milliseconds(limits.linger_ms),
             drain: of_milliseconds(limits.drain_ms),
             memory: None,
@@ -215,13 +255,15 @@ impl Config {
     }
 
     pub(crate) fn run_limits(&self) -> RunLimits {
-        let Limits { startup, idle, tool, settle, wall, linger, drain, .. } = self.limits;
+        let Limits { startup, idle, tool, settle, wall, tool_calls, linger, drain, .. } =
+            self.limits;
         RunLimits {
             startup_ms: startup.milliseconds(),
             idle_ms: idle.milliseconds(),
             tool_ms: tool.milliseconds(),
             settle_ms: settle.milliseconds(),
             wall_ms: wall.milliseconds(),
+            tool_calls: tool_calls.0,
             linger_ms: linger.milliseconds(),
             drain_ms: drain.milliseconds(),
             ladder: StopLadder {

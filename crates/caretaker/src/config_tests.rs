@@ -26,7 +26,10 @@ fn the_default_file_mentions_every_key_there_is() {
             n_keys += 1;
             let is_mentioned = DEFAULT_FILE.lines().any(|line| {
                 let line = line.strip_prefix("# ").unwrap_or(line);
-                line == format!("[{key}]") || line.starts_with(&format!("{key} = "))
+                line == format!("[{key}]")
+                    || line == format!("[[{key}]]")
+                    || line.starts_with(&format!("[{key}."))
+                    || line.starts_with(&format!("{key} = "))
             });
             assert!(is_mentioned, "`{key}` of `[{table}]` is missing");
         }

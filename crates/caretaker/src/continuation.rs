@@ -146,7 +146,7 @@ impl Continuation<'_> {
             like: Some(&spec),
         };
         let route = Route::choose(host, &options.queue)?;
-        let launch = Launch { host, options: &options, program, route: &route };
+        let launch = Launch { host, config, options: &options, program, route: &route };
         let admitted = admission.admit()?;
         warn_of_no_sandbox(&admitted.spec);
         named_secret::remind(&spec, &admitted.spec);

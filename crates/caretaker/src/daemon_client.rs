@@ -1,12 +1,13 @@
 //! Speaks to the daemon over its socket: one request a connection, JSON both ways.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use caretaker_daemon::{PROTOCOL, Presence, QueueGate, presence};
 use run_protocol::ExitCode;
+use run_shim::http_exchange::exchange;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long one that has its lock may take until it listens.
 const COMING_UP: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// No answer is longer.
-const LONGEST_ANSWER: u64 = 256 * 1024 * 1024;
 
 /// A daemon that answers and speaks as we do.
 #[derive(Debug)]
@@ -112,7 +111,11 @@ impl DaemonClient {
         path: &str,
         body: &[u8],
     ) -> Result<T, CommandError> {
-        let (status, answer) = exchange(&self.socket, method, path, body).map_err(broke_off)?;
+        let protocol = PROTOCOL.to_string();
+        let headers = [("caretaker-protocol", protocol.as_str())];
+        let request = format!("{method} {path}");
+        let (status, answer) =
+            exchange(&self.socket, &request, &headers, body, PATIENCE).map_err(broke_off)?;
         if (200..300).contains(&status) {
             return serde_json::from_slice(&answer).map_err(|error| broke_off(error.into()));
         }
@@ -132,40 +135,6 @@ impl DaemonClient {
             Some(hint) => error.hint(hint),
             None => error,
         })
-    }
-}
-
-fn exchange(socket: &Path, method: &str, path: &str, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: caretaker\r\nconnection: close\r\ncaretaker-protocol: {PROTOCOL}\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    )
-    .into_bytes();
-    request.extend_from_slice(body);
-    stream.write_all(&request)?;
-    let mut answer = Vec::new();
-    stream.take(LONGEST_ANSWER).read_to_end(&mut answer)?;
-    parse_answer(&answer).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
-}
-
-/// The status and the body of an answer that is all there is on its connection.
-fn parse_answer(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
-    let head = std::str::from_utf8(&answer[..end]).ok()?;
-    let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
-    let body = &answer[end + 4..];
-    let length = head.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
-    });
-    // Less than was promised is an answer that broke off.
-    match length {
-        Some(length) if length != body.len() => None,
-        _ => Some((status, body.to_vec())),
     }
 }
 
@@ -193,15 +162,6 @@ pub(crate) fn other_protocol(theirs: u32, version: &str) -> CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_answer_is_its_status_and_its_whole_body() {
-        let whole = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}";
-        assert_eq!(parse_answer(whole), Some((404, b"{}".to_vec())));
-        assert_eq!(parse_answer(&whole[..whole.len() - 1]), None);
-        assert_eq!(parse_answer(b""), None);
-        assert_eq!(parse_answer(b"SSH-2.0\r\n\r\n"), None);
-    }
 
     #[test]
     fn another_protocol_is_named_and_says_who_gives_way() {

@@ -1,8 +1,11 @@
 //! What the daemon is given by this program: admission, keys, the public form of events, the stores of conversations.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use caretaker_daemon::{Brought, EventForm, HostServices, Refusal, SubmitRequest, Submitted};
+use caretaker_daemon::{
+    Brought, ChildOrder, EventForm, HostServices, Refusal, SubmitRequest, Submitted,
+};
 use cursor_stores::Extent;
 use run_journal::{JournalEntry, RunDirectory, RunOverview};
 use run_protocol::{AgentKind, ExitCode, NetworkMode, QueueTerms, RunId, RunSpec};
@@ -11,6 +14,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::admission::{Admission, Conversation, SIMULATED_KEY, host_proxy};
+use crate::budgets;
+use crate::children::{self, NotMade};
 use crate::command_error::CommandError;
 use crate::commands::sessions::selection::{Selection, Where};
 use crate::config::Config;
@@ -18,11 +23,12 @@ use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
 use crate::event_schema::EventWriter;
 use crate::host::Host;
 use crate::launching::brought_for;
-use crate::name_claim::NameClaim;
+use crate::name_claim::{self, NameClaim};
 use crate::named_secret::KEYS;
 use crate::profiles;
 use crate::queue_options::QueueOptions;
-use crate::resumption::{Question, WhenHeld};
+use crate::resumption::{Question, WhenHeld, refusal};
+use crate::run_marks::RunName;
 use crate::run_options::{Mode, RunOptions};
 
 #[derive(Debug)]
@@ -30,11 +36,13 @@ pub(crate) struct DaemonHost {
     host: Host,
     /// Our own program.
     program: PathBuf,
+    /// One child after the other, so that none is one too many.
+    children: Mutex<()>,
 }
 
 impl DaemonHost {
     pub(crate) fn new(host: Host, program: PathBuf) -> Self {
-        Self { host, program }
+        Self { host, program, children: Mutex::new(()) }
     }
 
     fn try_submit(&self, request: &SubmitRequest) -> Result<Submitted, CommandError> {
@@ -72,6 +80,50 @@ impl DaemonHost {
             },
         )?;
         drop(name_claim);
+        admitted.trial.remember(host.state.path());
+        Ok(Submitted { run: run.run_id(), brought })
+    }
+
+    /// Continues a session as its latest run was run, with messages for a prompt.
+    fn try_submit_turn(
+        &self,
+        latest: &RunSpec,
+        delivers: Vec<String>,
+        prompt: &str,
+    ) -> Result<Submitted, CommandError> {
+        let host = &self.host;
+        let config = Config::load(&host.environment, &host.places)?;
+        let (session, when_held) = (latest.session, WhenHeld::Wait);
+        let question = Question { host, session, workspace: None, when_held };
+        let resumption = question.decide()?.map_err(refusal::Refusal::into_error)?;
+        let name = latest.name.as_ref().and_then(|name| name.parse::<RunName>().ok());
+        let name = name.filter(|name| name_claim::check_free(&host.state, name).is_ok());
+        let queue = QueueOptions { queue: true, ..QueueOptions::default() };
+        let options = RunOptions { detach: true, name, queue, ..RunOptions::default() };
+        let admitted = Admission {
+            host,
+            config: &config,
+            options: &options,
+            conversation: &Conversation::Resumed(Box::new(resumption)),
+            program: &self.program,
+            retry_of: None,
+            like: Some(latest),
+        }
+        .admit()?;
+        let brought = brought_for(&admitted.spec, &admitted.shim_environment);
+        let before = latest.queue.clone().unwrap_or_default();
+        let terms = QueueTerms {
+            priority: before.priority,
+            account: before.account,
+            keys: brought.keys.keys().cloned().collect(),
+            ..QueueTerms::default()
+        };
+        let queue = Some(terms);
+        let spec = RunSpec { queue, delivers, wait_for_locks: false, ..admitted.spec };
+        let run = RunDirectory::create(&host.state, &spec, prompt.as_bytes()).map_err(|error| {
+            let what = "the run's directory could not be made";
+            CommandError::new(ExitCode::SupervisorFailed, what).because(error)
+        })?;
         admitted.trial.remember(host.state.path());
         Ok(Submitted { run: run.run_id(), brought })
     }
@@ -162,6 +214,7 @@ fn options(request: &SubmitRequest) -> Result<RunOptions, CommandError> {
         expose: request.expose.iter().map(PathBuf::from).collect(),
         timeout: maybe("timeout", request.timeout.as_ref())?,
         idle_timeout: maybe("idle_timeout", request.idle_timeout.as_ref())?,
+        max_tool_calls: maybe("max_tool_calls", request.max_tool_calls.as_ref())?,
         no_force: request.no_force,
         stream: request.stream,
         restart: request.restart,
@@ -175,6 +228,7 @@ fn options(request: &SubmitRequest) -> Result<RunOptions, CommandError> {
             after_ok: request.after_ok.clone(),
             group: maybe("group", request.group.as_ref())?,
             account: maybe("account", request.account.as_ref())?,
+            group_budget: None,
             direct: false,
         },
         ..RunOptions::default()
@@ -208,6 +262,25 @@ impl HostServices for DaemonHost {
 
     fn submit(&self, request: SubmitRequest) -> Result<Submitted, Refusal> {
         self.try_submit(&request).map_err(as_refusal)
+    }
+
+    fn submit_child(&self, parent: &RunSpec, order: ChildOrder) -> Result<Submitted, Refusal> {
+        let _one = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        let host = &self.host;
+        let config = Config::load(&host.environment, &host.places).map_err(as_refusal)?;
+        children::submit(host, &config.children, parent, order).map_err(|error| match error {
+            NotMade::Forbidden(error) => Refusal { status: 403, error, hint: None },
+            NotMade::Failed(error) => as_refusal(error),
+        })
+    }
+
+    fn submit_turn(
+        &self,
+        latest: &RunSpec,
+        delivers: Vec<String>,
+        prompt: String,
+    ) -> Result<Submitted, Refusal> {
+        self.try_submit_turn(latest, delivers, &prompt).map_err(as_refusal)
     }
 
     fn shim_environment(
@@ -245,8 +318,12 @@ impl HostServices for DaemonHost {
         })
     }
 
+    fn day(&self, now_ms: u64) -> (u64, u64) {
+        budgets::day(now_ms)
+    }
+
     fn continue_interrupted(&self) -> Vec<(RunId, Result<RunId, Refusal>)> {
-        let Self { host, program } = self;
+        let Self { host, program, .. } = self;
         let which = CutOff { interrupted: true, suspended: false, only_restart: true };
         let found = Config::load(&host.environment, &host.places)
             .and_then(|config| Ok((cut_off_runs(host, which)?, config)));

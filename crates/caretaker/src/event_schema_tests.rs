@@ -4,10 +4,10 @@ use std::path::Path;
 use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
-    Audit, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, JournalHeader,
-    LimitBackend, LimitKind, LimitsInForce, McpCallOutcome, NetRefusal, NetVia, NetworkMode,
-    PendingTool, ReportedStatus, ResourceLimits, Resumable, RunEvent, RunId, RunOutcome,
-    SignalName, StopReason,
+    Audit, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, HandOver, JournalHeader,
+    LimitBackend, LimitKind, LimitsInForce, McpCallOutcome, McpRefusal, NetRefusal, NetVia,
+    NetworkMode, PendingTool, QuestionAbout, ReportedStatus, ResourceLimits, Resumable, RunEvent,
+    RunId, RunOutcome, SignalName, Spend, StopReason,
 };
 use serde_json::Value;
 
@@ -158,7 +158,7 @@ fn run_examples() -> Vec<RunEvent> {
         RunEvent::Lingered { ms: 5_000 },
         RunEvent::StopRequested { reason: StopReason::Cancelled },
         RunEvent::Signalled { signal: SignalName::Int, target: text("the agent") },
-        RunEvent::McpCall { tool: text("report_progress"), outcome: McpCallOutcome::Ok },
+        RunEvent::McpCall { tool: text("report_progress"), outcome: McpCallOutcome::Ok, why: None },
         RunEvent::Progress { text: text("half way"), percent: Some(50.0) },
         RunEvent::Reported {
             status: ReportedStatus::Done,
@@ -215,6 +215,31 @@ fn run_examples() -> Vec<RunEvent> {
         },
         RunEvent::Queued { priority: 3 },
         RunEvent::Attempt { number: 1 },
+        RunEvent::McpRefused { reason: McpRefusal::Oversized, count: 2 },
+        RunEvent::NeedsHuman {
+            question: text("q-1a2b3c4d"),
+            about: QuestionAbout::Work,
+            text: text("Which database?"),
+            options: vec![text("the old one"), text("the new one")],
+            host: None,
+        },
+        RunEvent::MessageSent {
+            to: "0191d0f6-2222-7000-8000-0123456789ab".parse().unwrap(),
+            message: text("5b1c7f0e-2d0f-4f43-8d7a-0c8f6a1e9b11"),
+            text: text("the parser is done"),
+        },
+        RunEvent::MessagesDelivered {
+            by: HandOver::CheckInbox,
+            messages: vec![text("5b1c7f0e-2d0f-4f43-8d7a-0c8f6a1e9b12")],
+            answers: vec![text("q-1a2b3c4d")],
+        },
+        RunEvent::ChildQueued {
+            run: "0191d0f6-2222-7000-8000-0123456789ab".parse().unwrap(),
+            name: Some(text("parser")),
+        },
+        RunEvent::ChildStopped { run: "0191d0f6-2222-7000-8000-0123456789ab".parse().unwrap() },
+        RunEvent::WorkspaceMarked { label: text("green"), number: 1, files: 12, ms: 40 },
+        RunEvent::Spent(Spend { tool_calls: Some(7), time_ms: Some(12_000), tokens: Some(68_000) }),
     ]
 }
 
@@ -249,6 +274,14 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::Ended { .. } => 25,
         RunEvent::Queued { .. } => 26,
         RunEvent::Attempt { .. } => 27,
+        RunEvent::McpRefused { .. } => 28,
+        RunEvent::NeedsHuman { .. } => 29,
+        RunEvent::MessageSent { .. } => 30,
+        RunEvent::MessagesDelivered { .. } => 31,
+        RunEvent::ChildQueued { .. } => 32,
+        RunEvent::ChildStopped { .. } => 33,
+        RunEvent::WorkspaceMarked { .. } => 34,
+        RunEvent::Spent(_) => 35,
     }
 }
 
@@ -323,7 +356,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 28 + 1);
+    assert_eq!(kinds.len(), 20 + 36 + 1);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use run_shim::{ShimEnvironment, StartShimError, Started, start_shim};
 use serde::Deserialize;
 
 use crate::admission::Admitted;
+use crate::budgets;
 use crate::command_error::CommandError;
+use crate::config::Config;
 use crate::daemon_client::DaemonClient;
 use crate::environment::Audience;
 use crate::following::{Followed, follow, say_how_to_go_on};
@@ -27,6 +29,7 @@ use crate::talk::{note, say};
 /// Starts runs as these options say.
 pub(crate) struct Launch<'a> {
     pub(crate) host: &'a Host,
+    pub(crate) config: &'a Config,
     pub(crate) options: &'a RunOptions,
     /// Our own program.
     pub(crate) program: &'a Path,
@@ -98,21 +101,38 @@ impl Launch<'_> {
         }
     }
 
-    /// Starts the run and stays silent.
+    /// Starts the run, and says so if it waits.
     pub(crate) fn start(
         &self,
         admitted: Admitted,
         prompt: &[u8],
     ) -> Result<RunDirectory, CommandError> {
-        let Self { host, options, program, route } = self;
+        let (run, waits) = self.start_silently(admitted, prompt)?;
+        if let Some(waits) = waits {
+            note(&waits);
+        }
+        Ok(run)
+    }
+
+    /// Starts the run. The second is what it waits for, in a sentence, where that is worth saying.
+    pub(crate) fn start_silently(
+        &self,
+        admitted: Admitted,
+        prompt: &[u8],
+    ) -> Result<(RunDirectory, Option<String>), CommandError> {
+        let Self { host, config, options, program, route } = self;
         let Admitted { mut spec, shim_environment, trial } = admitted;
         if let Route::Queue { terms, .. } = route {
             spec.queue = Some(QueueTerms {
                 keys: brought_for(&spec, &shim_environment).keys.into_keys().collect(),
+                priority: options.queue.priority.unwrap_or(terms.priority),
                 ..terms.clone()
             });
             // The queue knows who has what, and waits without a supervisor.
             spec.wait_for_locks = false;
+        }
+        if matches!(route, Route::Direct) {
+            budgets::check(host, config, spec.group.as_deref())?;
         }
         // Whoever asked for the same name while the prompt was read was as early as we were.
         let name_claim =
@@ -121,16 +141,16 @@ impl Launch<'_> {
         drop(name_claim);
         trial.remember(host.state.path());
         if let Route::Queue { daemon, .. } = route {
-            enqueue(daemon, &run, &brought_for(&spec, &shim_environment));
-            return Ok(run);
+            let waits = enqueue(daemon, &run, &brought_for(&spec, &shim_environment));
+            return Ok((run, waits));
         }
-        match start_shim(&run, program, &shim_environment).map_err(not_started)? {
+        let waits = match start_shim(&run, program, &shim_environment).map_err(not_started)? {
             Started::Waiting { reason } if options.detach => {
-                note(&format!("the run waits: {reason}"));
+                Some(format!("the run waits: {reason}"))
             }
-            Started::Waiting { .. } | Started::Ready => {}
-        }
-        Ok(run)
+            Started::Waiting { .. } | Started::Ready => None,
+        };
+        Ok((run, waits))
     }
 }
 
@@ -159,17 +179,17 @@ pub(crate) fn brought_for(spec: &RunSpec, environment: &ShimEnvironment) -> Brou
     Brought { keys, proxy: environment.proxy.clone() }
 }
 
-/// Brings what a run in the queue needs. It waits whatever comes of this: the queue are the files.
-fn enqueue(daemon: &DaemonClient, run: &RunDirectory, brought: &Brought) {
+/// Brings what a run in the queue needs. It waits whatever comes of this: the queue are the files. Says what for.
+fn enqueue(daemon: &DaemonClient, run: &RunDirectory, brought: &Brought) -> Option<String> {
     #[derive(Deserialize)]
     struct Accepted {
         waiting: Option<Waiting>,
     }
     let path = format!("/v1/runs/{}/enqueue", run.run_id());
     match daemon.post::<Accepted>(&path, brought) {
-        Ok(Accepted { waiting: Some(Waiting::Start) | None }) => {}
-        Ok(Accepted { waiting: Some(waiting) }) => note(&format!("the run is queued: {waiting}")),
-        Err(error) => note(&format!(
+        Ok(Accepted { waiting: Some(Waiting::Start) | None }) => None,
+        Ok(Accepted { waiting: Some(waiting) }) => Some(format!("the run is queued: {waiting}")),
+        Err(error) => Some(format!(
             "the run is queued, and starts when a daemon can: {}",
             error.message_with_causes()
         )),
@@ -184,7 +204,7 @@ pub(crate) fn take_signals() -> Result<SignalPost, CommandError> {
 }
 
 /// Somebody can press Ctrl-C where stdin or stderr is a terminal; stdout may be piped into a file all the same.
-fn seat() -> Seat {
+pub(crate) fn seat() -> Seat {
     match (Audience::of_stdin(), Audience::of_stderr()) {
         (Audience::Program, Audience::Program) => Seat::Unattended,
         _ => Seat::AtATerminal,

@@ -19,9 +19,12 @@
 
 mod admission;
 mod agent_discovery;
+mod batch;
 mod bubblewrap;
+mod budgets;
 mod byte_size;
 mod cancellation;
+mod children;
 mod cli;
 mod command_error;
 mod commands;
@@ -40,6 +43,7 @@ mod event_schema;
 mod export;
 mod following;
 mod health;
+mod hook_options;
 mod host;
 mod host_git;
 mod human_duration;
@@ -60,6 +64,7 @@ mod promises;
 mod prompt;
 mod queue_options;
 mod resumption;
+mod retention;
 mod retries;
 mod run_marks;
 mod run_options;

@@ -51,6 +51,16 @@ pub(crate) fn find(
             format!("`{}` has the name of the profile without a sandbox", file.display()),
             "give it another name",
         ),
+        // Who sees `strict` in `ps` must be able to rely on it.
+        (Confinement::Bubblewrap, Some(file), _)
+            if is_built_in(name) && profile.extends() != Some(name) =>
+        {
+            let what = format!(
+                "`{}` has the name of a built-in profile and does not extend it",
+                file.display()
+            );
+            refused(what, &format!("begin it with `extends = \"{name}\"`, or give it another name"))
+        }
         (Confinement::Bubblewrap, ..) | (Confinement::None, None, NamedBy::CommandLine) => {
             Ok(FoundProfile { profile, text, file })
         }
@@ -70,6 +80,10 @@ pub(crate) fn find(
             "extend `default` or `strict`; for one run without a sandbox: --sandbox off",
         ),
     }
+}
+
+fn is_built_in(name: &str) -> bool {
+    builtin_profiles().iter().any(|(builtin, _)| *builtin == name)
 }
 
 fn text_of(places: &Places, name: &str) -> Result<(String, Option<PathBuf>), CommandError> {
@@ -127,6 +141,20 @@ mod tests {
         fs::write(&file, "extends = \"default\"\ndescription = \"mine\"\n").unwrap();
         let found = find("default").unwrap();
         assert_eq!((found.file, found.profile.description()), (Some(file), "mine"));
+    }
+
+    #[test]
+    fn a_profile_with_the_name_of_one_that_is_built_in_must_extend_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = places(directory.path());
+        let file = places.config.join("profiles/strict.toml");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "extends = \"default\"\n").unwrap();
+        let error = find(&places, "strict", NamedBy::CommandLine).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Usage);
+        assert!(error.text().contains("extends = \"strict\""), "{}", error.text());
+        fs::write(&file, "extends = \"strict\"\n").unwrap();
+        assert_eq!(find(&places, "strict", NamedBy::CommandLine).unwrap().file, Some(file));
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::talk::say;
+
 /// What is done sooner needs no bar.
 const TOO_SHORT: Duration = Duration::from_millis(300);
 
@@ -32,6 +34,21 @@ impl Progress {
         self.appear();
         self.0.set_length(n_all as u64);
         self.0.set_position(n_done as u64);
+    }
+
+    /// What is being done, as it is now.
+    pub(crate) fn describe(&self, what: String) {
+        self.0.set_message(what);
+    }
+
+    /// Says something for good, above the bar.
+    pub(crate) fn say_above(&self, text: &str) {
+        self.0.suspend(|| say(text));
+    }
+
+    /// Takes the bar away before its time.
+    pub(crate) fn clear(&self) {
+        self.0.finish_and_clear();
     }
 
     fn appear(&self) {

@@ -41,12 +41,28 @@ impl<'a> PromptSource<'a> {
         }
     }
 
+    /// Reads many of them, which are not checked.
+    pub(crate) fn read_lines(self) -> Result<Vec<u8>, CommandError> {
+        let text = self.bytes()?;
+        if text.len() as u64 > LONGEST_PROMPT {
+            let what = format!("the prompts are longer than {} MiB together", LONGEST_PROMPT >> 20);
+            return Err(CommandError::new(ExitCode::Usage, what));
+        }
+        Ok(text)
+    }
+
     /// Reads and checks it.
     pub(crate) fn read(self) -> Result<Vec<u8>, CommandError> {
-        let prompt = match self {
-            Self::Words(words) => words.as_bytes().to_vec(),
+        let prompt = self.bytes()?;
+        check(&prompt)?;
+        Ok(prompt)
+    }
+
+    fn bytes(self) -> Result<Vec<u8>, CommandError> {
+        match self {
+            Self::Words(words) => Ok(words.as_bytes().to_vec()),
             Self::Stdin => bounded(&mut io::stdin().lock())
-                .map_err(|error| cannot_read("stdin", error, ExitCode::Failed))?,
+                .map_err(|error| cannot_read("stdin", error, ExitCode::Failed)),
             Self::File(path) => {
                 let name = format!("`{}`", path.display());
                 let code = |error: &io::Error| match error.kind() {
@@ -56,11 +72,9 @@ impl<'a> PromptSource<'a> {
                 File::open(path).and_then(|mut file| bounded(&mut file)).map_err(|error| {
                     let code = code(&error);
                     cannot_read(&name, error, code)
-                })?
+                })
             }
-        };
-        check(&prompt)?;
-        Ok(prompt)
+        }
     }
 }
 

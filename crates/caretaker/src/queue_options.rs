@@ -4,6 +4,7 @@ use caretaker_daemon::QueueGate;
 use run_journal::RunDirectory;
 use run_protocol::{ExitCode, QueueTerms, RunId};
 
+use crate::budgets::{self, BudgetOption};
 use crate::command_error::CommandError;
 use crate::daemon_client::DaemonClient;
 use crate::host::{Host, now_ms};
@@ -35,6 +36,10 @@ pub(crate) struct QueueOptions {
     /// Count the run with these: a group can have a cap of its own.
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Option<RunName>,
+    /// What the runs of the group may spend together, in place of the budget it had: `tool_calls=500,time=8h,tokens=5M`, or
+    /// `none`. When it is spent, no more of them are started. See `caretaker group budget`.
+    #[arg(long, value_name = "BUDGET")]
+    pub(crate) group_budget: Option<BudgetOption>,
     /// Count the run against this account: a name of your choice for the login that it uses.
     #[arg(long, value_name = "NAME")]
     pub(crate) account: Option<RunName>,
@@ -45,6 +50,21 @@ impl QueueOptions {
     fn need_the_queue(&self) -> bool {
         let Self { queue, priority, delay, after, after_ok, .. } = self;
         *queue || priority.is_some() || delay.is_some() || !after.is_empty() || !after_ok.is_empty()
+    }
+
+    /// Gives the group the budget that was asked for.
+    pub(crate) fn set_budget(&self, host: &Host) -> Result<(), CommandError> {
+        match (&self.group_budget, &self.group) {
+            (None, _) => Ok(()),
+            (Some(_), None) => {
+                let what = "--group-budget is of a group, and no --group is given";
+                Err(CommandError::new(ExitCode::Usage, what)
+                    .hint("name the group, or limit the run alone: --max-tool-calls, --timeout"))
+            }
+            (Some(BudgetOption(budget)), Some(group)) => {
+                budgets::set_of_group(host, group.as_str(), *budget)
+            }
+        }
     }
 
     /// The terms, without keys.

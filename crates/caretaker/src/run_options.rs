@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use egress::AllowedHost;
 use run_protocol::NetworkMode;
 
+use crate::budgets::CountLimit;
 use crate::human_duration::HumanDuration;
 use crate::limit_options::LimitOptions;
 use crate::queue_options::QueueOptions;
@@ -60,6 +61,10 @@ pub(crate) struct RunOptions {
     /// Stop the run after so much silence, while no tool is under way. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) idle_timeout: Option<HumanDuration>,
+    /// Stop the run when the agent calls more tools than this; `none` for no limit. Default: `tool_calls` of the
+    /// configuration.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) max_tool_calls: Option<CountLimit>,
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
     /// Run tools only as the agent's own permissions allow. Without it they run unasked: the sandbox is the guard.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::view::safe_text::on_one_line;
+use crate::view::safe_text::{on_lines, on_one_line};
 
 /// Something worth knowing. Lost without harm where stderr is closed.
 pub(crate) fn note(text: &str) {
@@ -11,5 +11,5 @@ pub(crate) fn note(text: &str) {
 
 /// What just happened or can be done now, in as many lines as it takes.
 pub(crate) fn say(text: &str) {
-    writeln!(anstream::stderr(), "{text}").ok();
+    writeln!(anstream::stderr(), "{}", on_lines(text)).ok();
 }

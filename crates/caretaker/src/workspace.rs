@@ -40,6 +40,7 @@ fn refused(error: WorkspaceError) -> CommandError {
         WorkspaceError::DotCursor(_)
         | WorkspaceError::McpJson(_)
         | WorkspaceError::Git(_)
+        | WorkspaceError::CommonDir(_)
         | WorkspaceError::ProtectedSymlink(_) => {
             "look at what the repository ships there, and remove it".to_owned()
         }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use crate::error_chain::describe;
 use crate::merge::{merge_conversations, merge_heads};
-use crate::model::{Conversation, Head, Origin, StoreKind};
+use crate::model::{Activity, Conversation, Damage, Head, Origin, StoreKind};
 use crate::parallel;
 use crate::places::StorePlaces;
 use crate::search::Matcher;
@@ -164,10 +165,26 @@ impl Catalogue {
         heads.clone_from_slice(&completed);
     }
 
+    /// Adds all models that answered to heads that are complete otherwise. That may take as long as a search.
+    pub fn add_models(&self, heads: &mut [Head]) {
+        let known = parallel::map(heads, |head| {
+            let mut head = head.clone();
+            for origin in head.origins.clone() {
+                if let Some(store) = self.store_of(&origin) {
+                    for model in store.models(origin.key(&head)) {
+                        head.add_model(&model);
+                    }
+                }
+            }
+            head
+        });
+        heads.clone_from_slice(&known);
+    }
+
     /// Reads a conversation from all stores that have it, each field from the one that knows it best.
     pub fn read(&self, head: &Head, extent: Extent) -> Result<Conversation, ReadConversationError> {
         let mut read: Option<Conversation> = None;
-        let mut failure = None;
+        let mut failures: Vec<(&Origin, ReadConversationError)> = Vec::new();
         for origin in &head.origins {
             let Some(store) = self.store_of(origin) else { continue };
             match store.read(origin.key(head), extent) {
@@ -177,14 +194,49 @@ impl Catalogue {
                         Some(known) => merge_conversations(known, conversation),
                     });
                 }
-                Err(error) => failure = failure.or(Some(error)),
+                Err(error) => failures.push((origin, error)),
             }
         }
-        match (read, failure) {
-            (Some(conversation), _) => Ok(conversation),
-            (None, Some(error)) => Err(error),
-            (None, None) => Err(ReadConversationError::Missing(head.id.clone().into())),
+        let Some(mut conversation) = read else {
+            let first = failures.into_iter().next().map(|(_, error)| error);
+            return Err(
+                first.unwrap_or_else(|| ReadConversationError::Missing(head.id.clone().into()))
+            );
+        };
+        // What one store cannot tell must not be missing in silence because another tells a part of it.
+        for (origin, error) in failures {
+            let ReadConversationError::Unreadable { source, .. } = error else { continue };
+            let place = origin.path.as_ref().display().to_string();
+            conversation.damage.push(Damage::new(place, describe(&*source)));
+            if conversation.head.activity != Activity::Live {
+                conversation.head.activity = Activity::Damaged;
+            }
+            if !conversation.head.origins.contains(origin) {
+                conversation.head.origins.push(origin.clone());
+            }
         }
+        Ok(conversation)
+    }
+
+    /// The sub-agents whose state a conversation itself keeps, as `<id>#<name>`. No list has them: it would have to read
+    /// every conversation.
+    #[must_use]
+    pub fn kept_subagents(&self, head: &Head) -> Vec<Head> {
+        // Their names are in the state, not in the messages.
+        let extent = Extent { last: Some(1), ..Extent::default() };
+        let mut kept: Vec<Head> = Vec::new();
+        for origin in &head.origins {
+            let Some(store) = self.store_of(origin) else { continue };
+            let key = origin.key(head);
+            let Ok(conversation) = store.read(key, extent) else { continue };
+            let own = format!("{}#", conversation.head.id);
+            let names = conversation.head.subagents.iter().filter_map(|id| id.strip_prefix(&own));
+            for name in names {
+                let subagent = store.read(&format!("{key}#{name}"), extent);
+                kept.extend(subagent.ok().map(|subagent| subagent.head));
+            }
+        }
+        kept
     }
 
     /// Calls `found` for everything that matches in any store, from several threads and in no order, until it breaks.

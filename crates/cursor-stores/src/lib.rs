@@ -22,6 +22,7 @@
 
 mod catalogue;
 pub mod chat;
+mod damaged_rows;
 mod database_copy;
 mod database_holders;
 mod editor_text;
@@ -33,6 +34,7 @@ mod ide;
 mod ide_old;
 mod json_values;
 mod lenient_json;
+mod lock_patience;
 mod merge;
 pub mod model;
 pub mod parallel;

@@ -1,6 +1,6 @@
 //! The same conversation, found in several stores: field by field, the richest wins.
 
-use crate::model::{Activity, Conversation, Head, Message, Moment, Part, TokenUsage};
+use crate::model::{Activity, Conversation, Head, Message, Moment, Part, Shelf, TokenUsage};
 
 /// Adds what another store says to a head. What is known already stays, unless the other knows it better.
 pub(crate) fn merge_heads(known: &mut Head, other: Head) {
@@ -36,11 +36,17 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
         .min_by_key(|activity| match activity {
             Activity::Live => 0,
             Activity::Damaged => 1,
-            Activity::Interrupted => 2,
-            Activity::Failed => 3,
-            Activity::Idle => 4,
+            Activity::Locked => 2,
+            Activity::Interrupted => 3,
+            Activity::Failed => 4,
+            Activity::Idle => 5,
         })
         .unwrap_or(Activity::Idle);
+    // What is empty in one store may have been said in another.
+    if rich.shelf == Shelf::Empty && poor.shelf != Shelf::Empty {
+        rich.shelf = poor.shelf;
+        rich.n_messages = poor.n_messages.or(rich.n_messages.filter(|count| *count > 0));
+    }
     rich.parent = rich.parent.or(poor.parent);
     for subagent in poor.subagents {
         if !rich.subagents.contains(&subagent) {
@@ -141,4 +147,32 @@ fn richness(conversation: &Conversation) -> (usize, usize, usize) {
         .count();
     let n_thoughts = parts().filter(|part| matches!(part, Part::Reasoning { .. })).count();
     (n_results, n_thoughts, conversation.messages.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::model::{Origin, StoreKind};
+
+    fn head(store: StoreKind, shelf: Shelf, n_messages: Option<u64>) -> Head {
+        let origin = Origin { store, path: std::path::PathBuf::from("/x").into(), key: None };
+        Head { shelf, n_messages, ..Head::new("id", origin) }
+    }
+
+    #[test]
+    fn what_another_store_has_messages_of_is_not_empty() {
+        let empty = head(StoreKind::Cli, Shelf::Empty, Some(0));
+        let said = head(StoreKind::Transcript, Shelf::Shown, Some(2));
+        for (one, other) in [(empty.clone(), said.clone()), (said, empty.clone())] {
+            let mut merged = one;
+            merge_heads(&mut merged, other);
+            assert_eq!((merged.shelf, merged.n_messages), (Shelf::Shown, Some(2)));
+            assert_eq!(merged.origins[0].store, StoreKind::Cli);
+        }
+        let mut merged = empty.clone();
+        merge_heads(&mut merged, head(StoreKind::Transcript, Shelf::Empty, None));
+        assert_eq!((merged.shelf, merged.n_messages), (Shelf::Empty, Some(0)));
+    }
 }

@@ -12,9 +12,14 @@
 //!                              │   immutable=1 without the log, which is told
 //! ```
 //!
+//! A file that is shorter than its header says, or whose schema is damaged in parts, is one that SQLite reads nothing of
+//! unless it is told to take what is there. It is told so, and that something is missing is known of all that is read.
+//!
 //! Every read ends: what takes longer than any honest query is interrupted, because a crafted tree of pages can have
 //! more rows than there are atoms.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
@@ -28,11 +33,11 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
+use crate::damaged_rows::{Rows, Way, WayEnd, find_islands};
 use crate::database_copy::DatabaseCopy;
+use crate::lock_patience;
 use crate::plain_file::{self, PlainFileError};
 
-/// As long as Cursor itself waits for a lock.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between the examination of the files and the opening of the database its writer may start or stop.
 const OPEN_ATTEMPTS: usize = 3;
 /// Longer than any honest query takes, on the slowest disk.
@@ -47,10 +52,13 @@ pub(crate) struct ReadOnlyDatabase {
     connection: Connection,
     path: PathBuf,
     access: Access,
+    completeness: Completeness,
     fingerprint: DatabaseFingerprint,
     deadline: Arc<Deadline>,
+    /// By table.
+    islands: RefCell<HashMap<&'static str, Vec<Rows>>>,
     /// Deleted with the connection.
-    _copy: Option<DatabaseCopy>,
+    _copy: Option<Arc<DatabaseCopy>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +71,14 @@ enum Access {
     Copied,
     /// Opened without its log, because there was no other way.
     WithoutLog,
+}
+
+/// Whether SQLite takes the file for a whole one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Completeness {
+    Whole,
+    /// Cut off somewhere, or with a schema that is not what it was.
+    InPart,
 }
 
 /// Until when the read that is under way may go on.
@@ -119,6 +135,9 @@ pub enum OpenDatabaseError {
     Empty,
     #[error("the file is not an SQLite database")]
     NotADatabase,
+    /// As long as others may be waited for.
+    #[error("the database is locked by another process")]
+    Locked,
     #[error("the database kept changing while it was opened")]
     Changing,
     #[error("the database could not be opened")]
@@ -202,7 +221,7 @@ impl ReadOnlyDatabase {
                 }
             }
             let access = if fingerprint.has_log() { Access::Live } else { Access::Immutable };
-            match Self::begin(&path, access, &fingerprint, None) {
+            match Self::begin_or_salvage(&path, access, &fingerprint, None) {
                 Ok(database) => return Ok(database),
                 Err(ReadDatabaseError::Changed) => {}
                 Err(ReadDatabaseError::Sqlite(err))
@@ -216,14 +235,32 @@ impl ReadOnlyDatabase {
         Err(OpenDatabaseError::Changing)
     }
 
+    /// As [`Self::begin`]; what is not whole is taken as it is.
+    fn begin_or_salvage(
+        path: &Path,
+        access: Access,
+        fingerprint: &DatabaseFingerprint,
+        copy: Option<&Arc<DatabaseCopy>>,
+    ) -> Result<Self, ReadDatabaseError> {
+        let begin = |completeness| {
+            Self::begin(path, access, completeness, fingerprint, copy.map(Arc::clone))
+        };
+        match begin(Completeness::Whole) {
+            // What is wrong is what was wrong at first, if there is nothing that can be taken.
+            Err(err) if err.is_damage() => begin(Completeness::InPart).map_err(|_| err),
+            other => other,
+        }
+    }
+
     /// Opens a connection and takes the snapshot that all reads see.
     fn begin(
         path: &Path,
         access: Access,
+        completeness: Completeness,
         fingerprint: &DatabaseFingerprint,
-        copy: Option<DatabaseCopy>,
+        copy: Option<Arc<DatabaseCopy>>,
     ) -> Result<Self, ReadDatabaseError> {
-        let opened = copy.as_ref().map_or(path, DatabaseCopy::path);
+        let opened = copy.as_ref().map_or(path, |copy| copy.path());
         let mut connection = connect(opened, access)?;
         let deadline = Arc::new(Deadline::new());
         let watch = Arc::clone(&deadline);
@@ -232,17 +269,30 @@ impl ReadOnlyDatabase {
             connection,
             path: path.to_owned(),
             access,
+            completeness,
             fingerprint: fingerprint.clone(),
             deadline,
+            islands: RefCell::default(),
             _copy: copy,
         };
-        database.read(|connection| {
+        let begun = Instant::now();
+        let taken = database.read(|connection| {
+            if completeness == Completeness::InPart {
+                // Nothing becomes writable by that; it only keeps SQLite from refusing the file as a whole.
+                connection.execute_batch("PRAGMA writable_schema = ON")?;
+            }
             connection.execute_batch(
                 "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; BEGIN",
             )?;
             // Not `count(*)`, which counts pages without a look at the clock.
             connection.query_row("SELECT 1 FROM sqlite_schema LIMIT 1", [], |_| Ok(())).optional()
-        })?;
+        });
+        if let Err(ReadDatabaseError::Sqlite(err)) = &taken
+            && err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+        {
+            lock_patience::spend(begun.elapsed());
+        }
+        taken?;
         Ok(database)
     }
 
@@ -253,17 +303,32 @@ impl ReadOnlyDatabase {
         fingerprint: &DatabaseFingerprint,
     ) -> Result<Self, OpenDatabaseError> {
         let (access, copy) = match DatabaseCopy::of(path)? {
-            Some(copy) => (Access::Copied, Some(copy)),
+            Some(copy) => (Access::Copied, Some(Arc::new(copy))),
             None => (Access::WithoutLog, None),
         };
-        Self::begin(path, access, fingerprint, copy).map_err(|err| match err {
+        Self::begin_or_salvage(path, access, fingerprint, copy.as_ref()).map_err(|err| match err {
             ReadDatabaseError::Changed => OpenDatabaseError::Changing,
             ReadDatabaseError::Sqlite(err) => classify(err),
         })
     }
 
+    /// Tells whether SQLite would refuse the file as it is.
+    pub(crate) fn is_in_part(&self) -> bool {
+        self.completeness == Completeness::InPart
+    }
+
     /// Says what is missing from all that is read here, if something is.
     pub(crate) fn shortcoming(&self) -> Option<&'static str> {
+        match self.completeness {
+            Completeness::Whole => self.missing_log(),
+            Completeness::InPart => Some(
+                "the file is cut off, or damaged where it says what it holds; what is left is shown",
+            ),
+        }
+    }
+
+    /// As [`Self::shortcoming`], of the log alone.
+    pub(crate) fn missing_log(&self) -> Option<&'static str> {
         match self.access {
             Access::Immutable | Access::Live | Access::Copied => None,
             Access::WithoutLog => Some(
@@ -294,6 +359,37 @@ impl ReadOnlyDatabase {
             }
             Access::Immutable | Access::Live | Access::Copied | Access::WithoutLog => Ok(answer?),
         }
+    }
+
+    /// Returns where rows of a table can be read by their numbers, in their order. Found out once, because it takes a
+    /// while: asked for only when something was found to be damaged.
+    pub(crate) fn islands(&self, table: &'static str) -> Result<Vec<Rows>, ReadDatabaseError> {
+        if let Some(known) = self.islands.borrow().get(table) {
+            return Ok(known.clone());
+        }
+        let found = self.read(|connection| {
+            find_islands(&mut |rows, direction| {
+                let sql = format!(
+                    "SELECT rowid FROM {table} NOT INDEXED WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid {}",
+                    direction.order()
+                );
+                let mut way = Way { last: None, end: WayEnd::Reached };
+                let mut statement = connection.prepare_cached(&sql)?;
+                let mut numbers = statement.query([rows.after, rows.until])?;
+                loop {
+                    match numbers.next() {
+                        Ok(Some(row)) => way.last = Some(row.get(0)?),
+                        Ok(None) => return Ok(way),
+                        Err(err) if is_damage(&err) => {
+                            return Ok(Way { end: WayEnd::Damaged, ..way });
+                        }
+                        Err(err) => return Err(err),
+                    }
+                }
+            })
+        })?;
+        self.islands.borrow_mut().insert(table, found.clone());
+        Ok(found)
     }
 
     fn is_unchanged(&self) -> bool {
@@ -372,7 +468,7 @@ fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(file_uri(path, mode), flags)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.busy_timeout(lock_patience::allowance())?;
     // Else a statement is prepared anew for every value that is bound to it, in case another plan is better.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
@@ -402,6 +498,7 @@ fn lacks_shm(err: &rusqlite::Error) -> bool {
 fn classify(err: rusqlite::Error) -> OpenDatabaseError {
     match err.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => OpenDatabaseError::NotADatabase,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenDatabaseError::Locked,
         _ => OpenDatabaseError::Sqlite(err),
     }
 }

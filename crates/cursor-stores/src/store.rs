@@ -29,6 +29,13 @@ pub trait ConversationStore: Send + Sync {
         let _complete = head;
     }
 
+    /// The models that are known to have answered, where neither a list nor [`Self::complete`] can afford to look for
+    /// them.
+    fn models(&self, key: &str) -> Vec<String> {
+        let _known_already = key;
+        Vec::new()
+    }
+
     /// Reads one conversation.
     fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError>;
 

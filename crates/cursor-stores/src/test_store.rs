@@ -162,3 +162,10 @@ pub(crate) fn picture_of_tree(directory: &Path) -> BTreeMap<PathBuf, FilePicture
     }
     picture
 }
+
+/// Cuts the last pages off a database, as a full disk or a broken copy does.
+pub(crate) fn cut_off_pages(database: &Path, n_pages: u64) {
+    let file = fs::OpenOptions::new().write(true).open(database).unwrap();
+    let n_bytes = file.metadata().unwrap().len();
+    file.set_len(n_bytes.checked_sub(n_pages * 4096).unwrap()).unwrap();
+}

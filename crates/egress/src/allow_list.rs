@@ -105,6 +105,16 @@ impl AllowedHost {
             Names::Below(parent) => name.is_below(parent),
         }
     }
+
+    /// Whether whoever may reach this may reach all of the other.
+    pub fn covers(&self, other: &Self) -> bool {
+        let names = match (&self.names, &other.names) {
+            (_, Names::Exactly(name)) => self.names(name),
+            (Names::Below(own), Names::Below(parent)) => own == parent || parent.is_below(own),
+            (Names::Exactly(_), Names::Below(_)) => false,
+        };
+        names && self.port == other.port
+    }
 }
 
 /// The hosts that a run may reach.

@@ -102,3 +102,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_entry_covers_what_is_within_it_and_nothing_else() {
+    let covers = |one: &str, other: &str| {
+        let one: AllowedHost = one.parse().unwrap();
+        one.covers(&other.parse().unwrap())
+    };
+    for (one, other) in [
+        ("a.example", "a.example"),
+        ("*.example.org", "a.example.org"),
+        ("*.example.org", "*.example.org"),
+        ("*.example.org", "*.b.example.org"),
+        ("a.example:8443", "a.example:8443"),
+    ] {
+        assert!(covers(one, other), "{one} {other}");
+    }
+    for (one, other) in [
+        ("a.example", "b.example"),
+        ("a.example", "a.example:8443"),
+        ("a.example.org", "*.example.org"),
+        ("*.b.example.org", "*.example.org"),
+        ("*.example.org", "example.org"),
+        ("*.example.org", "*.badexample.org"),
+    ] {
+        assert!(!covers(one, other), "{one} {other}");
+    }
+}

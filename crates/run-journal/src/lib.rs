@@ -4,6 +4,7 @@
 //!   caretaker run ──► RunDirectory::create ──► runs/<id>/  spec.json  prompt  run.lock  events.jsonl
 //!   the shim ───────► RunDirectory::lock ────► JournalWriter ──► one write per batch ──► events.jsonl
 //!   anybody ────────► JournalReader (from any number) + Follower (woken by the shim's socket, else by inotify)
+//!   anybody ────────► Inbox: what agents ask and what is written to them, inbox/<session>.jsonl
 //!   ps, resolve ────► RunOverview (head and tail of a journal) ──► RunIndex (index.db, derived, may be deleted)
 //! ```
 //!
@@ -36,10 +37,12 @@ mod agent_line;
 mod background_sync;
 mod clock;
 mod control_watch;
+mod correspondence;
 mod create_run;
 mod event_number;
 mod file_watch;
 mod follower;
+mod inbox;
 mod index_database;
 mod journal_entry;
 mod journal_reader;
@@ -72,9 +75,11 @@ mod test_run;
 
 pub use agent_line::{AgentLine, LineEnding, Redaction};
 pub use clock::{boot_id, process_started};
+pub use correspondence::Correspondence;
 pub use create_run::CreateRunError;
 pub use event_number::{EventNumber, NotAnEventNumber, Position};
 pub use follower::{Follower, Woken};
+pub use inbox::{Inbox, InboxError, session_of};
 pub use journal_entry::JournalEntry;
 pub use journal_reader::{JournalReader, OpenJournalError, Progress};
 pub use journal_writer::{JournalError, JournalWriter};

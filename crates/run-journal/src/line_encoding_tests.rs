@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use run_protocol::{
     Audit, BytesPath, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, LimitBackend,
     LimitKind, LimitsInForce, McpCallOutcome, NetRefusal, NetVia, NetworkMode, NoResult,
-    PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome, SignalName, StopReason,
+    PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome, SignalName, Spend,
+    StopReason,
 };
 
 use super::*;
@@ -194,6 +195,7 @@ fn every_event_of_ours_is_read_back() {
             left_out: vec![BytesPath::from("nested/.git")],
         },
         RunEvent::WorkspaceNotSaved { reason: "there is no git".to_owned() },
+        RunEvent::Spent(Spend { tool_calls: Some(7), time_ms: Some(1200), tokens: None }),
         RunEvent::Audit(Audit {
             changes: Some(ChangeCounts { added: 1, changed: 2, removed: 3 }),
             findings: vec![Finding {
@@ -217,7 +219,11 @@ fn every_event_of_ours_is_read_back() {
         RunEvent::Lingered { ms: 5000 },
         RunEvent::StopRequested { reason: StopReason::CancelledNow },
         RunEvent::Signalled { signal: SignalName::Kill, target: "the namespace".to_owned() },
-        RunEvent::McpCall { tool: "whoami".to_owned(), outcome: McpCallOutcome::RateLimited },
+        RunEvent::McpCall {
+            tool: "whoami".to_owned(),
+            outcome: McpCallOutcome::RateLimited,
+            why: None,
+        },
         RunEvent::Progress { text: "half way".to_owned(), percent: Some(50.0) },
         RunEvent::Reported {
             status: ReportedStatus::Blocked,

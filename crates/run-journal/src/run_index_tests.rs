@@ -114,7 +114,7 @@ fn an_index_that_is_missing_damaged_or_of_another_version_is_made_anew() {
         assert_eq!(all(&test.state), [run], "damage {n_before}");
         let database = crate::index_database::tests::connection(&path);
         let version: i32 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-        assert_eq!(version, 3, "damage {n_before}");
+        assert_eq!(version, 5, "damage {n_before}");
     }
 }
 

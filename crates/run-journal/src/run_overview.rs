@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 
 use run_protocol::{
-    BytesPath, Checkpoint, NoResult, ReportedStatus, RunEvent, RunId, RunOutcome, RunSpec,
-    WorktreeOrigin,
+    BytesPath, Checkpoint, Lineage, NoResult, ReportedStatus, RunEvent, RunId, RunOutcome, RunSpec,
+    Spend, WorktreeOrigin,
 };
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,12 @@ pub struct RunOverview {
     /// The runs that it is counted and shown with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Whose child it is, where another run asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Lineage>,
+    /// What it asked a person last and has no answer to; as far as the tail of the journal tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs_human: Option<String>,
     pub state: RunState,
     /// The last event that can be read.
     pub last_event: Option<EventNumber>,
@@ -54,6 +60,9 @@ pub struct RunOverview {
     pub checkpoint: Option<Checkpoint>,
     /// What the agent said of its work; as far as the tail of the journal tells.
     pub reported: Option<Reported>,
+    /// What it took, once it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spend>,
     pub journal_bytes: u64,
 }
 
@@ -130,11 +139,13 @@ impl RunOverview {
             (Ok(presence), _) => state(&standing, presence),
             (Err(_), _) => state(&standing, &WriterPresence::Gone(None)),
         };
+        overview.spent = (!overview.state.is_unfinished()).then(|| standing.spend());
         overview.journal_bytes = journal.unwrap_or_default();
         overview.last_event = standing.last.map(|(number, _)| number);
         overview.last_event_ms = standing.last.map_or(overview.created_ms, |(_, at)| at);
         overview.checkpoint = standing.checkpoint;
         overview.reported = standing.reported;
+        overview.needs_human = standing.questions.last().map(|(_, text)| text.clone());
         Ok(overview)
     }
 
@@ -155,11 +166,14 @@ impl RunOverview {
             prompt_length: 0,
             retry_of: None,
             group: None,
+            lineage: None,
+            needs_human: None,
             state: RunState::Created,
             last_event: None,
             last_event_ms: 0,
             checkpoint: None,
             reported: None,
+            spent: None,
             journal_bytes: 0,
         }
     }
@@ -180,6 +194,7 @@ impl RunOverview {
             self.model.clone_from(&spec.model);
             self.retry_of = spec.retry_of;
             self.group.clone_from(&spec.group);
+            self.lineage.clone_from(&spec.lineage);
         }
         if let Some(RunEvent::Created {
             session,

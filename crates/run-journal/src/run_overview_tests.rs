@@ -53,11 +53,14 @@ fn a_run_is_told_from_its_creation() {
         retry_of: None,
         group: None,
         worktree: None,
+        lineage: None,
+        needs_human: None,
         state: RunState::Created,
         last_event: Some(first(1)),
         last_event_ms: spec.created_ms,
         checkpoint: None,
         reported: None,
+        spent: None,
         journal_bytes: fs::metadata(directory.journal_path()).unwrap().len(),
     };
     assert_eq!(overview(&directory), expected);

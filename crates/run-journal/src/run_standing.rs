@@ -1,6 +1,6 @@
 //! How a run stands after each entry of its journal: a fold, pure.
 
-use run_protocol::RunEvent;
+use run_protocol::{RunEvent, Spend};
 
 use crate::{EventNumber, JournalEntry, Reported, RunState};
 
@@ -12,7 +12,12 @@ pub(crate) struct RunStanding {
     pub(crate) phase: Phase,
     pub(crate) progress: Option<String>,
     pub(crate) reported: Option<Reported>,
+    /// What it asked people and has no answer to: ids and words.
+    pub(crate) questions: Vec<(String, String)>,
     pub(crate) checkpoint: Option<run_protocol::Checkpoint>,
+    pub(crate) spent: Option<Spend>,
+    /// When the agent was let go, or was first heard of.
+    pub(crate) released_ms: Option<u64>,
     /// The last event, and when it was written.
     pub(crate) last: Option<(EventNumber, u64)>,
     /// How many events were seen; not how many there are.
@@ -63,6 +68,7 @@ impl RunStanding {
     /// Where the agent speaks, it runs.
     pub(crate) fn see_agent_line(&mut self, number: EventNumber, at: u64) {
         self.count(number, at);
+        self.released_ms.get_or_insert(at);
         if !matches!(self.phase, Phase::Running { .. } | Phase::Ended(_)) {
             self.phase = Phase::Running { since_ms: at };
         }
@@ -70,6 +76,7 @@ impl RunStanding {
 
     /// Says that entries were left out, which are nearly all the agent's.
     pub(crate) fn skipped(&mut self) {
+        self.released_ms = self.released_ms.or(self.last.map(|(_, at)| at));
         let is_early =
             matches!(self.phase, Phase::Created | Phase::Queued { .. } | Phase::Waiting { .. });
         if let (true, Some((_, at))) = (is_early, self.last) {
@@ -79,6 +86,18 @@ impl RunStanding {
 
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// What a run took that is over; where nobody wrote it down, what can still be told.
+    pub(crate) fn spend(&self) -> Spend {
+        match (self.spent, self.released_ms, self.last) {
+            (Some(spent), _, _) => spent,
+            (None, None, _) => Spend::NOTHING,
+            (None, Some(released), last) => Spend {
+                time_ms: last.map(|(_, at)| at.saturating_sub(released)),
+                ..Spend::default()
+            },
+        }
     }
 
     fn count(&mut self, number: EventNumber, at: u64) {
@@ -95,10 +114,20 @@ impl RunStanding {
                 self.phase = Phase::Waiting { reason: reason.clone() };
             }
             RunEvent::SandboxReady { .. } => self.phase = Phase::Starting,
-            RunEvent::Released => self.phase = Phase::Running { since_ms: at },
+            RunEvent::Released => {
+                self.released_ms.get_or_insert(at);
+                self.phase = Phase::Running { since_ms: at };
+            }
+            RunEvent::Spent(spent) => self.spent = Some(*spent),
             RunEvent::Progress { text, .. } => self.progress = Some(text.clone()),
             RunEvent::Reported { status, summary, .. } => {
                 self.reported = Some(Reported { status: *status, summary: summary.clone() });
+            }
+            RunEvent::NeedsHuman { question, text, .. } => {
+                self.questions.push((question.clone(), text.clone()));
+            }
+            RunEvent::MessagesDelivered { answers, .. } => {
+                self.questions.retain(|(question, _)| !answers.contains(question));
             }
             RunEvent::Checkpoint(checkpoint) => self.checkpoint = Some(checkpoint.clone()),
             RunEvent::Ended { outcome, why, exit_code, duration_ms, .. } => {

@@ -44,6 +44,11 @@ impl StateRoot {
         self.session_dir(session).join("lease.lock")
     }
 
+    /// What is written to the agents of sessions, and what they ask.
+    pub fn inboxes(&self) -> PathBuf {
+        self.0.join("inbox")
+    }
+
     /// Where the locks of workspaces are.
     pub fn workspaces(&self) -> PathBuf {
         self.0.join("workspaces")
@@ -62,6 +67,21 @@ impl StateRoot {
     /// Worktrees that were made for runs.
     pub fn worktrees(&self) -> PathBuf {
         self.0.join("worktrees")
+    }
+
+    /// What is known of groups of runs beside the runs.
+    pub fn groups(&self) -> PathBuf {
+        self.0.join("groups")
+    }
+
+    /// Which hooks were called for which runs.
+    pub fn hooks(&self) -> PathBuf {
+        self.0.join("hooks")
+    }
+
+    /// Which runs are never to be removed.
+    pub fn pins(&self) -> PathBuf {
+        self.0.join("pins")
     }
 
     pub fn index_db(&self) -> PathBuf {

@@ -87,6 +87,8 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         restart: false,
         group: None,
         queue: None,
+        lineage: None,
+        delivers: Vec::new(),
         socket_dir: BytesPath::from("/tmp/sockets"),
     }
 }

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Audit, BytesPath, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode, RunId, RunOutcome,
+    Audit, BytesPath, HandOver, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode,
+    QuestionAbout, RunId, RunOutcome, Spend,
 };
 
 /// The first line of a journal, and of each later epoch in it.
@@ -171,6 +172,74 @@ pub enum RunEvent {
         tool: String,
         /// How it was answered.
         outcome: McpCallOutcome,
+        /// Why it was not done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// Something that came over the agent's socket was not even a call.
+    McpRefused {
+        /// Why.
+        reason: McpRefusal,
+        /// How often, since the last event that says the same.
+        count: u64,
+    },
+    /// The agent asks a person something. The answer comes by its inbox.
+    NeedsHuman {
+        /// The question's id.
+        question: String,
+        /// What it is about.
+        about: QuestionAbout,
+        /// In the agent's words.
+        text: String,
+        /// Answers that it suggests.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        options: Vec<String>,
+        /// The host that it wants to reach.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    },
+    /// The agent wrote to another run of its family.
+    MessageSent {
+        /// To which run.
+        to: RunId,
+        /// The message's id.
+        message: String,
+        /// Its words, cut.
+        text: String,
+    },
+    /// Messages reached the agent, as its own output shows.
+    MessagesDelivered {
+        /// How.
+        by: HandOver,
+        /// Their ids.
+        messages: Vec<String>,
+        /// The questions that they answer.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        answers: Vec<String>,
+    },
+    /// The agent has another run work for it.
+    ChildQueued {
+        /// The child.
+        run: RunId,
+        /// Its name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// The agent had a child of its own stopped.
+    ChildStopped {
+        /// The child.
+        run: RunId,
+    },
+    /// The workspace was saved because the agent asked for it.
+    WorkspaceMarked {
+        /// What the agent calls it.
+        label: String,
+        /// Counted from one.
+        number: u32,
+        /// Files and links that are covered.
+        files: u64,
+        /// How long it took.
+        ms: u64,
     },
     /// The agent says how far it is.
     Progress {
@@ -235,6 +304,8 @@ pub enum RunEvent {
     },
     /// What the run did to the workspace, as far as a careful person wants to know.
     Audit(Audit),
+    /// What the agent took, once it is gone.
+    Spent(Spend),
     /// What Cursor's store holds of the session now.
     Checkpoint(Checkpoint),
     /// The run is over. Always the last event.
@@ -303,8 +374,22 @@ pub enum McpCallOutcome {
     Ok,
     /// Too many calls.
     RateLimited,
-    /// The arguments were not usable.
+    /// The arguments were not usable, or it may not be done.
     Refused,
+    /// Something of ours failed, or is not there.
+    Failed,
+}
+
+/// Why something that came over the agent's socket was turned away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum McpRefusal {
+    /// A line longer than any request.
+    Oversized,
+    /// No request of the protocol.
+    Malformed,
+    /// More connections than an agent needs.
+    TooManyConnections,
 }
 
 /// What the agent says of its own work.

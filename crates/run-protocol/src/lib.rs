@@ -9,6 +9,7 @@
 
 mod bytes_path;
 mod control;
+mod correspondence;
 mod event;
 mod exit_code;
 mod limits;
@@ -19,13 +20,18 @@ mod resources;
 mod run_id;
 mod session_record;
 mod spec;
+mod spend;
 mod workspace_history;
 
 pub use bytes_path::BytesPath;
 pub use control::{ControlReply, ControlRequest, StopManner};
+pub use correspondence::{
+    ChildRequest, Correspondent, HandOver, InboxEntry, Lineage, Message, Question, QuestionAbout,
+    Relation,
+};
 pub use event::{
-    Checkpoint, Epoch, JournalHeader, McpCallOutcome, PendingTool, ReportedStatus, Resumable,
-    RunEvent, SignalName, StopReason,
+    Checkpoint, Epoch, JournalHeader, McpCallOutcome, McpRefusal, PendingTool, ReportedStatus,
+    Resumable, RunEvent, SignalName, StopReason,
 };
 pub use exit_code::ExitCode;
 pub use limits::{RunLimits, StopLadder};
@@ -38,6 +44,7 @@ pub use session_record::SessionRecord;
 pub use spec::{
     AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval, UserMcpFiles,
 };
+pub use spend::Spend;
 pub use workspace_history::{
     Audit, ChangeCounts, Finding, FindingKind, WorkspaceSaving, WorktreeOrigin,
 };

@@ -18,6 +18,8 @@ pub struct RunLimits {
     pub settle_ms: u64,
     /// The whole run.
     pub wall_ms: u64,
+    /// How many tools the agent may call.
+    pub tool_calls: u64,
     /// From `result` to the end of the process.
     pub linger_ms: u64,
     /// From the end of the process to the end of its output.
@@ -44,6 +46,7 @@ impl Default for RunLimits {
             tool_ms: 2 * 60 * 60_000,
             settle_ms: 120_000,
             wall_ms: 0,
+            tool_calls: 0,
             linger_ms: 5_000,
             drain_ms: 500,
             ladder: StopLadder::default(),

@@ -130,6 +130,16 @@ pub enum LimitKind {
         /// Than this.
         bytes: u64,
     },
+    /// It called more tools.
+    ToolCalls {
+        /// Than this many.
+        most: u64,
+    },
+    /// It went on asking for more connections at once, although it was turned away.
+    Connections {
+        /// Than this many.
+        most: u64,
+    },
     /// It wrote a larger file.
     FileSize {
         /// Than this.

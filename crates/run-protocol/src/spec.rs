@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    BytesPath, NetworkMode, QueueTerms, ResourceLimits, RunId, RunLimits, WorkspaceSaving,
+    BytesPath, Lineage, NetworkMode, QueueTerms, ResourceLimits, RunId, RunLimits, WorkspaceSaving,
     WorktreeOrigin,
 };
 
@@ -103,6 +103,12 @@ pub struct RunSpec {
     /// How it waits for its turn. `None`: it was started at once, past the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueTerms>,
+    /// Whose child it is, where another run asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Lineage>,
+    /// The messages of its session's inbox that are its prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delivers: Vec<String>,
     /// Where sockets are.
     pub socket_dir: BytesPath,
 }

@@ -1,15 +1,17 @@
 //! The one task that owns a run under way: waits for exactly one thing, decides by [`RunState`], acts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use agent_stream::{AgentStream, AssistantForm, EventKind, ShellArgs, StreamLine};
-use run_protocol::{LimitKind, RunEvent, SignalName};
+use agent_stream::{AgentStream, AssistantForm, EventKind, ShellArgs, StreamLine, Usage};
+use run_protocol::{LimitKind, RunEvent, SignalName, Spend};
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::agent_desk::{Arrived, Handover};
 use crate::control_socket::Order;
 use crate::launch::Sandbox;
 use crate::run_record::{AppendError, RunRecord};
@@ -47,6 +49,13 @@ pub(crate) struct Drive {
     pub(crate) forgotten: mpsc::Receiver<()>,
     /// Hears of it if the sandbox takes more of the machine than it may.
     pub(crate) exceeded: mpsc::Receiver<LimitKind>,
+    /// What the agent says that its turn took, once it has said it.
+    pub(crate) tokens: Option<u64>,
+    pub(crate) n_results: u32,
+    /// Messages on their way to the agent.
+    pub(crate) handover: Arc<Handover>,
+    /// Those that it has, as the lines of this batch show.
+    pub(crate) arrived: Vec<Arrived>,
     /// Writes `mcp.json` anew.
     pub(crate) regenerate_mcp: Box<dyn Fn()>,
 }
@@ -175,6 +184,7 @@ impl Drive {
             };
             // The batch reaches the kernel before anything is decided on it.
             self.flush(&mut ending);
+            self.confirm_arrivals().await;
             for input in inputs {
                 self.step(input, &mut ending);
             }
@@ -190,11 +200,29 @@ impl Drive {
             self.record.event(&event);
         }
         self.drain_stderr(&mut stderr_chunk, stderr_open).await;
+        self.record.event(&RunEvent::Spent(Spend {
+            tool_calls: Some(self.state.n_tool_calls()),
+            time_ms: Some(self.now()),
+            tokens: self.tokens,
+        }));
         Driven {
             ending: ending.unwrap_or(Ending::ByItself { exit_code, was_released: true }),
             exit_code,
             stderr_tail: self.stderr.tail(),
             record: self.record,
+        }
+    }
+
+    /// Writes down which messages the agent has. What cannot be is passed on again by a later run, not lost.
+    async fn confirm_arrivals(&mut self) {
+        for arrived in std::mem::take(&mut self.arrived) {
+            let handover = Arc::clone(&self.handover);
+            let confirmed = tokio::task::spawn_blocking(move || handover.confirm(&arrived)).await;
+            match confirmed {
+                Ok(Ok(event)) => self.record.event(&event),
+                Ok(Err(error)) => tracing::warn!(%error, "a delivery could not be written down"),
+                Err(error) => tracing::warn!(%error, "a delivery could not be written down"),
+            }
         }
     }
 
@@ -263,6 +291,17 @@ impl Drive {
         inputs: &mut Vec<Input>,
     ) {
         self.record.agent_line(line);
+        if let EventKind::Result(result) = &line.event.kind {
+            // A turn that says it twice has taken both; one that does not say it once has taken nobody knows what.
+            self.tokens =
+                match (self.n_results, self.tokens, result.usage.as_ref().and_then(all_tokens)) {
+                    (0, _, said) => said,
+                    (_, Some(before), Some(said)) => Some(before.saturating_add(said)),
+                    _ => None,
+                };
+            self.n_results += 1;
+        }
+        self.arrived.extend(self.handover.see(line));
         if let EventKind::Unknown { kind, subtype, .. } = &line.event.kind {
             let kind = kind.as_deref().unwrap_or("(no type)");
             let event = match subtype {
@@ -298,6 +337,13 @@ impl Drive {
         }
         self.stderr.finish(&clean);
     }
+}
+
+/// Those that the agent counts apart, together. Without what went in and what came out there is no sum.
+fn all_tokens(usage: &Usage) -> Option<u64> {
+    let cached = [usage.cache_read_tokens, usage.cache_write_tokens].into_iter().flatten();
+    let sum = usage.input_tokens?.saturating_add(usage.output_tokens?);
+    Some(cached.fold(sum, u64::saturating_add))
 }
 
 /// Where we are on the clock of a run.

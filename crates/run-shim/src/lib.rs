@@ -12,7 +12,9 @@
 //!
 //! **Invariant:** what is decided is decided in [`run_state`], a pure step; everything else are its eyes and hands.
 
+mod agent_desk;
 mod agent_servers;
+mod agents_directory;
 mod checkpoint;
 pub mod control_client;
 mod control_socket;
@@ -21,6 +23,7 @@ mod drive;
 mod failure_class;
 mod gate;
 mod held_lock;
+pub mod http_exchange;
 mod keeper;
 mod launch;
 mod launch_guard;
@@ -50,6 +53,7 @@ mod stderr_keeper;
 mod unconfined;
 mod workspace_watch;
 
+pub use agent_desk::report_end;
 pub use agent_servers::{UserMcpError, UserMcpReport, user_mcp};
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;

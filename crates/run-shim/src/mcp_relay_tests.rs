@@ -159,9 +159,13 @@ fn serve(
                 workspace: "/srv/my shop".to_owned(),
                 model: None,
                 deadline_ms: None,
+                lineage: None,
             };
+            let nowhere = Path::new("/nonexistent");
+            let desk =
+                crate::agent_desk::AgentDesk::for_test(nowhere, facts.run, facts.session, None);
             tokio::select! {
-                never = mcp_server::serve(listener, facts, sender) => match never {},
+                never = mcp_server::serve(listener, facts, sender, desk) => match never {},
                 stopped = stop => stopped.unwrap(),
             }
             std::iter::from_fn(|| events.try_recv().ok()).collect()

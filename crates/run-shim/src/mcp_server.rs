@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   agent ── stdio ──► caretaker mcp ── inside/mcp.sock ──► SocketTransport ──► RunTools ──► RunEvents
-//!                      (relay)          at most eight       bounded, paced,     the tools    to be journalled
-//!                                       connections         one call at a time
+//!                      (relay)          at most eight       bounded, paced,     │ tools      to be journalled
+//!                                       connections         one call at a time  └─► AgentDesk, for what is beyond the run
 //! ```
 //!
 //! **Invariant:** who calls is told by the socket. No id in a request is looked at.
@@ -16,15 +16,17 @@ mod socket_transport;
 
 use std::convert::Infallible;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rmcp::ServiceExt;
-use run_protocol::{RunEvent, RunId};
+use run_protocol::{Lineage, McpRefusal, RunEvent, RunId};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use crate::agent_desk::AgentDesk;
 use pace::Pace;
 use run_tools::RunTools;
 use socket_transport::{SocketTransport, error_line};
@@ -53,6 +55,8 @@ pub(crate) struct WhoAmI {
     pub(crate) model: Option<String>,
     /// When the run is stopped, in milliseconds since the epoch.
     pub(crate) deadline_ms: Option<u64>,
+    /// Whose child it is.
+    pub(crate) lineage: Option<Lineage>,
 }
 
 /// How long a client may keep us waiting.
@@ -77,8 +81,9 @@ pub(crate) async fn serve(
     listener: UnixListener,
     facts: WhoAmI,
     events: mpsc::Sender<RunEvent>,
+    desk: Arc<AgentDesk>,
 ) -> Infallible {
-    accept_connections(listener, RunTools::new(facts, events), PATIENCE).await
+    accept_connections(listener, RunTools::new(facts, events, desk), PATIENCE).await
 }
 
 async fn accept_connections(
@@ -99,7 +104,10 @@ async fn accept_connections(
             Ok((stream, _)) if connections.len() < MOST_CONNECTIONS => {
                 connections.spawn(serve_connection(stream, tools.clone(), patience));
             }
-            Ok((stream, _)) => refuse(stream),
+            Ok((stream, _)) => {
+                tools.note_refused(McpRefusal::TooManyConnections, Instant::now());
+                refuse(stream);
+            }
             // Out of descriptors, most likely. The pace keeps this from becoming a busy loop.
             Err(err) => tracing::debug!(%err, "a connection of the agent could not be accepted"),
         }
@@ -109,7 +117,7 @@ async fn accept_connections(
 }
 
 async fn serve_connection(stream: UnixStream, tools: RunTools, patience: Patience) {
-    let transport = SocketTransport::new(stream, patience.for_reader);
+    let transport = SocketTransport::new(stream, patience.for_reader, tools.clone());
     match tokio::time::timeout(patience.for_handshake, tools.serve(transport)).await {
         Ok(Ok(service)) => {
             let ended = service.waiting().await;

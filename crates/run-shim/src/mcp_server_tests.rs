@@ -24,7 +24,9 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(directory.path().join("mcp.sock")).unwrap();
         let (sender, events) = mpsc::channel(n_events);
-        let tools = RunTools::new(facts(), sender);
+        let facts = facts();
+        let desk = AgentDesk::for_test(directory.path(), facts.run, facts.session, None);
+        let tools = RunTools::new(facts, sender, desk);
         let server = tokio::spawn(accept_connections(listener, tools, patience));
         Self { directory, server, events }
     }
@@ -42,7 +44,13 @@ impl Bench {
     }
 
     fn events(&mut self) -> Vec<RunEvent> {
-        std::iter::from_fn(|| self.events.try_recv().ok()).collect()
+        let without_why = |event| match event {
+            RunEvent::McpCall { tool, outcome, .. } => {
+                RunEvent::McpCall { tool, outcome, why: None }
+            }
+            other => other,
+        };
+        std::iter::from_fn(|| self.events.try_recv().ok()).map(without_why).collect()
     }
 }
 
@@ -54,6 +62,7 @@ fn facts() -> WhoAmI {
         workspace: "/srv/my shop".to_owned(),
         model: None,
         deadline_ms: Some(0),
+        lineage: None,
     }
 }
 
@@ -113,7 +122,7 @@ impl Client {
 }
 
 fn call_event(tool: &str, outcome: McpCallOutcome) -> RunEvent {
-    RunEvent::McpCall { tool: tool.to_owned(), outcome }
+    RunEvent::McpCall { tool: tool.to_owned(), outcome, why: None }
 }
 
 #[tokio::test]
@@ -135,7 +144,8 @@ async fn every_version_with_a_handshake_is_spoken() {
         let tools = client.ask(2, "tools/list", json!({})).await["result"]["tools"].clone();
         let names: Vec<_> =
             tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["whoami", "report_progress", "report_result"]);
+        assert_eq!(names[..3], ["whoami", "report_progress", "report_result"]);
+        assert_eq!(names.len(), 12);
         assert_eq!(tools[2]["inputSchema"]["required"], json!(["status", "summary"]));
         assert_eq!(client.ask(3, "ping", json!({})).await["result"], json!({}));
     }
@@ -172,6 +182,8 @@ async fn a_call_is_answered_and_is_an_event() {
             "name": "tidy",
             "workspace": "/srv/my shop",
             "model": null,
+            "parent": null,
+            "depth": 0,
             "deadline_ms": 0,
             "seconds_left": 0,
         })
@@ -261,6 +273,8 @@ async fn what_makes_no_sense_is_answered_where_somebody_may_wait() {
     assert_eq!(
         bench.events(),
         [
+            // The first of several; the others are told of together, later.
+            RunEvent::McpRefused { reason: McpRefusal::Malformed, count: 1 },
             call_event("report_progress", McpCallOutcome::Refused),
             call_event("no tool", McpCallOutcome::Refused),
         ]
@@ -269,7 +283,7 @@ async fn what_makes_no_sense_is_answered_where_somebody_may_wait() {
 
 #[tokio::test]
 async fn a_line_without_end_ends_its_connection_and_no_other() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     let mut other = bench.connect_and_shake_hands().await;
     for is_after_handshake in [false, true] {
         let mut client = bench.connect().await;
@@ -284,6 +298,27 @@ async fn a_line_without_end_ends_its_connection_and_no_other() {
     }
     let long = json!({"text": "é".repeat(100_000)});
     assert!(!other.call("report_progress", long).await.1);
+    let refused = RunEvent::McpRefused { reason: McpRefusal::Oversized, count: 1 };
+    assert_eq!(bench.events()[0], refused);
+}
+
+#[tokio::test]
+async fn a_question_is_asked_over_the_socket_and_is_an_event() {
+    let mut bench = Bench::new();
+    let mut client = bench.connect_and_shake_hands().await;
+    let (text, is_error) = client.call("ask_human", json!({"question": "which one?"})).await;
+    assert!(!is_error && text.contains("q-"), "{text}");
+    match bench.events().as_slice() {
+        [call, RunEvent::NeedsHuman { text, .. }] => {
+            assert_eq!(call, &call_event("ask_human", McpCallOutcome::Ok));
+            assert_eq!(text, "which one?");
+        }
+        other => panic!("{other:?}"),
+    }
+    let (text, is_error) = client.call("check_inbox", json!({})).await;
+    assert!(!is_error && text.contains("\"messages\":[]"), "{text}");
+    let (text, is_error) = client.call("spawn_run", json!({"prompt": "x"})).await;
+    assert!(is_error && text.contains("caretaker daemon start"), "{text}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use run_protocol::{FailureClass, LimitKind, NoResult, RunLimits, RunOutcome};
 use crate::failure_class;
 use crate::gate;
 use crate::run_state::Ending;
+use crate::session_memory::Recollection;
 
 /// The outcome of a run that the machine left to exit code and stderr.
 pub(crate) fn outcome_of(ending: Ending, stderr: &str) -> RunOutcome {
@@ -84,6 +85,12 @@ pub(crate) fn why(
                 "it added more than {} to the workspace and what else it can write; `--disk` allows more",
                 size(*bytes)
             ),
+            LimitKind::ToolCalls { most } => {
+                format!("it called more than {most} tools; `--max-tool-calls` allows more")
+            }
+            LimitKind::Connections { most } => format!(
+                "it went on asking for more than {most} connections at once; `connections` in a profile's `[network]` allows more"
+            ),
             LimitKind::FileSize { bytes } => format!(
                 "it wrote a file larger than {}; `--max-file-size` allows more",
                 size(*bytes)
@@ -94,9 +101,7 @@ pub(crate) fn why(
         RunOutcome::DependencyFailed => "the run it was to follow did not succeed".to_owned(),
         RunOutcome::Interrupted => "its supervisor was told to end, as at a shutdown".to_owned(),
         RunOutcome::NotResumable => "the session could not be resumed".to_owned(),
-        RunOutcome::Amnesia => {
-            "the agent began an empty conversation instead of continuing this one".to_owned()
-        }
+        RunOutcome::Amnesia => FORGOTTEN.to_owned(),
         RunOutcome::LeaseLost => {
             "the session's lease was taken away from the run, or its file was replaced".to_owned()
         }
@@ -110,6 +115,26 @@ pub(crate) fn why(
         RunOutcome::JournalFailed => "the journal could not be written".to_owned(),
         RunOutcome::SupervisorFailed => "the run's supervisor failed".to_owned(),
     }
+}
+
+const FORGOTTEN: &str = "the agent began an empty conversation instead of continuing this one";
+
+/// What became of a conversation that was not continued.
+pub(crate) fn lost_memory(recollection: &Recollection) -> Option<String> {
+    Some(match recollection {
+        Recollection::Continued => return None,
+        Recollection::Forgotten(Ok(_)) => FORGOTTEN.to_owned(),
+        Recollection::Forgotten(Err(problem)) => {
+            format!("{FORGOTTEN}, and the store still leads to the empty one: {problem}")
+        }
+        Recollection::Elsewhere => {
+            "the agent answered without adding to this conversation, which is as it was before"
+                .to_owned()
+        }
+        Recollection::Destroyed(problem) => {
+            format!("the run left the conversation's store so that it cannot be read: {problem}")
+        }
+    })
 }
 
 /// A size as it is written in a flag.

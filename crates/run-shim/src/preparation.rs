@@ -13,7 +13,7 @@ use run_protocol::{ExitCode, FailureClass, NetworkMode, RunId, RunOutcome, RunSp
 use sandbox_plan::{
     ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile,
     Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
-    Surroundings, VariableSource, Workspace,
+    Surroundings, VariableSource, Workspace, WorkspaceError,
 };
 
 use crate::agent_servers::{self, UserMcpError};
@@ -111,6 +111,15 @@ impl PrepareError {
                 "run as an ordinary user, or give the workspace to one: chown -R USER DIR"
                     .to_owned(),
             ),
+            Self::Plan(PlanError::Workspace(
+                WorkspaceError::ProtectedSymlink(_) | WorkspaceError::CommonDir(_),
+            )) => Some("look at what is there, and remove it if it is not yours".to_owned()),
+            Self::Plan(PlanError::TooManyProtected { pattern, .. }) => Some(format!(
+                "move some of them out of the workspace, or take `{pattern}` out of `protect` with a profile of your own"
+            )),
+            Self::Plan(PlanError::Workspace(WorkspaceError::ProtectedKind { .. })) => {
+                Some("look at what the repository ships there, and remove it".to_owned())
+            }
             Self::Login(_) => {
                 Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
             }
@@ -211,9 +220,7 @@ impl Prepared {
             return Ok(outline.unconfined(run, spec, secrets, prompt));
         }
         let roots = outline.mcp.request().build()?;
-        if outline.profile.blocks_missing_names() {
-            outline.mcp.request().make_nothing()?;
-        }
+        outline.mcp.request().make_nothing()?;
         let login_file = spec.login_file.as_ref();
         let login = login_file.map(|file| LoginCopy::make(run.path(), &file.0)).transpose()?;
         let bucket = outline.bucket(spec);

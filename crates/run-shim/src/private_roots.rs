@@ -13,7 +13,9 @@ use cursor_home::{
     CliConfig, CursorRoots, McpServers, ProjectDir, WorkspacePath, WorkspacePathError,
     agent_cli_state_json, approvals_json, trust_marker_json,
 };
-use sandbox_plan::Nothing;
+use sandbox_plan::{Nothing, OWN_COMMON_DIR};
+
+use crate::agents_directory::AgentsDirectory;
 
 /// Where the run's sockets are mounted inside.
 pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
@@ -80,6 +82,7 @@ impl RootsRequest<'_> {
             nothing: Nothing {
                 directory: self.run_dir.join("nothing").join("directory"),
                 file: self.run_dir.join("nothing").join("file"),
+                common_dir: self.run_dir.join("nothing").join("commondir"),
             },
         }
     }
@@ -88,11 +91,13 @@ impl RootsRequest<'_> {
         let roots = self.expected();
         make_dir(&roots.dot_cursor)?;
         self.write_mcp_json()?;
+        make_dir(&roots.projects)?;
         let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
-        make_dir(project.path())?;
         let root = self.workspace.as_utf8()?;
-        write(&project.approvals(), &approvals_json(root, self.servers))?;
-        write(&project.trust_marker(), &trust_marker_json(self.workspace, self.now_ms)?)?;
+        let approvals = approvals_json(root, self.servers);
+        let trust = trust_marker_json(self.workspace, self.now_ms)?;
+        write_for_agent(&project.approvals(), &approvals)?;
+        write_for_agent(&project.trust_marker(), &trust)?;
         Ok(roots)
     }
 
@@ -100,7 +105,8 @@ impl RootsRequest<'_> {
     pub(crate) fn make_nothing(&self) -> Result<(), PrivateRootsError> {
         let nothing = self.expected().nothing;
         make_dir(&nothing.directory)?;
-        write(&nothing.file, b"")
+        write(&nothing.file, b"")?;
+        write(&nothing.common_dir, OWN_COMMON_DIR)
     }
 
     /// Written anew by renaming, which a directory that is mounted shows at once.
@@ -175,6 +181,17 @@ fn make_dir(path: &Path) -> Result<(), PrivateRootsError> {
         .mode(0o700)
         .create(path)
         .map_err(|source| PrivateRootsError::Write { path: path.to_owned(), source })
+}
+
+/// Writes into a directory that the session's last agent could write.
+fn write_for_agent(path: &Path, content: &[u8]) -> Result<(), PrivateRootsError> {
+    let failed = |source| PrivateRootsError::Write { path: path.to_owned(), source };
+    let nameless = || failed(io::ErrorKind::InvalidInput.into());
+    let directory = path.parent().ok_or_else(nameless)?;
+    let parent = directory.parent().ok_or_else(nameless)?;
+    let (directory, name) = directory.file_name().zip(path.file_name()).ok_or_else(nameless)?;
+    let directory = AgentsDirectory::open(parent, directory).map_err(failed)?;
+    directory.write(name, content).map_err(failed)
 }
 
 /// Writes beside and renames, so that nobody ever sees half a file.

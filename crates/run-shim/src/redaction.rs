@@ -36,6 +36,8 @@ impl Redactor {
             .flatten()
             .map(|secret| memmem::Finder::new(secret.as_bytes()).into_owned());
         self.secrets.extend(secrets);
+        // One secret may begin with another: were the shorter replaced first, the rest of the longer would stay.
+        self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.needle().len()));
     }
 
     /// The bytes without the secrets; borrowed where there is none, so that a clean line costs a search only.
@@ -109,6 +111,14 @@ mod tests {
         assert_eq!(cleaned.as_ref(), b"-----BEGIN KEY----- [redacted], [redacted] short");
         let json = serde_json::json!({"a": key}).to_string();
         assert_eq!(redactor.clean(json.as_bytes()).as_ref(), br#"{"a":"[redacted]"}"#);
+    }
+
+    #[test]
+    fn a_secret_that_begins_with_another_leaves_nothing_of_itself() {
+        let mut redactor = Redactor::new(["tokenabcdef"]);
+        redactor.learn(["tokenabcdefGHIJKLMNOP"]);
+        let cleaned = redactor.clean(b"a tokenabcdefGHIJKLMNOP b tokenabcdef");
+        assert_eq!(cleaned.as_ref(), b"a [redacted] b [redacted]");
     }
 
     #[test]

@@ -110,6 +110,8 @@ pub(crate) struct RunState {
     verdict: Option<RunOutcome>,
     stdout_open: bool,
     was_released: bool,
+    /// Tools that the agent has called.
+    n_tool_calls: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -168,7 +170,13 @@ impl RunState {
             verdict: None,
             stdout_open: true,
             was_released: false,
+            n_tool_calls: 0,
         }
+    }
+
+    /// How many tools the agent has called.
+    pub(crate) fn n_tool_calls(&self) -> u64 {
+        self.n_tool_calls
     }
 
     #[cfg(test)]
@@ -250,6 +258,9 @@ impl RunState {
         if let AgentSign::Result { is_error } = sign {
             return self.result(is_error, now, effects);
         }
+        if matches!(sign, AgentSign::ToolStarted { .. }) {
+            self.n_tool_calls += 1;
+        }
         let mut is_another_session = false;
         if let Phase::Running(activity) = &mut self.phase {
             activity.last_sign = now;
@@ -279,6 +290,11 @@ impl RunState {
         if is_another_session {
             self.verdict = Some(RunOutcome::SessionMismatch);
             self.kill(StopReason::SessionMismatch, effects);
+        }
+        let most = self.limits.tool_calls;
+        if most > 0 && self.n_tool_calls > most && matches!(self.phase, Phase::Running(_)) {
+            self.note_exceeded(LimitKind::ToolCalls { most }, now, effects);
+            self.climb_from_int(StopReason::Limit, now, effects);
         }
     }
 

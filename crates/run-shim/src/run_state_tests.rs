@@ -10,6 +10,7 @@ fn limits() -> RunLimits {
         idle_ms: 1000,
         tool_ms: 5000,
         settle_ms: 200,
+        tool_calls: 0,
         wall_ms: 0,
         linger_ms: 50,
         drain_ms: 10,
@@ -61,6 +62,38 @@ fn check_end(state: RunState, exit_code: Option<i32>, expected: Ending) {
     let (state, effects) = state.step(Input::Exited { exit_code }, 9_001);
     assert_eq!(effects, [Effect::End(expected)]);
     assert!(state.has_ended());
+}
+
+#[test]
+fn the_call_of_a_tool_too_many_stops_the_run_gently() {
+    let state = RunState::new(RunLimits { tool_calls: 2, ..limits() }, 0);
+    let (mut state, _) = state.step(Input::Released, 0);
+    let call = |number: u64| {
+        Input::Agent(AgentSign::ToolStarted {
+            call_id: number.to_string(),
+            name: "shell".to_owned(),
+            declared_ms: None,
+        })
+    };
+    for number in 1..=2 {
+        let (next, effects) = state.step(call(number), number);
+        state = next;
+        assert_eq!(effects, []);
+    }
+    let (state, effects) = state.step(call(3), 3);
+    let limit = LimitKind::ToolCalls { most: 2 };
+    assert_eq!(
+        effects,
+        [
+            Effect::Record(RunEvent::LimitReached { limit: limit.clone(), after_ms: 3 }),
+            Effect::Record(RunEvent::StopRequested { reason: StopReason::Limit }),
+            Effect::SignalAgent(SignalName::Int),
+        ]
+    );
+    let (state, _) = state.step(Input::StdoutClosed, 4);
+    let (state, effects) = state.step(Input::Exited { exit_code: Some(130) }, 5);
+    assert_eq!(effects, [Effect::End(Ending::Decided(RunOutcome::QuotaExceeded { limit }))]);
+    assert_eq!(state.n_tool_calls(), 3);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //!   <state>/sessions/<id>/chats/   <id>/      empty: the user's <bucket>/<id> is mounted on it
 //!                                  <child>/   empty: one of an earlier run, mounted from the user's bucket too
 //!                                  <child>/   with files: made in this run, moved to the user's bucket after it
+//!   <state>/sessions/<id>/children  the names of those that were moved; the agent cannot write it
 //! ```
 //!
 //! **Invariant:** the agent cannot read or write another session of the workspace, and nothing but plain files of its
@@ -15,7 +16,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -36,6 +37,8 @@ const LONGEST_NAME: usize = 128;
 pub(crate) struct SessionBucket {
     /// Ours: becomes the bucket inside.
     private: PathBuf,
+    /// Which sessions beside this one are its own: an empty directory in the bucket is made by anybody in there.
+    record: PathBuf,
     /// The user's own.
     on_host: PathBuf,
     session: OsString,
@@ -55,7 +58,8 @@ enum NotAdopted {
 impl SessionBucket {
     /// Below the session's own directory in our state, beside the user's bucket.
     pub(crate) fn new(session_dir: &Path, on_host: PathBuf, session: &str) -> Self {
-        Self { private: session_dir.join("chats"), on_host, session: session.into() }
+        let (private, record) = (session_dir.join("chats"), session_dir.join("children"));
+        Self { private, record, on_host, session: session.into() }
     }
 
     /// What becomes the bucket inside.
@@ -105,9 +109,11 @@ impl SessionBucket {
 
     /// Sessions that the agent made beside this one in earlier runs, the newest first.
     fn children(&self) -> Vec<OsString> {
-        let mut children: Vec<(SystemTime, OsString)> = names_in(&self.private)
-            .into_iter()
-            .filter(|name| *name != self.session && is_empty(&self.private.join(name)))
+        let recorded = fs::read_to_string(&self.record).unwrap_or_default();
+        let mut children: Vec<(SystemTime, OsString)> = recorded
+            .lines()
+            .map(OsString::from)
+            .filter(|name| is_plain_name(name) && is_empty(&self.private.join(name)))
             .filter_map(|name| {
                 let found = fs::symlink_metadata(self.on_host.join(&name)).ok()?;
                 found.is_dir().then_some(())?;
@@ -133,7 +139,10 @@ impl SessionBucket {
             moved => moved?,
         }
         // So that it is shown to the next run.
-        Ok(DirBuilder::new().mode(0o700).create(&made)?)
+        DirBuilder::new().mode(0o700).create(&made)?;
+        let mut record =
+            OpenOptions::new().append(true).create(true).mode(0o600).open(&self.record)?;
+        Ok(writeln!(record, "{}", name.display())?)
     }
 
     /// To another file system: beside its place first, so that nobody ever sees half of it.

@@ -104,9 +104,20 @@ fn a_store_can_be_copied_to_another_file_system() {
 fn no_more_than_a_few_sub_agents_are_shown() {
     let place = place();
     for number in 0..40 {
-        let name = format!("child-{number}");
-        fs::create_dir(place.bucket.private().join(&name)).unwrap();
-        fs::create_dir(place.on_host(&name)).unwrap();
+        place.make(&format!("child-{number}/store.db"), "child");
     }
+    place.bucket.settle();
     assert_eq!(place.bucket.shown().len(), 1 + MOST_CHILDREN);
+}
+
+#[test]
+fn a_directory_in_the_name_of_another_session_shows_nothing_of_it() {
+    let place = place();
+    let another = place.on_host(CHILD);
+    fs::create_dir(&another).unwrap();
+    fs::write(another.join("store.db"), "the user's").unwrap();
+    // As an agent would, whoever told it the name.
+    fs::create_dir(place.bucket.private().join(CHILD)).unwrap();
+    place.bucket.settle();
+    assert_eq!(place.bucket.shown(), [place.on_host(SESSION)]);
 }

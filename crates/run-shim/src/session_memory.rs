@@ -105,8 +105,9 @@ async fn has_forgotten(
         seen = fingerprint;
         let (path, point) = (store_db.clone(), before.clone());
         let looked = tokio::task::spawn_blocking(move || look(&path, &point)).await;
-        match looked.unwrap_or(Sight::Unclear) {
-            Sight::Unclear => {}
+        let Ok(looked) = looked else { continue };
+        match looked {
+            Sight::Unclear(_) => {}
             Sight::Unchanged => n_strange = 0,
             Sight::Continued => return false,
             Sight::Forgotten => {
@@ -121,10 +122,10 @@ async fn has_forgotten(
 }
 
 /// What the store says of the conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Sight {
-    /// It cannot be read now.
-    Unclear,
+    /// It cannot be read, and why.
+    Unclear(String),
     /// Nothing was written yet.
     Unchanged,
     Continued,
@@ -133,7 +134,7 @@ enum Sight {
 
 fn look(store_db: &Path, before: &ResumePoint) -> Sight {
     match latest_ancestry(store_db) {
-        Err(_) => Sight::Unclear,
+        Err(error) => Sight::Unclear(crate::shim::with_causes(&*error)),
         Ok((Some(root), _)) if root == before.root => Sight::Unchanged,
         Ok((_, Some(ancestry))) if ancestry.extends(&before.ancestry) => Sight::Continued,
         Ok(_) => Sight::Forgotten,
@@ -146,13 +147,23 @@ pub(crate) enum Recollection {
     Continued,
     /// The event says that the pointer was put back, the text why it was not.
     Forgotten(Result<RunEvent, String>),
+    /// The agent answered, and nothing of it is in the store: it was another conversation that went on.
+    Elsewhere,
+    /// The store cannot be read any more.
+    Destroyed(String),
 }
 
 /// Tells whether the store continues what was before the run, and puts its pointer back where it does not. The agent must
 /// be dead and the lease held.
-pub(crate) fn check_after(store_db: &Path, before: &ResumePoint) -> Recollection {
+pub(crate) fn check_after(
+    store_db: &Path,
+    before: &ResumePoint,
+    has_answered: bool,
+) -> Recollection {
     match look(store_db, before) {
-        Sight::Unclear | Sight::Unchanged | Sight::Continued => return Recollection::Continued,
+        Sight::Unchanged if has_answered => return Recollection::Elsewhere,
+        Sight::Unchanged | Sight::Continued => return Recollection::Continued,
+        Sight::Unclear(why) => return Recollection::Destroyed(why),
         Sight::Forgotten => {}
     }
     let put_back = put_back(store_db, before.root);

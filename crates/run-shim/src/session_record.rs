@@ -56,7 +56,8 @@ pub fn renew_session_record(state: &StateRoot, session: &Uuid, store_db: &Path) 
     replace(state, &record)
 }
 
-/// Writes down who has the session, and what its store holds where that was just read.
+/// Writes down who has the session, and what its store holds where that was just read. A store without a root has lost it,
+/// and what it was stays known: whoever resumes is to be told.
 pub(crate) fn write(
     state: &StateRoot,
     spec: &RunSpec,
@@ -72,9 +73,16 @@ pub(crate) fn write(
         run: spec.run,
         generation,
         at: now_ms(),
-        checkpoint: checkpoint.or(known.and_then(|known| known.checkpoint)),
+        checkpoint: last_known(checkpoint, known.and_then(|known| known.checkpoint)),
     };
     replace(state, &record)
+}
+
+fn last_known(found: Option<Checkpoint>, known: Option<Checkpoint>) -> Option<Checkpoint> {
+    match (found, known) {
+        (Some(found), Some(known)) if found.root.is_none() && known.root.is_some() => Some(known),
+        (found, known) => found.or(known),
+    }
 }
 
 fn replace(state: &StateRoot, record: &SessionRecord) -> io::Result<()> {

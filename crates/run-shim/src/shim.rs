@@ -8,6 +8,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
+use std::sync::Arc;
 
 use cursor_stores::chat::ResumePoint;
 use run_journal::{JournalWriter, RunDirectory, StateRoot};
@@ -16,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::agent_desk::{AgentDesk, ChildMaker, Handover, report_end};
 use crate::checkpoint;
 use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected};
@@ -141,7 +143,11 @@ fn secrets_of_process() -> Vec<(String, String)> {
 /// The proxy that this machine needs, in the same way: there may be a password in it. It was checked when the run was
 /// accepted.
 fn upstream_proxy_of_process() -> Option<UpstreamProxy> {
-    std::env::vars().find(|(name, _)| name == PROXY_VARIABLE)?.1.parse().ok()
+    proxy_of_process()?.parse().ok()
+}
+
+fn proxy_of_process() -> Option<String> {
+    Some(std::env::vars().find(|(name, _)| name == PROXY_VARIABLE)?.1)
 }
 
 fn start_log() {
@@ -231,6 +237,15 @@ async fn supervise_guarded(
         }
         Err(refusal) => return Err(refusal.into()),
     };
+    let handover = Arc::new(Handover::new(&state_root, &spec));
+    if let Err(why) = take_messages(&handover, &spec) {
+        // Nothing is left to be said to the agent, or it cannot be found out; it is not bothered.
+        if !has_reported {
+            report(&ShimReport::Ready).ok();
+        }
+        end_unrun(starting.record, &spec, RunOutcome::Cancelled, why);
+        return Ok(());
+    }
     // In the background: control groups are slow to make.
     let (run_id, resources) = (spec.run.to_string(), spec.resources);
     let limits = tokio::task::spawn_blocking(move || PreparedLimits::prepare(&run_id, resources));
@@ -280,14 +295,23 @@ async fn supervise_guarded(
     }
 
     tracing::debug!("everything is prepared");
-    let (tool_sender, tool_events) = mpsc::channel(EVENT_QUEUE);
-    let mcp = sockets
-        .mcp
-        .take()
-        .map(|listener| tokio::spawn(mcp_server::serve(listener, who_am_i(&spec), tool_sender)));
     let ours = prepared.own_mount_points();
     let mut workspace =
         WorkspaceWatch::begin(&state_root, &spec, ours.iter().map(PathBuf::as_path));
+    let (tool_sender, tool_events) = mpsc::channel(EVENT_QUEUE);
+    let facts = who_am_i(&spec);
+    let desk = Arc::new(AgentDesk::new(
+        &state_root,
+        &spec,
+        Redactor::new(secrets.iter().map(|(_, value)| value.as_str()).chain(prepared.secrets())),
+        Arc::clone(&handover),
+        workspace.marker(tool_sender.clone()),
+        ChildMaker::new(&state_root, &spec, secrets, proxy_of_process(), facts.deadline_ms),
+    ));
+    let mcp = sockets
+        .mcp
+        .take()
+        .map(|listener| tokio::spawn(mcp_server::serve(listener, facts, tool_sender, desk)));
     let launched = starting.launch(&prepared, limits, guard.take(), &mut workspace).await;
     let Starting { state, orders, record, .. } = starting;
     let mut network = None;
@@ -296,19 +320,22 @@ async fn supervise_guarded(
         Ok(mut sandbox) => {
             workspace.tidy();
             let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
+            let (tell_exceeded, exceeded) = mpsc::channel(4);
             if let Some(doors) = sandbox.doors.take()
                 && let Some(policy) = prepared.network_policy(upstream_proxy_of_process())
             {
-                network = Some(Network::open(doors, policy, own_sender.clone()));
+                let tell = tell_exceeded.clone();
+                network = Some(Network::open(doors, policy, own_sender.clone(), tell));
             }
             if let Some(stdin) = sandbox.stdin.take() {
                 let prompt = std::mem::take(&mut prepared.prompt);
                 tokio::spawn(crate::prompt::send(prompt, stdin, own_sender));
             }
-            let exceeded = match (&mut sandbox.limits, prepared.writable_on_host()) {
-                (Some(limits), Some(writable)) => limits.watch(writable),
-                _ => mpsc::channel(1).1,
-            };
+            if let (Some(limits), Some(writable)) =
+                (&mut sandbox.limits, prepared.writable_on_host())
+            {
+                limits.watch(writable, tell_exceeded);
+            }
             let drive = Drive {
                 exceeded,
                 state,
@@ -323,7 +350,11 @@ async fn supervise_guarded(
                 orders,
                 tool_events,
                 own_events,
+                handover,
+                arrived: Vec::new(),
                 forgotten: session_memory::watch(&prepared.store_db, before.as_ref()),
+                tokens: None,
+                n_results: 0,
                 regenerate_mcp: prepared.mcp_writer(),
             };
             drive.run().await
@@ -353,7 +384,22 @@ async fn supervise_guarded(
     }
     let closing = Closing { spec: &spec, state: &state_root, locks: &locks, before };
     closing.close(driven, &prepared.store_db).await;
+    if let Err(error) = report_end(&state_root, &run) {
+        tracing::warn!(%error, "the parent could not be told");
+    }
     Ok(())
+}
+
+/// Takes the messages that are the run's prompt. What was passed on meanwhile is not passed on again.
+fn take_messages(handover: &Handover, spec: &RunSpec) -> Result<(), String> {
+    if spec.delivers.is_empty() {
+        return Ok(());
+    }
+    match handover.offer_as_turn(&spec.delivers) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("its messages were delivered before it began".to_owned()),
+        Err(error) => Err(with_causes(&error)),
+    }
 }
 
 fn open(run_dir: &Path) -> Result<(RunDirectory, StateRoot), ShimError> {
@@ -419,17 +465,15 @@ impl Closing<'_> {
         if !self.locks.is_current() {
             outcome = RunOutcome::LeaseLost;
             why = outcome_words::why(&outcome, exit_code, &stderr_tail, &spec.limits);
-        } else if let Some(Looked { recollection, checkpoint }) = self.look(store_db).await {
-            if let Recollection::Forgotten(put_back) = recollection {
+        } else if let Some(Looked { recollection, checkpoint }) =
+            self.look(store_db, outcome == RunOutcome::Succeeded).await
+        {
+            if let Some(lost) = outcome_words::lost_memory(&recollection) {
                 outcome = RunOutcome::Amnesia;
-                why = outcome_words::why(&outcome, exit_code, &stderr_tail, &spec.limits);
-                match put_back {
-                    Ok(event) => record.event(&event),
-                    Err(problem) => {
-                        why =
-                            format!("{why}, and the store still leads to the empty one: {problem}");
-                    }
-                }
+                why = lost;
+            }
+            if let Recollection::Forgotten(Ok(put_back)) = &recollection {
+                record.event(put_back);
             }
             let generation = self.locks.generation();
             let written =
@@ -450,13 +494,13 @@ impl Closing<'_> {
     }
 
     /// A hostile store may keep a reader busy for a while; whoever asks us something meanwhile is to be answered.
-    async fn look(&self, store_db: &Path) -> Option<Looked> {
+    async fn look(&self, store_db: &Path, has_answered: bool) -> Option<Looked> {
         let (store_db, session) = (store_db.to_owned(), self.spec.session);
         let before = self.before.clone();
         let looking = tokio::task::spawn_blocking(move || {
             session_memory::settle(&store_db);
             let recollection = match &before {
-                Some(before) => session_memory::check_after(&store_db, before),
+                Some(before) => session_memory::check_after(&store_db, before, has_answered),
                 None => Recollection::Continued,
             };
             Looked { recollection, checkpoint: checkpoint::checkpoint(&store_db, session) }
@@ -502,5 +546,6 @@ fn who_am_i(spec: &RunSpec) -> WhoAmI {
         workspace: spec.workspace.clone(),
         model: spec.model.clone(),
         deadline_ms: (spec.limits.wall_ms > 0).then(|| began_ms + spec.limits.wall_ms),
+        lineage: spec.lineage.clone(),
     }
 }

@@ -4,10 +4,12 @@
 //! meanwhile is answered.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use run_journal::StateRoot;
 use run_protocol::{Audit, BytesPath, RunEvent, RunId, RunSpec, WorkspaceSaving};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use workspace_history::{
     Git, History, Limits, SaveError, Saved, Scope, SnapshotName, TreePath, audit, forget_the_gone,
@@ -21,6 +23,9 @@ const MOST_LEFT_OUT: usize = 10;
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 /// What a look that keeps nothing may take before a run.
 const LONGEST_GLANCE: Duration = Duration::from_secs(2);
+
+/// What an agent may have saved in one run.
+const MOST_MARKS: u32 = 10;
 
 /// What is watched, and how.
 #[derive(Debug, Clone)]
@@ -81,6 +86,13 @@ impl WorkspaceWatch {
         tokio::task::spawn_blocking(move || watched.tidy());
     }
 
+    /// Saves the workspace again whenever the agent asks for it; `None` where it is not saved at all.
+    pub(crate) fn marker(&self, events: mpsc::Sender<RunEvent>) -> Option<Marker> {
+        self.watched.saving.as_ref().filter(|saving| saving.git.is_some())?;
+        let marks = Arc::new(Mutex::new(Marks::default()));
+        Some(Marker { watched: self.watched.clone(), events, marks })
+    }
+
     /// What the run did to the workspace. The agent must be gone.
     pub(crate) async fn audit(self) -> Option<RunEvent> {
         let watched = self.watched;
@@ -88,7 +100,68 @@ impl WorkspaceWatch {
     }
 }
 
+/// Saves the workspace while the agent works, as it asks for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Marker {
+    watched: Watched,
+    events: mpsc::Sender<RunEvent>,
+    marks: Arc<Mutex<Marks>>,
+}
+
+#[derive(Debug, Default)]
+struct Marks {
+    n_begun: u32,
+    is_busy: bool,
+}
+
+impl Marker {
+    /// Begins to save, in a thread of its own; an event tells when it is done. Refuses in words for the model.
+    pub(crate) fn begin(&self, label: &str) -> Result<u32, String> {
+        let mut marks = self.marks();
+        if marks.is_busy {
+            return Err("The last checkpoint is not saved yet; this one was not begun.".to_owned());
+        }
+        if marks.n_begun >= MOST_MARKS {
+            return Err(format!("A run has {MOST_MARKS} checkpoints and no more."));
+        }
+        marks.n_begun += 1;
+        marks.is_busy = true;
+        let (number, marker, label) = (marks.n_begun, self.clone(), label.to_owned());
+        drop(marks);
+        std::thread::spawn(move || {
+            let event = marker.watched.mark(number, label);
+            marker.marks().is_busy = false;
+            // Where the run is over by now nobody asks any more.
+            marker.events.blocking_send(event).ok();
+        });
+        Ok(number)
+    }
+
+    fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Watched {
+    /// Saves what there is now beside what was before the run.
+    fn mark(&self, number: u32, label: String) -> RunEvent {
+        let Some(saving) = &self.saving else {
+            return RunEvent::WorkspaceNotSaved { reason: "it is not to be saved".to_owned() };
+        };
+        let name = SnapshotName::marked(self.run, number);
+        match self.history.save(&name, Scope::AsGitWould, &self.skip, limits_of(saving)) {
+            Ok(saved) => RunEvent::WorkspaceMarked {
+                label,
+                number,
+                files: saved.snapshot.n_files(),
+                ms: u64::try_from(saved.took.as_millis()).unwrap_or(u64::MAX),
+            },
+            Err(error) => RunEvent::WorkspaceNotSaved {
+                reason: format!("checkpoint `{label}`: {}", in_words(&error)),
+            },
+        }
+    }
+
     fn before(&self) -> Option<RunEvent> {
         let name = SnapshotName::before(self.run);
         let Some(saving) = &self.saving else {

@@ -108,7 +108,7 @@ fn our_directory(path: &Path, uid: u32) -> Result<Directory, String> {
 }
 
 /// Reads `gitdir: <path>`.
-fn named_directory(text: &[u8], workspace: &Path) -> Option<PathBuf> {
+pub(crate) fn named_directory(text: &[u8], workspace: &Path) -> Option<PathBuf> {
     let path = text.strip_prefix(b"gitdir: ")?;
     let is_path = !path.trim_ascii().is_empty() && !path.contains(&0);
     is_path.then(|| path_in_line(path, workspace))

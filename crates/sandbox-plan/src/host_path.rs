@@ -48,6 +48,8 @@ pub(crate) struct Found {
     pub(crate) identity: FileIdentity,
     pub(crate) uid: u32,
     pub(crate) mode: u32,
+    /// Directories have one for each directory in them.
+    pub(crate) has_other_names: bool,
 }
 
 /// A directory that is held open, so that what is looked at is below it whatever happens to its name.
@@ -83,6 +85,12 @@ impl Directory {
             return Err(io::Error::other("the file is too long"));
         }
         Ok(bytes)
+    }
+
+    /// Opens a directory below so that it can be listed.
+    pub(crate) fn open_to_list(&self, relative: &Path) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(self.resolve(relative, flags)?)
     }
 
     pub(crate) fn found(&self) -> io::Result<Found> {
@@ -122,6 +130,7 @@ impl Found {
             identity: FileIdentity { device: stat.st_dev, inode: stat.st_ino },
             uid: stat.st_uid,
             mode: stat.st_mode & 0o7777,
+            has_other_names: stat.st_nlink > 1,
         })
     }
 }

@@ -20,9 +20,11 @@
 
 mod bwrap;
 mod explain;
+mod git_config;
 mod git_layout;
 mod host_path;
 mod mount_points;
+mod nested_repositories;
 mod origin;
 mod plan;
 mod planner;
@@ -48,8 +50,8 @@ pub use profile::{
     builtin_profiles,
 };
 pub use request::{
-    ChatsBind, EnvVariable, Nothing, PrivateFile, RunDirectories, SandboxRequest, SandboxUser,
-    Secrecy, VariableSource,
+    ChatsBind, EnvVariable, Nothing, OWN_COMMON_DIR, PrivateFile, RunDirectories, SandboxRequest,
+    SandboxUser, Secrecy, VariableSource,
 };
 pub use seccomp::{FilterError, SeccompProgram};
 pub use step::PlanFds;

@@ -1,7 +1,7 @@
 //! Directories and files that must exist on the host only because something is mounted over them.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,11 +11,14 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::host_path::{Directory, FileIdentity, FileKind, Found};
+use crate::request::OWN_COMMON_DIR;
 use crate::workspace::{DotCursor, Workspace};
 
 /// What nobody but us gives an empty directory or file: it marks ours where the record has no more than the intent.
 const MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o400;
+/// Whoever shares the repository must be able to read it.
+const COMMON_DIR_MODE: u32 = 0o444;
 
 /// What to create before the start and to remove after the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub(crate) struct MountPoint {
 pub(crate) enum PointKind {
     Directory,
     File,
+    /// A file that holds [`OWN_COMMON_DIR`]: git on the host reads it while the run lasts.
+    CommonDir,
 }
 
 /// What must be in our `.cursor` so that parts of the repository's own can be mounted on it.
@@ -191,9 +196,28 @@ fn create(point: &MountPoint) -> io::Result<FileIdentity> {
             let mode = Mode::from_raw_mode(FILE_MODE);
             drop(rustix::fs::openat(parent.fd(), name, flags, mode)?);
         }
+        PointKind::CommonDir => create_common_dir(&parent, name)?,
     }
     let found = parent.look(Path::new(name))?;
     found.map(|found| found.identity).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Makes it appear with its content: git would not go on at an empty one.
+fn create_common_dir(parent: &Directory, name: &OsStr) -> io::Result<()> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let unfinished = format!(".caretaker-{}", std::process::id());
+    // Of one who died over it.
+    rustix::fs::unlinkat(parent.fd(), &*unfinished, AtFlags::empty()).ok();
+    let mode = Mode::from_raw_mode(COMMON_DIR_MODE);
+    let fd = rustix::fs::openat(parent.fd(), &*unfinished, flags, mode)?;
+    let made = File::from(fd).write_all(OWN_COMMON_DIR).and_then(|()| {
+        // Unlike a renaming, this never replaces what appeared meanwhile.
+        let link =
+            rustix::fs::linkat(parent.fd(), &*unfinished, parent.fd(), name, AtFlags::empty());
+        Ok(link?)
+    });
+    rustix::fs::unlinkat(parent.fd(), &*unfinished, AtFlags::empty())?;
+    made
 }
 
 fn remove(entry: &Entry) -> io::Result<Removal> {
@@ -210,7 +234,7 @@ fn remove(entry: &Entry) -> io::Result<Removal> {
     let flags = match found.kind {
         FileKind::File => {
             let stat = rustix::fs::statat(parent.fd(), name, AtFlags::SYMLINK_NOFOLLOW)?;
-            if stat.st_size != 0 {
+            if stat.st_size != 0 && !holds_what_we_wrote(&parent, name) {
                 return Ok(Removal::NotEmpty);
             }
             AtFlags::empty()
@@ -225,13 +249,19 @@ fn remove(entry: &Entry) -> io::Result<Removal> {
     }
 }
 
+fn holds_what_we_wrote(parent: &Directory, name: &OsStr) -> bool {
+    let most = OWN_COMMON_DIR.len() as u64;
+    parent.read_small(Path::new(name), most).is_ok_and(|content| content == OWN_COMMON_DIR)
+}
+
 fn is_ours(found: &Found, identity: Option<FileIdentity>) -> bool {
     match identity {
         Some(identity) => found.identity == identity,
         None => {
             let is_plain = match found.kind {
                 FileKind::Directory => found.mode == MODE,
-                FileKind::File => found.mode == FILE_MODE,
+                // The user may have a mask.
+                FileKind::File => found.mode | COMMON_DIR_MODE == COMMON_DIR_MODE,
                 _ => false,
             };
             is_plain && found.uid == rustix::process::getuid().as_raw()

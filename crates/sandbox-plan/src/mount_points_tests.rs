@@ -173,3 +173,28 @@ fn a_file_of_ours_is_removed_unless_somebody_wrote_into_it() {
     assert_eq!(host.remove(), Removal::NotEmpty);
     assert_eq!(fs::read_to_string(&host.dot_cursor).unwrap(), "theirs");
 }
+
+#[test]
+fn a_common_dir_says_that_everything_is_here_and_goes_again_unless_somebody_else_wrote_it() {
+    let (host, _) = host();
+    let git = host.dot_cursor.with_file_name("git");
+    fs::create_dir(&git).unwrap();
+    let path = git.join("commondir");
+    let points = MountPoints(vec![MountPoint { path: path.clone(), kind: PointKind::CommonDir }]);
+    let removal = || MountPoints::remove_ours(&host.record).unwrap().remove(0).1;
+
+    points.create(&host.record).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), OWN_COMMON_DIR);
+    assert_eq!(fs::read_dir(&git).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(removal(), Removal::Removed);
+    assert_eq!(fs::read_dir(&git).unwrap().count(), 0);
+
+    points.create(&host.record).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&path, "../elsewhere\n").unwrap();
+    assert_eq!(removal(), Removal::NotEmpty);
+
+    assert!(matches!(points.create(&host.record), Err(MountPointError::Appeared(_))));
+    assert_eq!(fs::read_dir(&git).unwrap().count(), 1, "and nothing half-made stays");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "../elsewhere\n");
+}

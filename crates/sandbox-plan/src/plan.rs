@@ -58,6 +58,19 @@ pub enum PlanWarning {
     Root,
     #[error("git does not work inside: {reason}")]
     GitHidden { reason: String },
+    #[error("`{}` has another name (a hard link), by which the agent may be able to change it", .0.display())]
+    HardLinked(PathBuf),
+    #[error("git cannot commit in `{}`: {reason}", .path.display())]
+    GitReadOnly { path: PathBuf, reason: &'static str },
+    #[error(
+        "`{}` is a symlink, so it cannot be kept from being replaced: look at it before you use git there", .0.display()
+    )]
+    NestedLink(PathBuf),
+    #[error(
+        "the workspace is large: repositories in it were looked for in {entries} entries; the hooks and the configuration \
+         of others can be changed"
+    )]
+    NestedUnseen { entries: usize },
     #[error("`{}` is neither a file nor a directory, so the agent does not see it", .0.display())]
     NotShown(PathBuf),
     #[error("`{}` is in the workspace, so the agent can change it", .0.display())]

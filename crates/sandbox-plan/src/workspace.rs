@@ -90,6 +90,10 @@ pub enum WorkspaceError {
     Git(FileKind),
     #[error("`{}` is a symlink, so it cannot be kept from being replaced", .0.display())]
     ProtectedSymlink(PathBuf),
+    #[error("`{}` is {kind}, where only a file or a directory can be protected", .path.display())]
+    ProtectedKind { path: PathBuf, kind: FileKind },
+    #[error("`{}` says that the repository is elsewhere, which only a linked worktree's may", .0.display())]
+    CommonDir(PathBuf),
     #[error("`{}` cannot be looked at", .path.display())]
     Look { path: PathBuf, source: io::Error },
 }

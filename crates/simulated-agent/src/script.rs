@@ -31,6 +31,12 @@ pub enum Order {
     Think(String),
     /// Calls of one model step; more than one run at the same time.
     Calls(Vec<ToolRequest>),
+    /// Calls a tool again and again, until its answers have held a text so often, all together.
+    Until {
+        text: String,
+        count: usize,
+        request: ToolRequest,
+    },
     Recall,
     Wait(Duration),
     Compact(Duration),
@@ -69,6 +75,8 @@ pub enum Problem {
     BadTime(String),
     #[error("`{0}` is too long: the agent does nothing for ten minutes at most")]
     TooLong(String),
+    #[error("`{0}` is not a number from 1 on")]
+    BadCount(String),
     #[error("`{0}` is not an exit code from 0 to 255")]
     BadExitCode(String),
     #[error("`{0}` is not a JSON object: {1}")]
@@ -93,9 +101,10 @@ pub enum Problem {
     UnknownMisbehaviour(#[from] UnknownMisbehaviour),
 }
 
-const SIMPLE_ORDERS: [&str; 13] = [
+const SIMPLE_ORDERS: [&str; 14] = [
     "say",
     "think",
+    "until",
     "recall",
     "wait",
     "compact",
@@ -156,6 +165,9 @@ fn parallel(lines: &mut Lines<'_>, opened_at: usize) -> Result<Vec<ToolRequest>,
 fn order(line: &Line) -> Result<Order, Problem> {
     if let Some(request) = call::request(line)? {
         return Ok(Order::Calls(vec![request]));
+    }
+    if line.word == "until" {
+        return call::until(line);
     }
     if let Some((option, _)) = line.options.first() {
         let order = line.word.clone();

@@ -36,6 +36,28 @@ fn orders_are_read_line_by_line_and_comments_skipped() {
 }
 
 #[test]
+fn a_tool_is_called_until_its_answers_hold_a_text_so_often() {
+    let request = ToolRequest::Mcp {
+        server: "caretaker".to_owned(),
+        tool: "check_inbox".to_owned(),
+        args: serde_json::Map::new(),
+    };
+    assert_eq!(
+        orders("until[text=\"is done\" count=3] caretaker check_inbox"),
+        [Order::Until { text: "is done".to_owned(), count: 3, request }]
+    );
+    for bad in [
+        "until caretaker check_inbox",
+        "until[text=] caretaker check_inbox",
+        "until[text=x count=0] caretaker check_inbox",
+        "until[text=x often] caretaker check_inbox",
+        "until[text=x] caretaker",
+    ] {
+        assert!(Script::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
 fn a_text_of_several_lines_stands_between_tags_and_is_kept_as_it_is() {
     let text = "say <<END\nfirst\n\n  # not a comment\nEND\nsay after";
     assert_eq!(

@@ -167,7 +167,8 @@ impl Turn {
         match order {
             Order::Say(text) => self.say(&text)?,
             Order::Think(text) => self.think(&text)?,
-            Order::Calls(requests) => self.call(&requests)?,
+            Order::Calls(requests) => drop(self.call(&requests)?),
+            Order::Until { text, count, request } => self.call_until(&text, count, request)?,
             Order::Recall => {
                 let memories = self.memories()?;
                 self.say(&memories)?;

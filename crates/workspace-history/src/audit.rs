@@ -7,10 +7,16 @@ use std::time::Instant;
 use run_protocol::{Audit, BytesPath, Finding, FindingKind};
 use rustix::fs::FileType;
 
+use crate::audit_git::{self, is_born_since};
 use crate::changes::{Change, ChangeKind, compare, count};
-use crate::file_tree::FileTree;
+use crate::coverage::is_git;
+use crate::file_tree::{FileTree, OpenDirectory};
+use crate::known_names::known_name;
 use crate::snapshot::{Entry, EntryKind, Snapshot};
 use crate::tree_path::TreePath;
+
+/// Directories that package managers fill.
+const OF_PACKAGES: [&[u8]; 5] = [b"node_modules", b"site-packages", b".venv", b"venv", b"target"];
 
 /// What is listed; more is counted.
 const MOST_FINDINGS: usize = 60;
@@ -32,9 +38,7 @@ pub fn audit(
     for change in &changes {
         look_at(workspace, change, &mut found);
     }
-    let is_new = |path: &&TreePath| {
-        path.name().eq_ignore_ascii_case(b".git") && !before.left_out.contains(path)
-    };
+    let is_new = |path: &&TreePath| is_git(path.name()) && !before.left_out.contains(path);
     for path in after.left_out.iter().filter(is_new) {
         found.push(finding(FindingKind::Repository, path));
     }
@@ -44,12 +48,16 @@ pub fn audit(
     let mut incomplete = None;
     match FileTree::open(workspace) {
         Ok(tree) => {
-            look_at_git(&tree, before.began_ns, &mut found);
-            for directory in passed_over {
-                if let Err(problem) =
-                    look_for_specials(&tree, directory, before.began_ns, deadline, &mut found)
-                {
-                    incomplete = Some(format!("`{directory}`: {problem}"));
+            let since_ns = before.began_ns;
+            audit_git::look_at_workspace(&tree, since_ns, &mut found);
+            for path in after.left_out.iter().filter(|path| is_git(path.name()) && !is_new(path)) {
+                audit_git::look_at_git(&tree, path, since_ns, &mut found);
+            }
+            audit_git::look_for_bare(&tree, &changes, &mut found);
+            let look = PassedOver { tree: &tree, since_ns, deadline };
+            for path in passed_over {
+                if let Err(problem) = look.look_through(path, &mut found) {
+                    incomplete = Some(format!("`{path}`: {problem}"));
                     break;
                 }
             }
@@ -81,7 +89,7 @@ fn shorten(mut found: Vec<Finding>, incomplete: Option<String>) -> Audit {
     audited
 }
 
-fn finding(what: FindingKind, path: &TreePath) -> Finding {
+pub(crate) fn finding(what: FindingKind, path: &TreePath) -> Finding {
     Finding { what, path: BytesPath::from(path.as_path()), target: None }
 }
 
@@ -141,136 +149,92 @@ fn leaves(workspace: &Path, link: &TreePath, target: &Path) -> bool {
     !at.starts_with(workspace)
 }
 
-/// Files that other programs obey, by their names.
-fn known_name(path: &TreePath) -> Option<FindingKind> {
-    let text = String::from_utf8_lossy(path.as_bytes()).to_lowercase();
-    let names: Vec<&str> = text.split('/').collect();
-    let name = *names.last()?;
-    let is_in = |directory: &str| names[..names.len() - 1].contains(&directory);
-    let begins = |start: &str| text.starts_with(start);
-
-    if is_in(".husky")
-        || is_in(".githooks")
-        || matches!(name, ".pre-commit-config.yaml" | "lefthook.yml")
-    {
-        return Some(FindingKind::Hook);
-    }
-    if matches!(name, ".gitattributes" | ".gitmodules") {
-        return Some(FindingKind::GitConfig);
-    }
-    let is_ci = begins(".github/workflows/")
-        || begins(".github/actions/")
-        || begins(".circleci/")
-        || begins(".buildkite/")
-        || begins(".woodpecker/")
-        || begins(".forgejo/workflows/")
-        || begins(".gitea/workflows/")
-        || matches!(
-            name,
-            ".gitlab-ci.yml"
-                | ".travis.yml"
-                | ".drone.yml"
-                | "jenkinsfile"
-                | "azure-pipelines.yml"
-                | "bitbucket-pipelines.yml"
-                | ".woodpecker.yml"
-                | ".cirrus.yml"
-        );
-    if is_ci {
-        return Some(FindingKind::Ci);
-    }
-    let is_editors = is_in(".vscode")
-        || is_in(".idea")
-        || is_in(".zed")
-        || is_in(".devcontainer")
-        || name.ends_with(".code-workspace")
-        || matches!(name, ".exrc" | ".nvimrc" | ".dir-locals.el" | ".editorconfig");
-    if is_editors {
-        return Some(FindingKind::Editor);
-    }
-    if matches!(
-        name,
-        ".envrc"
-            | ".env"
-            | ".mise.toml"
-            | "mise.toml"
-            | ".tool-versions"
-            | ".npmrc"
-            | ".yarnrc.yml"
-    ) || is_in(".cargo") && name.starts_with("config")
-    {
-        return Some(FindingKind::Environment);
-    }
-    let is_agents = is_in(".cursor")
-        || is_in(".claude")
-        || matches!(
-            name,
-            ".mcp.json"
-                | ".cursorignore"
-                | ".cursorindexingignore"
-                | ".cursorrules"
-                | "agents.md"
-                | "claude.md"
-        );
-    is_agents.then_some(FindingKind::AgentConfig)
-}
-
-/// Hooks and configuration of the workspace's own repository, by the time that only the kernel sets.
-fn look_at_git(tree: &FileTree, since_ns: i64, found: &mut Vec<Finding>) {
-    let git = TreePath::from(".git");
-    if let Ok(directory) = tree.directory(&git) {
-        for name in [b"config".as_slice(), b"config.worktree"] {
-            if directory.look(name).is_ok_and(|found| found.stamp.changed_ns >= since_ns) {
-                found.push(finding(FindingKind::GitConfig, &git.join(name)));
-            }
-        }
-    }
-    let hooks = git.join(b"hooks");
-    let Ok(directory) = tree.directory(&hooks) else { return };
-    for name in directory.names().unwrap_or_default() {
-        let is_new = directory.look(&name).is_ok_and(|found| found.stamp.changed_ns >= since_ns);
-        if is_new && !name.ends_with(b".sample") {
-            found.push(finding(FindingKind::Hook, &hooks.join(&name)));
-        }
-    }
-}
-
-/// What is never harmless, new since a moment, in a directory that git ignores.
-fn look_for_specials(
-    tree: &FileTree,
-    directory: &TreePath,
+/// What is never harmless, what others obey by its name, and repositories: new since a moment, among what git ignores.
+struct PassedOver<'a> {
+    tree: &'a FileTree,
     since_ns: i64,
     deadline: Instant,
-    found: &mut Vec<Finding>,
-) -> io::Result<()> {
-    let mut pending = vec![directory.clone()];
-    while let Some(at) = pending.pop() {
-        if Instant::now() > deadline {
-            return Err(io::Error::other("there was no time to look at all of it"));
+}
+
+impl PassedOver<'_> {
+    /// Looks at a path, and at everything in it.
+    fn look_through(&self, path: &TreePath, found: &mut Vec<Finding>) -> io::Result<()> {
+        let parent = path.parent().unwrap_or_default();
+        if let Ok(directory) = self.tree.directory(&parent)
+            && self.look_at(&directory, path, found) != Some(FileType::Directory)
+        {
+            return Ok(());
         }
-        // What cannot be entered by us cannot be entered by whoever made it for us either.
-        let Ok(directory) = tree.directory(&at) else { continue };
-        for name in directory.names()? {
-            let Ok(seen) = directory.look(&name) else { continue };
-            let path = at.join(&name);
-            if seen.file_type == FileType::Directory {
-                pending.push(path);
-                continue;
+        let mut pending = vec![path.clone()];
+        while let Some(at) = pending.pop() {
+            if Instant::now() > self.deadline {
+                return Err(io::Error::other("there was no time to look at all of it"));
             }
-            if seen.stamp.changed_ns < since_ns {
-                continue;
+            // What cannot be entered by us cannot be entered by whoever made it for us either.
+            let Ok(directory) = self.tree.directory(&at) else { continue };
+            let names = directory.names()?;
+            let of_git = [&b"HEAD"[..], b"objects", b"refs"];
+            let is_bare = of_git.iter().all(|of_git| names.iter().any(|name| name == of_git));
+            if is_bare && of_git.iter().any(|name| is_born_since(&directory, name, self.since_ns)) {
+                found.push(finding(FindingKind::Repository, &at));
             }
-            let what = match seen.file_type {
-                FileType::RegularFile if seen.mode & 0o6000 != 0 => FindingKind::SetId,
-                FileType::RegularFile | FileType::Symlink => continue,
-                FileType::Fifo => FindingKind::Fifo,
-                FileType::Socket => FindingKind::Socket,
-                _ => FindingKind::Device,
-            };
-            found.push(finding(what, &path));
+            for name in names {
+                let path = at.join(&name);
+                if self.look_at(&directory, &path, found) == Some(FileType::Directory) {
+                    pending.push(path);
+                }
+            }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Looks at one name; returns what it is, and nothing where that needs no further look.
+    fn look_at(
+        &self,
+        directory: &OpenDirectory,
+        path: &TreePath,
+        found: &mut Vec<Finding>,
+    ) -> Option<FileType> {
+        let name = path.name();
+        let seen = directory.look(name).ok()?;
+        if is_git(name) {
+            if is_born_since(directory, name, self.since_ns) {
+                found.push(finding(FindingKind::Repository, path));
+            } else {
+                audit_git::look_at_git(self.tree, path, self.since_ns, found);
+            }
+            return None;
+        }
+        if seen.file_type == FileType::Directory {
+            return Some(FileType::Directory);
+        }
+        if seen.stamp.changed_ns < self.since_ns {
+            return None;
+        }
+        match seen.file_type {
+            FileType::RegularFile if seen.mode & 0o6000 != 0 => {
+                found.push(finding(FindingKind::SetId, path));
+            }
+            FileType::RegularFile => {}
+            FileType::Symlink => {
+                let target = directory.read_link(name).ok()?;
+                if leaves(self.tree.path(), path, &target) {
+                    let target = Some(BytesPath::from(target.as_path()));
+                    found.push(Finding { target, ..finding(FindingKind::LinkOut, path) });
+                }
+            }
+            FileType::Fifo => found.push(finding(FindingKind::Fifo, path)),
+            FileType::Socket => found.push(finding(FindingKind::Socket, path)),
+            _ => found.push(finding(FindingKind::Device, path)),
+        }
+        // Packages of others bring such names along, and nobody obeys them there.
+        if !path.names().any(|name| OF_PACKAGES.contains(&name))
+            && let Some(what) = known_name(path)
+        {
+            found.push(finding(what, path));
+        }
+        None
+    }
 }
 
 #[cfg(test)]

@@ -82,6 +82,105 @@ fn what_a_careful_person_wants_to_know_is_listed_the_gravest_first() {
     assert_eq!(audited.findings[3].target, Some("/etc/passwd".into()));
 }
 
+/// What a run did since `before`, audited.
+fn audited_since(tree: &TestTree, deeds: &str) -> Vec<String> {
+    let run = run();
+    let mut before = tree.save(&SnapshotName::before(run)).snapshot;
+    before.began_ns = now_ns_after_a_tick(tree);
+    tree.shell(deeds);
+    let history = tree.history();
+    let scope = crate::Scope::LookAs(&before);
+    let after = history.save(&SnapshotName::after(run), scope, &[], AMPLE).unwrap();
+    let audited =
+        audit(&tree.workspace(), &before, &after.snapshot, &after.passed_over, in_an_hour());
+    assert_eq!(audited.incomplete, None);
+    said(&audited)
+}
+
+#[test]
+fn what_git_ignores_is_told_all_the_same_if_others_obey_it() {
+    let tree = TestTree::new();
+    tree.git("init -q");
+    tree.write(
+        ".gitignore",
+        ".vscode/\n.envrc\n.idea\n.claude/\n*.code-workspace\nbuild/\nnode_modules/\nlink\n*.o\n",
+    );
+    tree.write("build/old/file", "x");
+    tree.git("init -q build/known");
+    tree.write(".idea/old.xml", "x");
+    tree.link("/", "build/old-link");
+    let deeds = "
+        mkdir .vscode .claude; echo x > .vscode/tasks.json; echo x > .claude/settings.json; echo x > .envrc
+        echo x > .idea/new.xml; echo x > a.code-workspace; ln -s / build/out; ln -s ../plain build/in; ln -s / link
+        git init -q build/fresh; git init -q --bare build/bare; echo x > a.o; cp /bin/true setid.o; chmod 4755 setid.o
+        mkdir -p node_modules/x/.vscode; echo x > node_modules/x/.vscode/settings.json; echo x > node_modules/x/.npmrc
+        cd build/known; echo x > f; git add f; git -c user.name=a -c user.email=a@b commit -qm one
+        echo evil > .git/hooks/post-commit";
+    assert_eq!(
+        audited_since(&tree, deeds),
+        [
+            "SetId setid.o",
+            "LinkOut build/out",
+            "LinkOut link",
+            "Hook build/known/.git/hooks/post-commit",
+            "Repository build/bare",
+            "Repository build/fresh/.git",
+            "Editor .idea/new.xml",
+            "Editor .vscode/tasks.json",
+            "Editor a.code-workspace",
+            "Environment .envrc",
+            "AgentConfig .claude/settings.json",
+        ]
+    );
+}
+
+#[test]
+fn what_git_obeys_is_told_wherever_it_is() {
+    let tree = TestTree::new();
+    tree.git("init -q");
+    tree.git("init -q inner");
+    for name in ["HEAD", "config", "hooks/x.sample"] {
+        tree.write(&format!(".git/modules/deep/lib/{name}"), "");
+        tree.write(&format!(".git/worktrees/other/{name}"), "");
+    }
+    let deeds = "
+        echo x > .git/info/attributes; echo x > .git/commondir; echo x > .git/modules/deep/lib/config
+        echo x > .git/modules/deep/lib/hooks/post-checkout; echo x > .git/worktrees/other/commondir
+        echo x > inner/.git/config; mkdir -p objects refs plain/objects; echo x > HEAD; rm .git/commondir; echo . > .git/commondir
+        mkdir -p bare/objects bare/refs; echo x > bare/HEAD";
+    assert_eq!(
+        audited_since(&tree, deeds),
+        [
+            "Hook .git/modules/deep/lib/hooks/post-checkout",
+            "GitConfig .git/commondir",
+            "GitConfig .git/info/attributes",
+            "GitConfig .git/modules/deep/lib/config",
+            "GitConfig .git/worktrees/other/commondir",
+            "GitConfig inner/.git/config",
+            "Repository HEAD",
+            "Repository bare",
+        ]
+    );
+}
+
+#[test]
+fn of_a_linked_worktree_the_repository_is_looked_at_where_it_is() {
+    let tree = TestTree::new();
+    tree.shell(
+        "git init -q ../main; cd ../main; rm -rf .git/hooks; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one
+         rmdir ../workspace; git worktree add -q ../workspace",
+    );
+    let deeds = "cd ../main/.git; mkdir hooks; echo x > hooks/post-commit; echo x > worktrees/workspace/config.worktree";
+    let main = tree.workspace().with_file_name("main").display().to_string();
+    assert_eq!(
+        audited_since(&tree, deeds),
+        [
+            format!("Hook {main}/.git/hooks/post-commit"),
+            format!("GitConfig {main}/.git/worktrees/workspace/config.worktree"),
+        ]
+    );
+}
+
 #[test]
 fn without_contents_the_same_is_found() {
     let tree = prepared();

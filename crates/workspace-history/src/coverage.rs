@@ -1,5 +1,6 @@
 //! What of a workspace a snapshot covers.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,11 @@ use crate::tree_path::TreePath;
 const MOST_ABOVE: usize = 32;
 
 /// Decides what is covered.
-#[derive(Debug)]
 pub(crate) enum Coverage<'a> {
     /// What git would not pass over now, and what it tracks all the same.
     AsGitWould {
-        /// Sorted; relative to the workspace.
-        tracked: BTreeSet<TreePath>,
+        /// Asked for when something is about to be passed over, which in many workspaces nothing is.
+        tracked: LazyCell<BTreeSet<TreePath>, Box<dyn FnOnce() -> BTreeSet<TreePath> + 'a>>,
         /// The user's own rules for all repositories.
         everywhere: Option<String>,
     },

@@ -1,6 +1,7 @@
 //! Runs git: bounded in time and output, with nothing of anybody's configuration that could start a program.
 
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -15,9 +16,10 @@ use crate::tree_path::TreePath;
 const QUESTION: Duration = Duration::from_secs(10);
 /// Some hundred thousand names.
 const MOST_OUTPUT: u64 = 64 << 20;
+const BRANCHES: &str = "refs/heads/";
 
 /// Settings that would start programs or reach out, switched off wherever git looks at a repository that is not ours.
-const SETTINGS: &[&str] = &[
+pub const SAFE_SETTINGS: &[&str] = &[
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.untrackedCache=false",
@@ -69,16 +71,6 @@ impl GitAnswer {
     }
 }
 
-/// What is asked about the user's repository before it is saved.
-#[derive(Debug, Default)]
-pub struct RepositoryView {
-    /// What it tracks below the workspace.
-    pub tracked: Vec<TreePath>,
-    pub head: Option<Head>,
-    /// The user's own rules for what to ignore everywhere.
-    pub ignored_everywhere: Option<String>,
-}
-
 impl Git {
     /// `home` is where the user's own settings are, of which only the rules for what to ignore are read.
     pub fn new(program: PathBuf, home: Option<PathBuf>) -> Self {
@@ -89,7 +81,7 @@ impl Git {
     pub fn command_in(&self, directory: &Path) -> Command {
         let mut command = self.command();
         command.arg("-C").arg(directory);
-        for setting in SETTINGS {
+        for setting in SAFE_SETTINGS {
             command.args(["-c", setting]);
         }
         command
@@ -150,42 +142,55 @@ impl Git {
             .env("GIT_TERMINAL_PROMPT", "0")
             // A clone that is only a part would fetch the rest.
             .env("GIT_NO_LAZY_FETCH", "1")
+            // No way to anywhere: a repository's own `protocol.NAME.allow` would win over `protocol.allow`, but not over this.
+            .env("GIT_ALLOW_PROTOCOL", "")
             .current_dir("/");
         command
     }
 
-    /// Asks about the repository that the workspace is in, all at once. What has no answer is not known: that is the case
-    /// where there is no repository, and where it is broken.
-    pub fn view(&self, workspace: &Path) -> RepositoryView {
-        let ask = |arguments: &[&str]| {
-            let mut command = self.command_in(workspace);
-            command.args(arguments);
-            start(&mut command, None, MOST_OUTPUT)
-        };
-        let tracked = ask(&["ls-files", "-z", "--cached"]);
-        let head = ask(&["rev-parse", "--verify", "--quiet", "HEAD"]);
-        let branch = ask(&["symbolic-ref", "--quiet", "HEAD"]);
-        let excludes = self.home.as_deref().map(|home| self.ask_for_excludes(home));
-
-        let until = Instant::now() + QUESTION;
-        let answered = |asked: Result<Running, GitError>| {
-            asked.and_then(|running| running.finish(until, QUESTION)).ok()?.checked().ok()
-        };
-        let tracked = answered(tracked).unwrap_or_default();
-        let commit = answered(head).and_then(one_line);
-        let branch = answered(branch).and_then(one_line);
-        let excludes = excludes.and_then(answered).and_then(one_line);
-        RepositoryView {
-            tracked: tracked.split(|byte| *byte == 0).filter_map(TreePath::checked).collect(),
-            head: commit.map(|commit| Head {
-                commit,
-                branch: branch.map(|name| name.trim_start_matches("refs/heads/").to_owned()),
-            }),
-            ignored_everywhere: self.excludes_text(excludes),
-        }
+    fn ask(&self, workspace: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
+        let mut command = self.command_in(workspace);
+        command.args(arguments);
+        let running = start(&mut command, None, MOST_OUTPUT).ok()?;
+        running.finish(Instant::now() + QUESTION, QUESTION).ok()?.checked().ok()
     }
 
-    fn ask_for_excludes(&self, home: &Path) -> Result<Running, GitError> {
+    /// What the repository tracks below the workspace; nothing where it is in none, or in a broken one.
+    pub(crate) fn tracked(&self, workspace: &Path) -> BTreeSet<TreePath> {
+        let listed = self.ask(workspace, &["ls-files", "-z", "--cached"]).unwrap_or_default();
+        listed.split(|byte| *byte == 0).filter_map(TreePath::checked).collect()
+    }
+
+    /// Where the repository around the workspace stands.
+    pub fn head(&self, workspace: &Path) -> Option<Head> {
+        let is_root = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
+        if !workspace.ancestors().any(is_root) {
+            return None;
+        }
+        if let Some(head) = plain_head(&workspace.join(".git")) {
+            return Some(head);
+        }
+        let commit = one_line(self.ask(workspace, &["rev-parse", "--verify", "--quiet", "HEAD"])?)?;
+        let branch = self.ask(workspace, &["symbolic-ref", "--quiet", "HEAD"]).and_then(one_line);
+        let branch = branch.map(|name| name.trim_start_matches(BRANCHES).to_owned());
+        Some(Head { commit, branch })
+    }
+
+    /// The user's own rules for what to ignore in all repositories.
+    pub(crate) fn ignored_everywhere(&self) -> Option<String> {
+        let home = self.home.as_deref()?;
+        let files = [home.join(".gitconfig"), home.join(".config/git/config")];
+        let may_say = |file: &PathBuf| {
+            small_text(file).is_some_and(|text| {
+                let text = text.to_lowercase();
+                text.contains("excludesfile") || text.contains("include")
+            })
+        };
+        let named = files.iter().any(may_say).then(|| self.ask_for_excludes(home)).flatten();
+        small_text(&named.unwrap_or_else(|| home.join(".config/git/ignore")))
+    }
+
+    fn ask_for_excludes(&self, home: &Path) -> Option<PathBuf> {
         let mut command = self.command();
         command.env_remove("GIT_CONFIG_GLOBAL").env("HOME", home).args([
             "config",
@@ -194,18 +199,53 @@ impl Git {
             "--get",
             "core.excludesFile",
         ]);
-        start(&mut command, None, MOST_OUTPUT)
+        let running = start(&mut command, None, MOST_OUTPUT).ok()?;
+        let answer = running.finish(Instant::now() + QUESTION, QUESTION).ok()?;
+        answer.checked().ok().and_then(one_line).map(PathBuf::from)
     }
+}
 
-    fn excludes_text(&self, named: Option<String>) -> Option<String> {
-        let home = self.home.as_deref()?;
-        let file = named.map_or_else(|| home.join(".config/git/ignore"), PathBuf::from);
-        let metadata = std::fs::metadata(&file).ok()?;
-        if !metadata.is_file() || metadata.len() > crate::ignore_rules::MOST_RULES {
-            return None;
-        }
-        Some(String::from_utf8_lossy(&std::fs::read(file).ok()?).into_owned())
+/// What an ordinary repository says of itself in plain files; `None` where that takes more to know.
+fn plain_head(git: &Path) -> Option<Head> {
+    let read = |name: &str| {
+        let path = git.join(name);
+        // No link, and nothing that holds us up.
+        let is_file = path.symlink_metadata().ok()?.is_file();
+        if is_file { small_text(&path) } else { None }
+    };
+    let is_commit = |text: &str| {
+        matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let head = read("HEAD")?;
+    let head = head.trim_end();
+    if is_commit(head) {
+        return Some(Head { commit: head.to_owned(), branch: None });
     }
+    let branch = head.strip_prefix("ref: ")?.strip_prefix(BRANCHES)?;
+    TreePath::checked(branch.as_bytes())?;
+    let loose = read(&format!("{BRANCHES}{branch}")).map(|text| text.trim_end().to_owned());
+    let commit = match loose {
+        Some(commit) => commit,
+        None => {
+            let packed = read("packed-refs")?;
+            let line = packed.lines().find(|line| {
+                line.split_once(' ').is_some_and(|(_, name)| {
+                    name.strip_prefix(BRANCHES).is_some_and(|name| name == branch)
+                })
+            })?;
+            line.split_once(' ')?.0.to_owned()
+        }
+    };
+    is_commit(&commit).then(|| Head { commit, branch: Some(branch.to_owned()) })
+}
+
+/// A regular file that is not long.
+fn small_text(path: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > crate::ignore_rules::MOST_RULES {
+        return None;
+    }
+    Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())
 }
 
 fn one_line(bytes: Vec<u8>) -> Option<String> {
@@ -283,7 +323,68 @@ impl Running {
     }
 }
 
-/// The words of a command that are told apart from options by nothing but their place.
-pub fn plain_word(word: &OsStr) -> bool {
-    !word.is_empty() && !word.as_encoded_bytes().starts_with(b"-")
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::test_tree::TestTree;
+
+    #[test]
+    fn where_a_repository_stands_is_read_as_git_says_it() {
+        let git = Git::new("/usr/bin/git".into(), None);
+        let tree = TestTree::new();
+        assert_eq!(git.head(&tree.workspace()), None);
+        tree.git("init -q");
+        assert_eq!(git.head(&tree.workspace()), None, "no commit yet");
+        tree.write("a", "x");
+        tree.git("add a");
+        tree.git("commit -qm one");
+        tree.shell("git checkout -q -b feature/x");
+        let said = |words: &[&str]| one_line(git.ask(&tree.workspace(), words).unwrap()).unwrap();
+        let commit = said(&["rev-parse", "HEAD"]);
+        let on_branch = Head { commit: commit.clone(), branch: Some("feature/x".to_owned()) };
+        assert_eq!(plain_head(&tree.path(".git")), Some(on_branch.clone()));
+        tree.git("pack-refs --all");
+        assert_eq!(plain_head(&tree.path(".git")), Some(on_branch.clone()));
+        tree.shell("mkdir sub");
+        assert_eq!(git.head(&tree.path("sub")), Some(on_branch.clone()), "by asking git");
+        tree.git("worktree add -q --detach ../linked");
+        let linked = tree.workspace().parent().unwrap().join("linked");
+        assert_eq!(git.head(&linked), Some(Head { commit: commit.clone(), branch: None }));
+        tree.shell("git checkout -q --detach");
+        assert_eq!(plain_head(&tree.path(".git")), Some(Head { commit, branch: None }));
+    }
+
+    #[test]
+    fn no_setting_of_a_repository_opens_a_way_to_another() {
+        let git = Git::new("/usr/bin/git".into(), None);
+        let tree = TestTree::new();
+        tree.git("init -q");
+        tree.git("config protocol.ext.allow always");
+        tree.git("config protocol.file.allow always");
+        let made = tree.path("made");
+        for remote in
+            [format!("ext::touch {}", made.display()), tree.path("").display().to_string()]
+        {
+            let mut command = git.command_in(&tree.workspace());
+            command.args(["ls-remote", &remote]);
+            let answer = run_git(&mut command, None, QUESTION).unwrap();
+            assert!(answer.stderr.contains("not allowed"), "{remote}: {}", answer.stderr);
+        }
+        assert!(!made.exists());
+    }
+
+    #[test]
+    fn the_users_own_rules_are_found_where_git_finds_them() {
+        let home = tempfile::tempdir().unwrap();
+        let git = Git::new("/usr/bin/git".into(), Some(home.path().to_owned()));
+        assert_eq!(git.ignored_everywhere(), None);
+        std::fs::create_dir_all(home.path().join(".config/git")).unwrap();
+        std::fs::write(home.path().join(".config/git/ignore"), "*.swp\n").unwrap();
+        assert_eq!(git.ignored_everywhere().as_deref(), Some("*.swp\n"));
+        std::fs::write(home.path().join(".gitconfig"), "[core]\nexcludesFile = ~/mine\n").unwrap();
+        std::fs::write(home.path().join("mine"), "*.bak\n").unwrap();
+        assert_eq!(git.ignored_everywhere().as_deref(), Some("*.bak\n"));
+    }
 }

@@ -6,6 +6,7 @@
 //!     store.git/           contents: one commit without parents per snapshot, refs/caretaker/<run>/<moment>
 //!     <run>.before.jsonl   a snapshot: names, modes, links, rules; which contents
 //!     <run>.after.jsonl    as the run left it
+//!     <run>.marked-1.jsonl     as it was when the agent asked for it
 //!     <run>.replaced-1.jsonl   what an undo replaced
 //!     latest               the name of the snapshot that was taken last, by which unchanged files are known
 //!     operations.jsonl     what was put back when
@@ -70,6 +71,11 @@ impl SnapshotName {
     /// As a run left it.
     pub fn after(run: RunId) -> Self {
         Self(format!("{run}.after"))
+    }
+
+    /// As it was when the agent of a run asked for it to be saved; counted from one.
+    pub fn marked(run: RunId, number: u32) -> Self {
+        Self(format!("{run}.marked-{number}"))
     }
 
     /// As it was only looked at.

@@ -18,6 +18,7 @@
 //! **Invariant:** nothing outside the workspace is changed by a restore, whatever links the workspace is full of.
 
 mod audit;
+mod audit_git;
 mod changes;
 mod contents;
 mod coverage;
@@ -26,6 +27,7 @@ mod git;
 mod history;
 mod ignore_rules;
 mod import;
+mod known_names;
 mod merge;
 mod restore;
 mod saving;
@@ -38,10 +40,10 @@ mod walk;
 pub use audit::audit;
 pub use changes::{Change, ChangeKind, compare, count};
 pub use contents::ContentReader;
-pub use git::{Git, GitAnswer, GitError, RepositoryView, plain_word, run_git};
+pub use git::{Git, GitAnswer, GitError, SAFE_SETTINGS, run_git};
 pub use history::{History, HistoryError, Operation, OperationKind, SnapshotName, forget_the_gone};
 pub use merge::{Conflict, MergeError, Merged, merge};
-pub use restore::{RestoreError, Restored, restore, restore_with};
+pub use restore::{RestoreError, Restored, changes_to, restore, restore_with};
 pub use saving::{Limits, SaveError, Saved, Scope};
 pub use snapshot::{Entry, EntryKind, Head, Snapshot, Stamp};
 pub use tree_path::TreePath;

@@ -36,6 +36,15 @@ pub enum RestoreError {
     History(#[from] HistoryError),
 }
 
+/// What a restore would change. What the target left out, because it could not be read then, is nowhere said to have been
+/// absent: it is the user's, and stays whatever became of it since.
+pub fn changes_to<'a>(present: &'a Snapshot, target: &'a Snapshot) -> Vec<Change<'a>> {
+    let mut changes = compare(present, target);
+    let is_unknown = |path: &TreePath| target.left_out.iter().any(|out| path.is_within(out));
+    changes.retain(|change| change.to.is_some() || !is_unknown(change.path));
+    changes
+}
+
 /// Brings a workspace from what it is to what it shall be. `present` must have been taken a moment ago, and nobody else
 /// may be at work in the workspace.
 pub fn restore(
@@ -64,7 +73,7 @@ fn restore_from(
 ) -> Result<Restored, RestoreError> {
     let path = history.workspace().to_owned();
     let tree = FileTree::open(&path).map_err(|source| RestoreError::Workspace { path, source })?;
-    let changes = compare(present, target);
+    let changes = changes_to(present, target);
     let mut work = Work { tree: &tree, at: None, outcome: Restored::default() };
     for change in changes.iter().rev() {
         work.remove(change);

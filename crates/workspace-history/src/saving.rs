@@ -1,5 +1,6 @@
 //! Takes a snapshot: walks, reads what is not known yet, and writes it all down.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::coverage::Coverage;
 use crate::file_tree::{FileTree, OpenDirectory};
-use crate::git::{GitError, RepositoryView};
+use crate::git::GitError;
 use crate::history::{History, HistoryError, SnapshotName};
 use crate::import::{Content, Import, Mark, ReadThrough};
 use crate::snapshot::{Entry, EntryKind, Snapshot, Stamp};
@@ -41,7 +42,7 @@ pub enum Scope<'a> {
 #[derive(Debug)]
 pub struct Saved {
     pub snapshot: Snapshot,
-    /// Directories that are not covered, because git ignores them.
+    /// Directories that are not covered, because git ignores them, and of such files those that an audit wants to see.
     pub passed_over: Vec<TreePath>,
     /// Files whose content was read; the others were known.
     pub files_read: u64,
@@ -109,11 +110,11 @@ impl History {
         let began_ns = now_ns();
         let tree = FileTree::open(&self.workspace)
             .map_err(|source| SaveError::Workspace { path: self.workspace.clone(), source })?;
-        let RepositoryView { tracked, head, ignored_everywhere } = self.git.view(&self.workspace);
+        let head = self.git.head(&self.workspace);
         let coverage = match scope {
             Scope::AsGitWould => Coverage::AsGitWould {
-                tracked: tracked.into_iter().collect(),
-                everywhere: ignored_everywhere,
+                tracked: LazyCell::new(Box::new(|| self.git.tracked(&self.workspace))),
+                everywhere: self.git.ignored_everywhere(),
             },
             Scope::As(earlier) | Scope::LookAs(earlier) => Coverage::As(earlier),
         };
@@ -172,7 +173,8 @@ impl History {
         let _lock = self.open_for_writing()?;
         let tree = FileTree::open(&self.workspace)
             .map_err(|source| SaveError::Workspace { path: self.workspace.clone(), source })?;
-        let coverage = Coverage::AsGitWould { tracked: BTreeSet::new(), everywhere: None };
+        let tracked = LazyCell::new(Box::new(BTreeSet::new) as _);
+        let coverage = Coverage::AsGitWould { tracked, everywhere: self.git.ignored_everywhere() };
         let deadline = began + limits.within;
         let bounds = Bounds { most_entries: limits.most_files, deadline };
         let locked = Locked::LeaveOut;

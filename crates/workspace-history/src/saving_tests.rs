@@ -241,6 +241,18 @@ fn old_runs_are_forgotten_and_the_others_stay_whole() {
 }
 
 #[test]
+fn what_we_put_there_to_be_mounted_over_is_not_the_users_unless_something_is_in_it() {
+    let tree = TestTree::new();
+    tree.shell(
+        "mkdir .cursor .vscode; touch .envrc; echo x > .mcp.json; echo x > .vscode/settings",
+    );
+    let skip = [".cursor", ".vscode", ".envrc", ".mcp.json"].map(TreePath::from);
+    let name = SnapshotName::before(run());
+    let saved = tree.history().save(&name, Scope::AsGitWould, &skip, AMPLE).unwrap();
+    assert_eq!(paths(&saved.snapshot), [".mcp.json", ".vscode", ".vscode/settings"]);
+}
+
+#[test]
 fn a_store_that_lost_contents_is_filled_again() {
     let tree = TestTree::new();
     tree.write("file", "content");

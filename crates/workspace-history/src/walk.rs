@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use crate::coverage::{Coverage, chain, is_git};
 use crate::file_tree::{FileTree, Found, OpenDirectory};
 use crate::ignore_rules::{DirectoryRules, RuleChain};
+use crate::known_names::known_name;
 use crate::snapshot::{Entry, EntryKind};
 use crate::tree_path::TreePath;
 
@@ -39,7 +40,7 @@ pub(crate) struct Walked {
     pub(crate) rules_above: Vec<DirectoryRules>,
     pub(crate) left_out: Vec<TreePath>,
     pub(crate) has_git: bool,
-    /// Directories that the rules pass over.
+    /// Directories that the rules pass over, and of files those that an audit wants to see.
     pub(crate) passed_over: Vec<TreePath>,
 }
 
@@ -52,10 +53,11 @@ pub(crate) enum Locked {
     OpenUp,
 }
 
-pub(crate) struct Walk<'a> {
+pub(crate) struct Walk<'a, 'c> {
     pub(crate) tree: &'a FileTree,
-    pub(crate) coverage: &'a Coverage<'a>,
-    /// Directories of ours that stand in the workspace for the time of a run; passed over while they are empty.
+    pub(crate) coverage: &'a Coverage<'c>,
+    /// Places of ours in the workspace that something is mounted over for the time of a run; passed over while they are
+    /// empty.
     pub(crate) skip: &'a [TreePath],
     pub(crate) bounds: Bounds,
     pub(crate) locked: Locked,
@@ -77,7 +79,7 @@ struct Listed {
     names: Vec<Vec<u8>>,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     pub(crate) fn run(&self) -> Result<Walked, WalkError> {
         let mut walked = Walked::default();
         let (everywhere, outer) = self.rules_around(&mut walked);
@@ -154,33 +156,28 @@ impl Walk<'_> {
                 Err(errno) => return Err(WalkError::Read { path, source: errno.into() }),
             };
             let is_directory = found.file_type == FileType::Directory;
-            let is_listed = self.coverage.is_listed(&path);
-            let passes_over = !at.is_all_covered
-                && !is_listed
+            let is_against_rules = !at.is_all_covered
                 && (at.is_passed_over
                     || rules.passes_over(&place.join(as_os(&name)), is_directory));
-            if passes_over {
+            if is_against_rules && !self.coverage.is_listed(&path) {
                 if is_directory && self.coverage.lists_something_in(&path) {
                     let (rules, is_all_covered) = (rules.clone(), false);
                     pending.push(Pending { path, rules, is_passed_over: true, is_all_covered });
-                } else if is_directory {
+                } else if is_directory || is_worth_a_look(&path, &found) {
                     walked.passed_over.push(path);
                 }
                 continue;
             }
+            if self.skip.contains(&path) && self.is_placeholder(&directory, &name, &found) {
+                continue;
+            }
             if is_directory {
-                if self.skip.contains(&path) && is_empty(&directory, &name) {
-                    continue;
-                }
-                // Listed by name, it may be passed over all the same; then only what else is listed in it is covered.
-                let is_passed_over = !at.is_all_covered
-                    && (at.is_passed_over
-                        || rules.passes_over(&place.join(as_os(&name)), is_directory));
                 let is_in_the_way = self.coverage.is_in_the_way(&path);
                 pending.push(Pending {
                     path: path.clone(),
                     rules: rules.clone(),
-                    is_passed_over: is_passed_over && !is_in_the_way,
+                    // Listed by name against the rules: then only what else is listed in it is covered.
+                    is_passed_over: is_against_rules && !is_in_the_way,
                     is_all_covered: at.is_all_covered || is_in_the_way,
                 });
             }
@@ -199,6 +196,15 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether this is nothing but what we put there to be mounted over.
+    fn is_placeholder(&self, directory: &OpenDirectory, name: &[u8], found: &Found) -> bool {
+        match found.file_type {
+            FileType::Directory => is_empty(directory, name),
+            FileType::RegularFile => found.size == 0,
+            _ => false,
+        }
     }
 
     /// A directory and what is in it; `None` where it is left out.
@@ -234,6 +240,13 @@ impl Walk<'_> {
         let mode = parent.look(path.name())?.mode;
         parent.set_mode(path.name(), mode | 0o700)
     }
+}
+
+/// Whether others may obey it, or it is never harmless, although git ignores it.
+fn is_worth_a_look(path: &TreePath, found: &Found) -> bool {
+    found.file_type != FileType::RegularFile
+        || found.mode & 0o6000 != 0
+        || known_name(path).is_some()
 }
 
 fn is_empty(parent: &OpenDirectory, name: &[u8]) -> bool {

@@ -61,7 +61,9 @@ impl Stage<'_> {
         let session = self.session_of("slow")?;
         self.say("And resumed by the session's UUID. The agent is asked what it remembers:")?;
         let question = "What did I say?\n```agent\nrecall\n```";
-        self.caretaker(&["resume", &session, "--agent", "simulated", question])
+        self.caretaker(&["resume", &session, "--agent", "simulated", question])?;
+        self.say("The whole conversation, as Cursor's store has it:")?;
+        self.caretaker(&["sessions", "show", &session])
     }
 
     /// Waits until the agent of a run is within a tool.

@@ -18,7 +18,7 @@ const PROGRAMS: [(&str, &str); 6] = [
 
 /// Says what is missing on this machine.
 #[track_caller]
-pub(super) fn require(programs: &[&str]) {
+pub(crate) fn require(programs: &[&str]) {
     for program in programs {
         let places = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
         let is_there = places.iter().any(|place| PathBuf::from(place).join(program).exists());
@@ -30,14 +30,14 @@ pub(super) fn require(programs: &[&str]) {
     }
 }
 
-pub(super) struct Outside {
-    pub(super) stage: Stage,
+pub(crate) struct Outside {
+    pub(crate) stage: Stage,
     namespace: Namespace,
 }
 
 impl Outside {
     /// `None` where no network can be made.
-    pub(super) fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let namespace = Namespace::with_network()?;
         require(&PROGRAMS.map(|(program, _)| program));
         let outside = Self { stage: Stage::new(), namespace };
@@ -98,39 +98,64 @@ impl Outside {
     }
 
     /// The commit that the repository's HEAD is.
-    pub(super) fn commit(&self) -> String {
+    pub(crate) fn commit(&self) -> String {
         self.run_in_world("git", &["-C", "repo.git", "rev-parse", "HEAD"]).trim().to_owned()
     }
 
     /// What the host outside was asked.
-    pub(super) fn asked(&self) -> String {
+    pub(crate) fn asked(&self) -> String {
         std::fs::read_to_string(self.world().join("asked.log")).unwrap()
     }
 
     /// Runs the simulated agent on a script, in the world, to the run's end.
-    pub(super) fn play(&self, script: &str, flags: &[&str]) -> Output {
+    pub(crate) fn play(&self, script: &str, flags: &[&str]) -> Output {
         self.play_with(&[], script, flags)
     }
 
     /// The same, with further variables on the host.
-    pub(super) fn play_with(
+    pub(crate) fn play_with(
         &self,
         variables: &[(&str, &str)],
         script: &str,
         flags: &[&str],
     ) -> Output {
+        let mut command = self.run(script, flags);
+        command.envs(variables.iter().copied());
+        self.in_world(&[], &command).output().unwrap()
+    }
+
+    /// The same for somebody else, to whom everything on the stage then belongs; `words` come before the command.
+    pub(crate) fn play_for(
+        &self,
+        owner: u32,
+        words: &[String],
+        script: &str,
+        flags: &[&str],
+    ) -> Output {
+        let command = self.run(script, flags);
+        crate::strict::give_away(&self.stage.root(), owner);
+        // No bubblewrap but root's is trusted.
+        crate::strict::give_away(&self.stage.root().join("bin"), 0);
+        self.in_world(words, &command).output().unwrap()
+    }
+
+    fn run(&self, script: &str, flags: &[&str]) -> Command {
         let prompt = format!("Play this:\n```agent\n{script}\n```\n");
         let certificate = "NODE_EXTRA_CA_CERTS=ca.pem";
         let args = ["run", "--agent", "simulated", "--env", certificate, &prompt];
         let mut command = self.stage.caretaker(&[&args, flags].concat());
-        command.envs(variables.iter().copied());
         self.namespace.trust(&self.stage, &mut command);
+        command
+    }
+
+    fn in_world(&self, words: &[String], command: &Command) -> Command {
         for pipe in ["made", "wired", "listening"] {
             std::fs::remove_file(self.world().join(pipe)).ok();
         }
         let world = self.world();
         let script = world.join("outside.sh");
         let wrapper = ["sh", script.to_str().unwrap(), world.to_str().unwrap()];
-        self.namespace.command(&wrapper, &command).output().unwrap()
+        let words = words.iter().map(String::as_str);
+        self.namespace.command(&wrapper.into_iter().chain(words).collect::<Vec<_>>(), command)
     }
 }

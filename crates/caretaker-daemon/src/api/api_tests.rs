@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pretty_assertions::assert_eq;
 use run_journal::{EventNumber, RunOverview, RunState};
-use run_protocol::{BytesPath, FailureClass, LimitKind, NoResult, RunId, RunOutcome};
+use run_protocol::{
+    BytesPath, ChildRequest, FailureClass, LimitKind, Lineage, NoResult, RunId, RunOutcome,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::openapi::DOCUMENT;
 use super::*;
-use crate::host_services::SubmitRequest;
+use crate::budget::{BudgetKind, BudgetScope, Overspent};
+use crate::host_services::{ChildOrder, SubmitRequest};
 use crate::schedule::{CapKind, Caps, Waiting};
 
 fn document() -> Value {
@@ -173,11 +176,14 @@ fn overview(state: RunState) -> RunOverview {
         retry_of: Some(run()),
         group: Some("night".to_owned()),
         worktree: None,
+        lineage: Some(Lineage { run: run(), session: uuid::Uuid::nil(), depth: 1 }),
+        needs_human: Some("which?".to_owned()),
         state,
         last_event: Some(EventNumber { epoch: 1, seq: 7 }),
         last_event_ms: 2,
         checkpoint: None,
         reported: None,
+        spent: Some(run_protocol::Spend { tool_calls: Some(1), time_ms: Some(2), tokens: None }),
         journal_bytes: 100,
     }
 }
@@ -193,6 +199,11 @@ fn waitings() -> Vec<Waiting> {
         Waiting::Session { run: run() },
         Waiting::RateLimit { account: "work".to_owned(), in_ms: 1 },
         Waiting::Cap { cap: CapKind::Group, name: "n".to_owned(), running: 1, limit: 1, before: 0 },
+        Waiting::Budget {
+            scope: BudgetScope::Group,
+            name: "night".to_owned(),
+            spent: Overspent { kind: BudgetKind::Time, spent: 2, n_unknown: 1, limit: 2 },
+        },
         Waiting::Retry { problem: "no".to_owned(), in_ms: 1 },
         Waiting::Start,
     ]
@@ -211,8 +222,12 @@ fn every_answer_is_as_the_document_has_it() {
     }
     assert_described("Accepted", &json!({"v": 1, "run": run(), "waiting": null}));
     assert_described("OneRun", &runs::OneRun::example(overview(RunState::Starting)));
-    assert_described("Group", &runs::Group::default());
+    assert_described("Group", &groups::Group::default());
+    assert_described("GroupBudget", &groups::GroupBudget::example());
     assert_described("QueueReport", &queue::QueueReport::example(run()));
+    assert_described("InboxReport", &inbox::InboxReport::example(run()));
+    assert_described("LeftReport", &inbox::LeftReport::example());
+    assert_described("ChildOrder", &ChildOrder::default());
     assert_described(
         "Version",
         &version::Version { protocol: 1, version: "1".to_owned(), pid: 1, since_ms: 1 },
@@ -228,9 +243,14 @@ fn every_answer_is_as_the_document_has_it() {
 
 #[test]
 fn every_request_can_say_what_the_document_says_and_no_more() {
+    assert_can_say::<SubmitRequest>("Submit", json!({"prompt": "x", "workspace": "/w"}));
+    assert_can_say::<ChildRequest>("ChildRequest", json!({"prompt": "x"}));
+}
+
+#[track_caller]
+fn assert_can_say<T: Serialize + serde::de::DeserializeOwned>(name: &str, mut request: Value) {
     let document = document();
-    let properties = document["components"]["schemas"]["Submit"]["properties"].as_object().unwrap();
-    let mut request = json!({"prompt": "x", "workspace": "/w"});
+    let properties = document["components"]["schemas"][name]["properties"].as_object().unwrap();
     for (name, schema) in properties {
         let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str()).unwrap();
         request[name] = match kind {
@@ -241,8 +261,8 @@ fn every_request_can_say_what_the_document_says_and_no_more() {
             _ => json!({"x": "y"}),
         };
     }
-    let parsed: SubmitRequest = serde_json::from_value(request.clone()).unwrap();
+    let parsed: T = serde_json::from_value(request.clone()).unwrap();
     assert_eq!(serde_json::to_value(parsed).unwrap(), request, "a field is not in both");
     request["colour"] = json!("red");
-    assert!(serde_json::from_value::<SubmitRequest>(request).is_err());
+    assert!(serde_json::from_value::<T>(request).is_err());
 }

@@ -7,6 +7,8 @@ mod all_events;
 mod cursor;
 mod error;
 mod gate;
+mod groups;
+mod inbox;
 mod metrics;
 mod openapi;
 mod queue;
@@ -61,6 +63,10 @@ pub(crate) fn routes() -> Vec<Route> {
         changes("/v1/runs/{run}/enqueue", post(runs::enqueue)),
         changes("/v1/runs/{run}/stop", post(runs::stop)),
         changes("/v1/runs/{run}/suspend", post(runs::suspend)),
+        changes("/v1/runs/{run}/children", post(inbox::spawn)),
+        changes("/v1/runs/{run}/messages", post(inbox::send)),
+        reads("/v1/inbox", get(inbox::list)),
+        changes("/v1/inbox/{question}/answer", post(inbox::answer)),
         reads("/v1/events", get(all_events::events)),
         reads("/v1/sessions", get(sessions::list)),
         reads("/v1/sessions/{session}", get(sessions::one)),
@@ -69,7 +75,8 @@ pub(crate) fn routes() -> Vec<Route> {
         changes("/v1/queue/resume", post(queue::resume)),
         changes("/v1/queue/drain", post(queue::drain)),
         changes("/v1/queue/caps", post(queue::set_cap)),
-        reads("/v1/groups", get(runs::groups)),
+        reads("/v1/groups", get(groups::list)),
+        changes("/v1/groups/{group}/budget", post(groups::set_budget)),
         reads("/metrics", get(metrics::metrics)),
     ]
 }

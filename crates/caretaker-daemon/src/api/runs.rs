@@ -1,6 +1,5 @@
 //! `/v1/runs`, `/v1/groups`: which runs there are, how they stand, new ones, and the end of them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -51,22 +50,6 @@ pub(crate) struct OneRun {
     why: String,
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct GroupList {
-    v: u32,
-    groups: Vec<Group>,
-}
-
-/// The runs of one group, counted by how they stand.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct Group {
-    name: String,
-    queued: u32,
-    running: u32,
-    succeeded: u32,
-    failed: u32,
-}
-
 /// What is said when a run was accepted.
 #[derive(Debug, Serialize)]
 pub(crate) struct Accepted {
@@ -98,7 +81,7 @@ pub(crate) async fn list(
     Ok(Json(RunList { v: 1, runs }))
 }
 
-async fn overviews(
+pub(super) async fn overviews(
     daemon: &Daemon,
     which: Which,
     session: Option<String>,
@@ -111,21 +94,6 @@ async fn overviews(
         index.list(&filter)
     });
     listed.await?.map_err(|error| ApiError::internal(&error))
-}
-
-pub(crate) async fn groups(State(daemon): State<Arc<Daemon>>) -> Result<Json<GroupList>, ApiError> {
-    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-    for run in overviews(&daemon, Which::All, None).await? {
-        let Some(name) = run.group else { continue };
-        let group = groups.entry(name.clone()).or_insert(Group { name, ..Group::default() });
-        match (&run.state, run.state.outcome()) {
-            (RunState::Queued { .. }, _) => group.queued += 1,
-            (_, None) => group.running += 1,
-            (_, Some(RunOutcome::Succeeded)) => group.succeeded += 1,
-            (_, Some(_)) => group.failed += 1,
-        }
-    }
-    Ok(Json(GroupList { v: 1, groups: groups.into_values().collect() }))
 }
 
 pub(crate) async fn one(
@@ -172,7 +140,7 @@ pub(crate) async fn enqueue(
     accepted(&daemon, run).await
 }
 
-fn refuse_while_draining(daemon: &Daemon) -> Result<(), ApiError> {
+pub(super) fn refuse_while_draining(daemon: &Daemon) -> Result<(), ApiError> {
     if daemon.queue.gate() != QueueGate::Draining {
         return Ok(());
     }
@@ -180,7 +148,7 @@ fn refuse_while_draining(daemon: &Daemon) -> Result<(), ApiError> {
         .hint("let it accept runs again: caretaker queue resume"))
 }
 
-async fn accepted(daemon: &Arc<Daemon>, run: RunId) -> Result<Response, ApiError> {
+pub(super) async fn accepted(daemon: &Arc<Daemon>, run: RunId) -> Result<Response, ApiError> {
     daemon.watch.look(run);
     daemon.queue.wake();
     // The decision is made by another task, which has its turn now.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use run_protocol::RunId;
 
 use super::{CapKind, Caps, Lowered, Waiting};
+use crate::budget::{BudgetScope, Overspent};
 
 /// What a run takes of what is scarce.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,16 @@ pub(crate) enum DiskRoom {
     Short { free_bytes: u64, needed_bytes: u64 },
 }
 
+/// The budgets that are spent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SpentBudgets {
+    pub(crate) day: Option<Overspent>,
+    /// When there is another day.
+    pub(crate) day_ends_ms: u64,
+    /// By group.
+    pub(crate) groups: BTreeMap<String, Overspent>,
+}
+
 /// Everything else that is known at the moment of the decision.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions<'a> {
@@ -73,6 +84,7 @@ pub(crate) struct Conditions<'a> {
     pub(crate) disk: DiskRoom,
     /// By account.
     pub(crate) lowered: &'a BTreeMap<String, Lowered>,
+    pub(crate) budgets: &'a SpentBudgets,
     /// Every run that somebody depends on.
     pub(crate) dependencies: &'a BTreeMap<RunId, Dependency>,
     /// How long a run waits to make up for one point of priority.
@@ -158,6 +170,7 @@ impl<'a> Round<'a> {
         let reason = self
             .of_its_own(run)
             .or_else(|| self.of_the_queue())
+            .or_else(|| self.of_a_budget(run))
             // Cheap, and where it holds nothing else matters.
             .or_else(|| self.of_a_cap(CapKind::Total, Some("")))
             .or_else(|| self.of_a_neighbour(run))
@@ -217,6 +230,18 @@ impl<'a> Round<'a> {
                 Some(Waiting::DiskBlocked { free_bytes, needed_bytes })
             }
         }
+    }
+
+    fn of_a_budget(&mut self, run: &WaitingRun) -> Option<Waiting> {
+        let budgets = self.conditions.budgets;
+        if let Some(spent) = &budgets.day {
+            self.look_at(budgets.day_ends_ms.max(self.now_ms + 1));
+            let (scope, name) = (BudgetScope::Day, String::new());
+            return Some(Waiting::Budget { scope, name, spent: spent.clone() });
+        }
+        let name = run.share.group.as_ref()?;
+        let spent = budgets.groups.get(name)?.clone();
+        Some(Waiting::Budget { scope: BudgetScope::Group, name: name.clone(), spent })
     }
 
     /// Two live agents share neither a workspace nor a session.

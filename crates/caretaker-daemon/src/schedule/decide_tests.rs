@@ -5,6 +5,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::*;
+use crate::budget::BudgetKind;
 
 fn id(number: u64) -> RunId {
     format!("0191d0f6-0000-7000-8000-{number:012x}").parse().unwrap()
@@ -44,6 +45,7 @@ struct Scene {
     disk: DiskRoom,
     lowered: BTreeMap<String, Lowered>,
     dependencies: BTreeMap<RunId, Dependency>,
+    budgets: SpentBudgets,
 }
 
 impl Scene {
@@ -54,6 +56,7 @@ impl Scene {
             disk: DiskRoom::Enough,
             lowered: BTreeMap::new(),
             dependencies: BTreeMap::new(),
+            budgets: SpentBudgets::default(),
         }
     }
 
@@ -62,6 +65,7 @@ impl Scene {
             gate: self.gate,
             disk: self.disk,
             lowered: &self.lowered,
+            budgets: &self.budgets,
             dependencies: &self.dependencies,
             ageing_ms: 60_000,
         };
@@ -161,6 +165,27 @@ fn a_pause_a_full_disk_and_missing_keys_are_told_as_such() {
     let names = vec!["CURSOR_API_KEY".to_owned()];
     let keyless = WaitingRun { hold: Some(Hold::Keys { names: names.clone() }), ..waiting(1) };
     assert_eq!(reason(scene.decide(&[keyless], &[], &caps(1))), Waiting::Keys { names });
+}
+
+#[test]
+fn a_spent_budget_of_a_group_holds_its_runs_alone_and_one_of_the_day_holds_all_until_the_next() {
+    let mut scene = Scene::new();
+    let spent = Overspent { kind: BudgetKind::Tokens, spent: 9, n_unknown: 0, limit: 9 };
+    scene.budgets.groups.insert("night".to_owned(), spent.clone());
+    let of_group =
+        WaitingRun { share: Share { group: Some("night".to_owned()), ..share(1) }, ..waiting(1) };
+    let both = [of_group, waiting(2)];
+    let decision = scene.decide(&both, &[], &caps(9));
+    assert_eq!(decision.starts, [id(2)]);
+    let reason = &decision.waiting[0].1;
+    let expected = "the budget of group `night` is spent: 9 of 9 tokens are taken";
+    assert_eq!(reason.to_string(), expected);
+
+    scene.budgets.day = Some(spent);
+    scene.budgets.day_ends_ms = scene.now_ms + 5000;
+    let decision = scene.decide(&both, &[], &caps(9));
+    assert_eq!((decision.starts, decision.waiting.len()), (vec![], 2));
+    assert_eq!(decision.next_look_ms, Some(scene.now_ms + 5000));
 }
 
 #[test]

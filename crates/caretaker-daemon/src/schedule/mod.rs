@@ -19,7 +19,7 @@ mod waiting;
 
 pub use caps::{CapKind, Caps};
 pub(crate) use decide::{
-    Conditions, Decision, Dependency, DiskRoom, Gate, Hold, Share, WaitingRun, decide,
+    Conditions, Decision, Dependency, DiskRoom, Gate, Hold, Share, SpentBudgets, WaitingRun, decide,
 };
 pub(crate) use rate_limit::Lowered;
 pub use waiting::Waiting;

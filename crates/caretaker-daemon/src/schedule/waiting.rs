@@ -6,6 +6,7 @@ use run_protocol::RunId;
 use serde::{Deserialize, Serialize};
 
 use super::CapKind;
+use crate::budget::{BudgetScope, Overspent};
 
 /// What a queued run waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +70,15 @@ pub enum Waiting {
         /// How many of those that wait come before it.
         before: u32,
     },
+    /// A budget is spent.
+    Budget {
+        /// Whose.
+        scope: BudgetScope,
+        /// Of which group; empty for the day.
+        name: String,
+        /// What of it.
+        spent: Overspent,
+    },
     /// It could not be started a moment ago, and is tried again.
     Retry {
         /// What went wrong.
@@ -124,6 +134,12 @@ impl fmt::Display for Waiting {
                     1 => formatter.write_str("; one that waits comes before it"),
                     n => write!(formatter, "; {n} that wait come before it"),
                 }
+            }
+            Self::Budget { scope: BudgetScope::Day, spent, .. } => {
+                write!(formatter, "the budget of the day is spent: {spent}")
+            }
+            Self::Budget { scope: BudgetScope::Group, name, spent } => {
+                write!(formatter, "the budget of group `{name}` is spent: {spent}")
             }
             Self::Retry { problem, in_ms } => {
                 write!(formatter, "{problem}; it is tried again in {}", span(*in_ms))

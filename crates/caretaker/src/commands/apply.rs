@@ -6,7 +6,7 @@ use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{
     Change, ChangeKind, History, Merged, Operation, OperationKind, Restored, Scope, Snapshot,
-    SnapshotName, TreePath, compare, count, merge, restore, restore_with,
+    SnapshotName, TreePath, changes_to, count, merge, restore, restore_with,
 };
 
 use crate::command_error::CommandError;
@@ -110,7 +110,7 @@ impl Apply<'_> {
         if !merged.conflicts.is_empty() {
             return self.refuse(&merged);
         }
-        let changes = compare(&ours, &merged.target);
+        let changes = changes_to(&ours, &merged.target);
         if !self.args.dry_run && !changes.is_empty() {
             let operation = self.operation(OperationKind::Apply, name, SnapshotName::applied());
             self.checkout.begin(&operation).map_err(not_kept)?;
@@ -206,7 +206,7 @@ impl Apply<'_> {
             })?;
         let name = self.checkout.next_replaced(run);
         let present = self.save(&name, Scope::As(&target))?;
-        let changes = compare(&present, &target);
+        let changes = changes_to(&present, &target);
         if !self.args.dry_run {
             let operation = self.operation(OperationKind::Revert, name, last.replaced.clone());
             self.checkout.begin(&operation).map_err(not_kept)?;

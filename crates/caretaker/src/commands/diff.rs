@@ -7,7 +7,8 @@ use std::time::Duration;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{
-    ChangeKind, GitError, History, Snapshot, SnapshotName, TreePath, compare, count, run_git,
+    ChangeKind, GitAnswer, GitError, History, Snapshot, SnapshotName, TreePath, compare, count,
+    run_git,
 };
 
 use crate::command_error::CommandError;
@@ -138,7 +139,7 @@ impl Comparison<'_> {
 
     fn git(&self, options: &[&str]) -> Result<Vec<u8>, CommandError> {
         run_git(&mut self.command(options)?, None, PATIENCE)
-            .and_then(workspace_history::GitAnswer::checked)
+            .and_then(GitAnswer::checked)
             .map_err(not_compared)
     }
 

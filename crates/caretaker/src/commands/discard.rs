@@ -57,14 +57,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let unapplied = unapplied(&worktree, args)?;
     let is_done = args.yes || unapplied == ChangeCounts::default();
     if is_done {
-        let git = host_git::find(&host, Some(&worktree.path))?;
         let branch = if args.keep_branch { Branch::Keep } else { Branch::Delete };
-        worktrees::remove(&git, &worktree.path, &worktree.origin, branch)?;
-        worktree.history.remove().map_err(crate::commands::undo::not_kept)?;
-        worktrees::note_discarded(&host, &worktree.path, now_ms()).map_err(|error| {
-            CommandError::new(ExitCode::Failed, "it could not be noted that the worktree is gone")
-                .because(error)
-        })?;
+        discard_held(&host, &worktree, branch)?;
     }
     drop(lock);
     if args.json {
@@ -95,6 +89,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             )))
         }
     }
+}
+
+/// Removes a worktree of which the checkout has everything.
+pub(crate) fn discard_worktree(host: &Host, worktree: &Worktree) -> Result<(), CommandError> {
+    let _lock = hold(host, &worktree.path, worktree.run)?;
+    // It may have been worked in since it was looked at.
+    let taken = worktree.taken()?;
+    if !compare(&taken, &worktree.present(&taken)?).is_empty() {
+        let what = "its worktree has what the checkout does not";
+        return Err(CommandError::new(ExitCode::Conflict, what));
+    }
+    discard_held(host, worktree, Branch::Delete)
+}
+
+fn discard_held(host: &Host, worktree: &Worktree, branch: Branch) -> Result<(), CommandError> {
+    let git = host_git::find(host, Some(&worktree.path))?;
+    worktrees::remove(&git, &worktree.path, &worktree.origin, branch)?;
+    worktree.history.remove().map_err(crate::commands::undo::not_kept)?;
+    worktrees::note_discarded(host, &worktree.path, now_ms()).map_err(|error| {
+        CommandError::new(ExitCode::Failed, "it could not be noted that the worktree is gone")
+            .because(error)
+    })
 }
 
 /// What would be lost; listed, unless it is to be.

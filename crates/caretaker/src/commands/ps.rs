@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use caretaker_daemon::open_letters;
 use run_journal::{RunFilter, RunIndex, RunOverview, RunState, Which};
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         let cut_off = units::counted(n_cut_off as u64, "session was", "sessions were");
         note(&format!("{cut_off} interrupted; continue with `caretaker resume --interrupted`"));
     }
+    if !args.quiet {
+        note_questions(&host);
+    }
     let mut out = anstream::stdout().lock();
     if args.quiet {
         runs.iter().try_for_each(|run| writeln!(out, "{}", run.run))
@@ -73,6 +77,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     .and_then(|()| out.flush())
     .map_err(CommandError::writing)?;
     Ok(ExitCode::Success)
+}
+
+/// Whoever asks something may have ended its turn, and is not in the list then.
+fn note_questions(host: &Host) {
+    // Where they cannot be read, `caretaker inbox` says why.
+    let n_asked = open_letters(&host.state).map_or(0, |letters| letters.questions.len());
+    if n_asked > 0 {
+        let waiting = units::counted(n_asked as u64, "question waits", "questions wait");
+        note(&format!("{waiting} for you; see `caretaker inbox`"));
+    }
 }
 
 fn list(host: &Host) -> Result<Vec<RunOverview>, run_journal::IndexError> {
@@ -148,13 +162,19 @@ fn place(run: &RunOverview) -> String {
 
 /// A run that has no sandbox says so for as long as it is listed.
 fn state(run: &RunOverview) -> String {
-    let state = words::state(&run.state);
+    let mut state = words::state(&run.state);
+    if run.state.is_unfinished() && run.needs_human.is_some() {
+        state.push_str(", asks");
+    }
     if run.profile == profiles::OFF { format!("{state}, no sandbox") } else { state }
 }
 
-/// What it does, why it stands as it stands, or what it was asked: the first that there is.
+/// What it asks, what it does, why it stands as it stands, or what it was asked: the first that there is.
 fn about(run: &RunOverview) -> &str {
     match &run.state {
+        state if state.is_unfinished() && run.needs_human.is_some() => {
+            run.needs_human.as_deref().unwrap_or_default()
+        }
         RunState::Running { progress: Some(progress), .. } => progress,
         state => words::why(state).unwrap_or(&run.prompt_start),
     }

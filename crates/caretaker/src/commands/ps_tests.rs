@@ -13,6 +13,7 @@ pub(crate) fn overview(state: RunState) -> RunOverview {
         labels: BTreeMap::new(),
         session: "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11".to_owned(),
         workspace: "/home/ada/project".into(),
+        worktree: None,
         profile: "default".to_owned(),
         agent: "/opt/cursor-agent".into(),
         agent_version: None,
@@ -21,12 +22,14 @@ pub(crate) fn overview(state: RunState) -> RunOverview {
         prompt_length: 13,
         retry_of: None,
         group: None,
-        worktree: None,
+        lineage: None,
+        needs_human: None,
         state,
         last_event: None,
         last_event_ms: 1_000_000,
         checkpoint: None,
         reported: None,
+        spent: None,
         journal_bytes: 0,
     }
 }

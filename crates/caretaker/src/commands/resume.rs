@@ -109,7 +109,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     warn_of_no_sandbox(&admitted.spec);
     let prompt = resume.prompt(args.prompt.as_deref())?;
     let route = Route::choose(&host, &args.options.queue)?;
-    let launch = Launch { host: &host, options: &args.options, program: &program, route: &route };
+    args.options.queue.set_budget(&host)?;
+    let launch = Launch {
+        host: &host,
+        config: &config,
+        options: &args.options,
+        program: &program,
+        route: &route,
+    };
     let retries = Retries::new(&config, args.options.retries);
     let again = |failed| admit(Some(failed));
     launch.launch_and_retry(admitted, &prompt, &take_signals()?, retries, again)

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::admission::{Admission, Conversation};
 use crate::agent_discovery::own_program;
+use crate::batch::{self, Axis};
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::data_out::print_json;
@@ -34,6 +35,8 @@ Examples:
   caretaker run -f task.md --workspace ~/src/app --name nightly --timeout 1h
   git diff | caretaker run -f - --mode ask
   caretaker run --detach \"update the changelog\"      prints the run's id
+  caretaker run --each prompts.jsonl --group nightly   one run a line, each in a worktree
+  caretaker run --matrix model=auto,gpt-5 \"fix it\"    the same with each model
   caretaker run --profile strict --secret NPM_TOKEN=file:token \"update the packages\"
   caretaker run --agent simulated \"look around\"      needs no Cursor")]
 pub(crate) struct Args {
@@ -51,6 +54,23 @@ pub(crate) struct Args {
     /// committed is not in it.
     #[arg(long, conflicts_with = "session")]
     worktree: bool,
+    /// Start many runs, as one group: a file with one prompt a line; `-` is stdin. A line is a JSON object with `prompt`
+    /// and, if you like, `name`, `workspace`, `model`, `mode`, `profile`, `timeout`, `idle_timeout`, `priority`, `labels`,
+    /// `env`; or a JSON string; or plain words. Each run works in a git worktree of its own. The exit code is the worst of
+    /// theirs. With a daemon they go into its queue; without one, this command starts as many at once as `[queue]` of the
+    /// configuration allows, and has to stay for that.
+    #[arg(long, value_name = "FILE", help_heading = "Many runs",
+          conflicts_with_all = ["prompt", "prompt_file", "session", "retries"])]
+    each: Option<PathBuf>,
+    /// Start one run for every combination of these, as one group. NAME is model, mode, profile or workspace; may be given
+    /// several times, and together with `--each`.
+    #[arg(long, value_name = "NAME=VALUE,…", help_heading = "Many runs",
+          conflicts_with_all = ["session", "retries"])]
+    matrix: Vec<Axis>,
+    /// Let the runs of `--each` and `--matrix` work right in their workspaces, not in worktrees. Those that share one run
+    /// one after the other.
+    #[arg(long, help_heading = "Many runs", conflicts_with_all = ["worktree", "session"])]
+    in_place: bool,
     /// Continue this session of the workspace instead of beginning one, if it can be resumed; see `caretaker resume`.
     #[arg(long, value_name = "UUID")]
     pub(crate) session: Option<Uuid>,
@@ -59,6 +79,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    if args.each.is_some() || !args.matrix.is_empty() {
+        return batch::run(&batch::Request {
+            each: args.each.as_deref(),
+            axes: &args.matrix,
+            prompt: args.prompt.as_deref(),
+            prompt_file: args.prompt_file.as_deref(),
+            workspace: args.workspace.as_deref(),
+            in_place: args.in_place,
+            options: &args.options,
+        });
+    }
+    if args.in_place {
+        return Err(CommandError::new(ExitCode::Usage, "--in-place is for --each and --matrix")
+            .hint("leave it out: a single run works right in its workspace"));
+    }
     let host = Host::of_process()?;
     become_owner(&host.environment, args.workspace.as_deref())?;
     let config = Config::load(&host.environment, &host.places)?;
@@ -85,8 +120,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     warn_of_no_sandbox(&admitted.spec);
     // Last of the checks: a pipe may be slow to end.
     let prompt = source.read()?;
+    args.options.queue.set_budget(&host)?;
     let signals = take_signals()?;
-    let launch = Launch { host: &host, options: &args.options, program: &program, route: &route };
+    let launch = Launch {
+        host: &host,
+        config: &config,
+        options: &args.options,
+        program: &program,
+        route: &route,
+    };
     let retries = Retries::new(&config, args.options.retries);
     let again = |failed| admit(Some(failed));
     let launched = launch.launch_and_retry(admitted, &prompt, &signals, retries, again);

@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use agent_stream::{StreamSummary, Usage};
+use caretaker_daemon::{HookRecord, records_of};
 use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunOverview};
 use run_protocol::{Audit, BytesPath, ExitCode, LimitsInForce, RunEvent};
 use serde::Serialize;
@@ -58,6 +59,8 @@ pub(crate) struct ShownRun {
     pub(crate) saved: Option<WorkspaceSaved>,
     /// What the run did to the workspace.
     pub(crate) audit: Option<Audit>,
+    /// Which hooks were called for it, and what came of them.
+    pub(crate) hooks: Vec<HookRecord>,
     pub(crate) stderr_tail: String,
     pub(crate) files: RunFiles,
 }
@@ -83,7 +86,7 @@ pub(crate) struct RunFiles {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     let run = host.find_run(&args.run)?;
-    let shown = look_at(&run)?;
+    let shown = look_at(&host, &run)?;
     if args.json {
         print_json(&shown)?;
     } else {
@@ -95,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::Success)
 }
 
-fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
+fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
     let WholeJournal { summary, stderr_tail, limits, network, saved, audit } = read_journal(run)?;
     let stderr_tail = match stderr_tail {
@@ -115,6 +118,7 @@ fn look_at(run: &RunDirectory) -> Result<ShownRun, CommandError> {
         network,
         saved,
         audit,
+        hooks: records_of(&host.state, run.run_id()),
         stderr_tail,
         files: RunFiles {
             directory: run.path().into(),

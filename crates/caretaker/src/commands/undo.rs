@@ -8,7 +8,7 @@ use run_shim::hold_workspace;
 use serde::Serialize;
 use workspace_history::{
     Change, ChangeKind, Head, History, Operation, OperationKind, Restored, Scope, Snapshot,
-    SnapshotName, compare, count, restore,
+    SnapshotName, changes_to, count, restore,
 };
 
 use crate::command_error::CommandError;
@@ -104,12 +104,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     undo.warn_of_later_runs(&workspace, args);
     if args.dry_run {
         let present = undo.save(&SnapshotName::seen(id), Scope::LookAs(&before))?;
-        let changes = compare(&present, target);
+        let changes = changes_to(&present, target);
         return undo.report(args, &present, target, &changes, &Restored::default());
     }
     let name = history.next_replaced(id);
     let present = undo.save(&name, Scope::As(&before))?;
-    let changes = compare(&present, target);
+    let changes = changes_to(&present, target);
     let mut outcome = Restored::default();
     if !changes.is_empty() {
         let operation = Operation {

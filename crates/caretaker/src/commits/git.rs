@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use uuid::Uuid;
+use workspace_history::SAFE_SETTINGS;
 
 use crate::probe::{Answer, ProbeError, ask_for_much};
 
@@ -14,13 +15,6 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 /// Some hundred thousand names of files.
 const MOST_OUTPUT: u64 = 64 << 20;
 
-/// Settings of a repository that would start programs or write, switched off: its configuration is its author's.
-const SETTINGS: &[&str] = &[
-    "core.fsmonitor=",
-    "core.hooksPath=/dev/null",
-    "log.showSignature=false",
-    "protocol.allow=never",
-];
 /// What a caller's environment would say about another repository.
 const FOREIGN_VARIABLES: &[&str] = &[
     "GIT_DIR",
@@ -165,7 +159,8 @@ fn git<'a>(
 ) -> Result<Answer, ProbeError> {
     let mut command = Command::new("git");
     command.arg("--no-pager").arg("-C").arg(directory);
-    for setting in SETTINGS {
+    // What a repository says it would start or write, switched off: its configuration is its author's.
+    for setting in SAFE_SETTINGS.iter().chain(&["log.showSignature=false"]) {
         command.arg("-c").arg(setting);
     }
     command.args(args.into_iter().map(OsStr::new));

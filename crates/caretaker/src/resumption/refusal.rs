@@ -107,19 +107,24 @@ impl Refusal {
                 "wait for it with --wait, stop it and go on with --steal, or stop it: caretaker kill {run}"
             ),
             Reason::HeldByProcess { pid, .. } => format!("end it first: kill {pid}"),
-            Reason::AnotherKind { store: StoreKind::Acp } => {
+            Reason::AnotherKind { .. } => {
                 format!("make a command line session of it: caretaker sessions fork {session}")
             }
-            Reason::AnotherKind { .. } => format!(
-                "give it to a new session to read: \
-                 caretaker sessions export {session} -o FILE"
-            ),
             Reason::Subagent { parent } => format!("caretaker resume {parent}"),
-            Reason::Store(NotResumable::NoStore | NotResumable::EmptyRoot) => {
+            Reason::Store(NotResumable::NoStore) => {
                 "there is nothing to continue; --fresh begins a new session in its workspace"
                     .to_owned()
             }
-            Reason::Store(NotResumable::CheckpointLost { .. }) => {
+            Reason::Store(NotResumable::EmptyRoot) => format!(
+                "`caretaker sessions repair {session}` finds a conversation that its store still has; \
+                 --fresh begins a new session in its workspace"
+            ),
+            Reason::Store(NotResumable::Diverged { recorded, .. }) => format!(
+                "each can go on as a session of its own. What the last run left: \
+                 caretaker sessions fork {session} --at {recorded}; what is there now: \
+                 caretaker sessions fork {session}"
+            ),
+            Reason::Store(NotResumable::CheckpointLost { found: Some(_), .. }) => {
                 format!(
                     "continue what is left as a session of its own: caretaker sessions fork {session}"
                 )

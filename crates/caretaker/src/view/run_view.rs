@@ -17,6 +17,7 @@ use super::stream_view::StreamView;
 use super::styled_line::{BAD, BOLD, DIM, ODD, PLAIN, write_line};
 use super::width::Width;
 use super::{audit_view, network_words, units, words};
+use crate::host::short_id;
 use crate::profiles;
 
 /// Lines of stderr that explain a failure.
@@ -120,7 +121,7 @@ impl RunView {
                 pending.iter().try_for_each(|call| self.odd(out, &words::interrupted(call)))
             }
             // As it should be, and `show` has it.
-            RunEvent::WorkspaceSaved { .. } => Ok(()),
+            RunEvent::WorkspaceSaved { .. } | RunEvent::Spent(_) => Ok(()),
             RunEvent::WorkspaceNotSaved { reason } => {
                 let reason = on_one_line(reason);
                 self.odd(out, &format!("! the workspace was not saved, so no undo: {reason}"))
@@ -165,16 +166,50 @@ impl RunView {
                 };
                 self.dim(out, &format!("· {name} to {}", on_one_line(target)))
             }
-            RunEvent::McpCall { tool, outcome } => match outcome {
-                // The agent's own line about the call is enough.
-                McpCallOutcome::Ok => Ok(()),
-                McpCallOutcome::RateLimited => {
-                    self.dim(out, &format!("· {}: called too often", on_one_line(tool)))
-                }
-                McpCallOutcome::Refused => {
-                    self.dim(out, &format!("· {}: refused", on_one_line(tool)))
-                }
-            },
+            RunEvent::McpCall { tool, outcome, why } => {
+                let what = match outcome {
+                    // The agent's own line about the call is enough.
+                    McpCallOutcome::Ok => return Ok(()),
+                    McpCallOutcome::RateLimited => "called too often",
+                    McpCallOutcome::Refused => "refused",
+                    McpCallOutcome::Failed => "not possible",
+                };
+                let why = why.as_deref().map_or(String::new(), |why| format!(": {why}"));
+                self.dim(out, &on_one_line(&format!("· {tool}: {what}{why}")))
+            }
+            RunEvent::McpRefused { reason, count } => self.odd(
+                out,
+                &format!(
+                    "! the agent's socket: {}{}",
+                    words::mcp_refusal(*reason),
+                    network_words::times(*count)
+                ),
+            ),
+            RunEvent::NeedsHuman { question, about, text, options, host } => {
+                let asked = format!("? {} ({question})", words::question(*about, host.as_deref()));
+                let text = format!(" · {}", on_one_line(text));
+                self.stream.line(out, &[(BOLD, &on_one_line(&asked)), (PLAIN, &text)])?;
+                options
+                    .iter()
+                    .try_for_each(|option| self.dim(out, &format!("  {}", on_one_line(option))))?;
+                self.dim(out, &format!("  hint: caretaker answer {} \"…\"", on_one_line(question)))
+            }
+            RunEvent::MessageSent { to, text, .. } => {
+                self.dim(out, &format!("→ to run {}: {}", short_id(*to), on_one_line(text)))
+            }
+            RunEvent::MessagesDelivered { messages, .. } => {
+                let messages = units::counted(messages.len() as u64, "message", "messages");
+                self.dim(out, &format!("← {messages} delivered"))
+            }
+            RunEvent::ChildQueued { run, name } => {
+                let name = name.as_ref().map_or(String::new(), |name| format!(" `{name}`"));
+                self.dim(out, &on_one_line(&format!("· child{name} queued: run {run}")))
+            }
+            RunEvent::ChildStopped { run } => self.dim(out, &format!("· child stopped: run {run}")),
+            RunEvent::WorkspaceMarked { label, number, .. } => {
+                let label = on_one_line(label);
+                self.dim(out, &format!("· checkpoint {number} saved: {label}"))
+            }
             RunEvent::Progress { text, percent } => {
                 let percent = percent.map_or(String::new(), |percent| format!("{percent:.0} % "));
                 self.stream.line(out, &[(BOLD, &format!("◐ {percent}{}", on_one_line(text)))])

@@ -210,8 +210,12 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
         run(RunEvent::ProtocolDrift { event: evil() }),
         run(RunEvent::LimitReached { limit: LimitKind::Tool { name: evil() }, after_ms: 1 }),
         run(RunEvent::Signalled { signal: SignalName::Kill, target: evil() }),
-        run(RunEvent::McpCall { tool: evil(), outcome: McpCallOutcome::Refused }),
-        run(RunEvent::McpCall { tool: evil(), outcome: McpCallOutcome::RateLimited }),
+        run(RunEvent::McpCall {
+            tool: evil(),
+            outcome: McpCallOutcome::Refused,
+            why: Some(evil()),
+        }),
+        run(RunEvent::McpCall { tool: evil(), outcome: McpCallOutcome::RateLimited, why: None }),
         run(RunEvent::Progress { text: evil(), percent: None }),
         run(RunEvent::Reported {
             status: ReportedStatus::Failed,
@@ -226,10 +230,24 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
             pending: vec![PendingTool { tool: evil(), subject: evil() }],
             resumable: Resumable::No { reason: evil() },
         })),
+        run(RunEvent::NeedsHuman {
+            question: evil(),
+            about: run_protocol::QuestionAbout::Access,
+            text: evil(),
+            options: vec![evil()],
+            host: Some(evil()),
+        }),
+        run(RunEvent::MessageSent {
+            to: run_protocol::RunId::generate(),
+            message: evil(),
+            text: evil(),
+        }),
+        run(RunEvent::ChildQueued { run: run_protocol::RunId::generate(), name: Some(evil()) }),
+        run(RunEvent::WorkspaceMarked { label: evil(), number: 1, files: 1, ms: 1 }),
         ended(RunOutcome::TimedOut { limit: LimitKind::Tool { name: evil() } }, EVIL, EVIL),
     ];
     let text = shown(&entries);
-    assert_eq!(text.matches('␛').count(), 26, "{text}");
+    assert_eq!(text.matches('␛').count(), 35, "{text}");
     for character in text.chars() {
         assert!(character == '\n' || !character.is_control(), "{character:?} in {text:?}");
         assert_ne!(character, '\u{202e}');

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use caretaker_daemon::HookRecord;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use run_journal::RunState;
@@ -33,6 +34,8 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     row(out, "prompt", &run.prompt_start)?;
     let retry_of = run.retry_of.map(|run| run.to_string()).unwrap_or_default();
     row(out, "retry of", &retry_of)?;
+    let parent = run.lineage.as_ref().map(|lineage| lineage.run.to_string()).unwrap_or_default();
+    row(out, "child of", &parent)?;
     row(out, "session", &run.session)?;
     row(out, "workspace", &run.workspace.0.display().to_string())?;
     if let Some(origin) = &run.worktree {
@@ -58,11 +61,30 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     if let Some(checkpoint) = &run.checkpoint {
         print_checkpoint(out, checkpoint)?;
     }
+    let hooks: Vec<String> = shown.hooks.iter().map(hooks_called).collect();
+    rows(out, "hooks", &hooks.iter().map(String::as_str).collect::<Vec<_>>())?;
     let stderr: Vec<&str> = shown.stderr_tail.lines().collect();
     rows(out, "stderr", &stderr[stderr.len().saturating_sub(STDERR_LINES)..])?;
     let directory = shown.files.directory.0.display().to_string();
     let size = units::bytes(run.journal_bytes);
     row(out, "files", &format!("{directory} (journal: {size})"))
+}
+
+/// `ended: ok`, or what went wrong with which.
+fn hooks_called(record: &HookRecord) -> String {
+    let name = record.transition.name();
+    if record.outcomes.is_empty() {
+        return format!("{name}: being called, or the daemon was killed at it");
+    }
+    let outcomes: Vec<String> = record
+        .outcomes
+        .iter()
+        .map(|outcome| match &outcome.problem {
+            None => format!("{} ok", outcome.hook),
+            Some(problem) => format!("{} failed: {problem}", outcome.hook),
+        })
+        .collect();
+    format!("{name}: {}", outcomes.join(", "))
 }
 
 fn print_state(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
@@ -77,6 +99,7 @@ fn print_state(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     if let RunState::Running { progress: Some(progress), .. } = state {
         row(out, "progress", progress)?;
     }
+    row(out, "asks", shown.overview.needs_human.as_deref().unwrap_or_default())?;
     match &shown.overview.reported {
         Some(reported) => {
             let status = words::reported(reported.status);

@@ -20,6 +20,7 @@ fn shown() -> ShownRun {
         labels: BTreeMap::from([("team".to_owned(), "core".to_owned())]),
         session: "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11".to_owned(),
         workspace: "/home/ada/project".into(),
+        worktree: None,
         profile: "default".to_owned(),
         agent: "/opt/cursor-agent".into(),
         agent_version: Some("2026.10.01-e373342".to_owned()),
@@ -28,7 +29,8 @@ fn shown() -> ShownRun {
         prompt_length: 13,
         retry_of: None,
         group: None,
-        worktree: None,
+        lineage: None,
+        needs_human: None,
         state: RunState::Ended {
             outcome: RunOutcome::TimedOut { limit: LimitKind::Idle },
             why: "the agent was silent for 1200 s".to_owned(),
@@ -49,6 +51,7 @@ fn shown() -> ShownRun {
             resumable: Resumable::Yes,
         }),
         reported: Some(Reported { status: ReportedStatus::Blocked, summary: "no key".to_owned() }),
+        spent: None,
         journal_bytes: 2048,
     };
     let file = |name: &str| format!("/state/runs/r/{name}").into();
@@ -109,6 +112,7 @@ fn shown() -> ShownRun {
             more: 0,
             incomplete: None,
         }),
+        hooks: Vec::new(),
         stderr_tail: "one\ntwo\n".to_owned(),
         files: RunFiles {
             directory: "/state/runs/r".into(),

@@ -125,6 +125,9 @@ fn tools(summary: &StreamSummary) -> String {
 fn text(summary: &StreamSummary) -> String {
     let length = units::counted(summary.text_length, "byte", "bytes");
     match summary.text_agrees {
+        Some(true) if summary.repeated_results > 0 => {
+            format!("{length}, with repetitions; without them equal to the agent's own result")
+        }
         Some(true) => format!("{length}, equal to the agent's own result"),
         Some(false) => format!("{length}, not equal to the agent's own result"),
         None => format!("{length}, with no result to compare"),

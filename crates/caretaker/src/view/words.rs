@@ -3,8 +3,8 @@
 use anstyle::Style;
 use run_journal::RunState;
 use run_protocol::{
-    FailureClass, LimitBackend, LimitKind, NoResult, PendingTool, ReportedStatus, ResourceLimits,
-    Resumable, RunOutcome, StopReason,
+    FailureClass, LimitBackend, LimitKind, McpRefusal, NoResult, PendingTool, QuestionAbout,
+    ReportedStatus, ResourceLimits, Resumable, RunOutcome, StopReason,
 };
 
 use super::safe_text::on_one_line;
@@ -88,6 +88,10 @@ pub(crate) fn limit(limit: &LimitKind) -> String {
         LimitKind::Disk { bytes } => {
             format!("it added more than {} to what it can write", units::bytes(*bytes))
         }
+        LimitKind::ToolCalls { most } => format!("the agent called more than {most} tools"),
+        LimitKind::Connections { most } => {
+            format!("it went on asking for more than {most} connections at once")
+        }
         LimitKind::FileSize { bytes } => {
             format!("it wrote a file larger than {}", units::bytes(*bytes))
         }
@@ -141,6 +145,24 @@ pub(crate) fn stop_reason(reason: StopReason) -> &'static str {
     }
 }
 
+/// What was turned away at the agent's socket.
+pub(crate) fn mcp_refusal(reason: McpRefusal) -> &'static str {
+    match reason {
+        McpRefusal::Oversized => "a line longer than any request was refused",
+        McpRefusal::Malformed => "what was no request was refused",
+        McpRefusal::TooManyConnections => "one connection too many was refused",
+    }
+}
+
+/// What an agent wants of a person.
+pub(crate) fn question(about: QuestionAbout, host: Option<&str>) -> String {
+    match (about, host) {
+        (QuestionAbout::Work, _) => "the agent asks".to_owned(),
+        (QuestionAbout::Access, None) => "the agent asks for access".to_owned(),
+        (QuestionAbout::Access, Some(host)) => format!("the agent asks for access to {host}"),
+    }
+}
+
 pub(crate) fn reported(status: ReportedStatus) -> &'static str {
     match status {
         ReportedStatus::Done => "done",
@@ -176,6 +198,8 @@ fn limit_name(limit: &LimitKind) -> String {
         LimitKind::Memory { .. } => "memory".to_owned(),
         LimitKind::Processes { .. } => "processes".to_owned(),
         LimitKind::Disk { .. } => "disk".to_owned(),
+        LimitKind::ToolCalls { .. } => "tool calls".to_owned(),
+        LimitKind::Connections { .. } => "connections".to_owned(),
         LimitKind::FileSize { .. } => "file size".to_owned(),
     }
 }

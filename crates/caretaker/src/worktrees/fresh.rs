@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use run_journal::RunDirectory;
 use run_protocol::{BytesPath, ExitCode, RunId, WorktreeOrigin};
-use workspace_history::{Git, GitError, History, Scope, SnapshotName, run_git};
+use workspace_history::{Git, GitAnswer, GitError, History, Scope, SnapshotName, run_git};
 
 use super::{GENEROUS, Record, write_record};
 use crate::command_error::CommandError;
@@ -37,13 +37,57 @@ impl<'a> Fresh<'a> {
         named: Option<&Path>,
         name: Option<&RunName>,
     ) -> Result<Self, CommandError> {
+        let fresh = Self::make_quietly(host, named, name)?;
+        let repository = &fresh.origin.repository.0;
+        if *repository != workspace::check(host, named)?.as_path() {
+            note(&format!("the worktree is of all of `{}`", repository.display()));
+        }
+        Ok(fresh)
+    }
+
+    /// Whether one could be made, as far as that can be known without making it.
+    pub(crate) fn check(host: &Host, named: Option<&Path>) -> Result<(), CommandError> {
         let checkout = workspace::check(host, named)?;
         let git = host_git::find(host, Some(checkout.as_path()))?;
         let repository = root_of(&git, checkout.as_path())?;
-        let base = base_of(&git, &repository)?;
-        if repository != checkout.as_path() {
-            note(&format!("the worktree is of all of `{}`", repository.display()));
+        base_of(&git, &repository).map(drop)
+    }
+
+    /// The same as `make`, without a word.
+    pub(crate) fn make_quietly(
+        host: &'a Host,
+        named: Option<&Path>,
+        name: Option<&RunName>,
+    ) -> Result<Self, CommandError> {
+        let checkout = workspace::check(host, named)?;
+        let git = host_git::find(host, Some(checkout.as_path()))?;
+        let repository = root_of(&git, checkout.as_path())?;
+        Self::make_in(host, git, repository, name)
+    }
+
+    /// The same, of a directory that is a whole repository: who may see a part of one is not to see all of it.
+    pub(crate) fn make_of_whole(
+        host: &'a Host,
+        checkout: &Path,
+        name: Option<&RunName>,
+    ) -> Result<Self, CommandError> {
+        let git = host_git::find(host, Some(checkout))?;
+        let repository = root_of(&git, checkout)?;
+        if repository != checkout {
+            let what =
+                "the workspace is a part of a git repository, and a worktree is of all of it";
+            return Err(CommandError::new(ExitCode::Usage, what));
         }
+        Self::make_in(host, git, repository, name)
+    }
+
+    fn make_in(
+        host: &'a Host,
+        git: Git,
+        repository: PathBuf,
+        name: Option<&RunName>,
+    ) -> Result<Self, CommandError> {
+        let base = base_of(&git, &repository)?;
         let id = short_id(RunId::generate());
         let name = match name {
             Some(name) => format!("{}-{id}", name.as_str()),
@@ -95,9 +139,7 @@ impl<'a> Fresh<'a> {
             .args(["worktree", "add", "--quiet", "-b", &self.origin.branch])
             .arg(&self.path)
             .arg(&self.origin.base);
-        run_git(&mut command, None, CHECKOUT)
-            .and_then(workspace_history::GitAnswer::checked)
-            .map_err(failed)?;
+        run_git(&mut command, None, CHECKOUT).and_then(GitAnswer::checked).map_err(failed)?;
         let record =
             Record { v: 1, origin: self.origin.clone(), created_ms: now_ms(), discarded_ms: None };
         write_record(self.host, &self.path, &record).map_err(|error| {
@@ -166,11 +208,9 @@ pub(crate) fn remove(
     if branch == Branch::Delete {
         let mut command = git.command_in(repository);
         command.args(["update-ref", "-d", &format!("refs/heads/{}", origin.branch)]);
-        run_git(&mut command, None, QUESTION)
-            .and_then(workspace_history::GitAnswer::checked)
-            .map_err(|error| {
-                failed("the branch of the worktree could not be removed", error.into())
-            })?;
+        run_git(&mut command, None, QUESTION).and_then(GitAnswer::checked).map_err(|error| {
+            failed("the branch of the worktree could not be removed", error.into())
+        })?;
     }
     Ok(())
 }
@@ -179,8 +219,7 @@ pub(crate) fn remove(
 fn root_of(git: &Git, directory: &Path) -> Result<PathBuf, CommandError> {
     let mut command = git.command_in(directory);
     command.args(["rev-parse", "--show-toplevel"]);
-    let answer =
-        run_git(&mut command, None, QUESTION).and_then(workspace_history::GitAnswer::checked);
+    let answer = run_git(&mut command, None, QUESTION).and_then(GitAnswer::checked);
     let not_one = |error: Box<dyn std::error::Error + Send + Sync>| {
         let what =
             format!("`{}` is in no git repository, so it has no worktrees", directory.display());
@@ -200,7 +239,7 @@ fn root_of(git: &Git, directory: &Path) -> Result<PathBuf, CommandError> {
 }
 
 fn base_of(git: &Git, repository: &Path) -> Result<String, CommandError> {
-    let head = git.view(repository).head.ok_or_else(|| {
+    let head = git.head(repository).ok_or_else(|| {
         let what = format!("the repository `{}` has no commit yet", repository.display());
         CommandError::new(ExitCode::Usage, what).hint("commit something first")
     })?;

@@ -7,3 +7,4 @@ mod commands;
 mod exports;
 mod runs;
 mod scene;
+mod stores;

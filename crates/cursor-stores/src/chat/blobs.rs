@@ -10,6 +10,8 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob_id::BlobId;
 use super::chat_store::MAX_BLOB_BYTES;
+pub(crate) use crate::damaged_rows::{Rows, Scanned};
+use crate::damaged_rows::{Way, WayEnd, visit_around_damage};
 use crate::read_only_database::is_damage;
 
 /// The blobs of a store, for as long as one read takes.
@@ -33,30 +35,11 @@ pub(crate) enum Fetched {
     Unreadable,
 }
 
-/// Whether a scan came to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scanned {
-    Whole,
-    /// Some rows lie in a damaged part of the file.
-    InPart,
-}
-
 /// A blob of which only the name and the length were looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredBlob {
     pub(crate) id: BlobId,
     pub(crate) n_bytes: u64,
-}
-
-/// Rows by number, from one after `after` to `until`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rows {
-    pub(crate) after: i64,
-    pub(crate) until: i64,
-}
-
-impl Rows {
-    pub(crate) const ALL: Self = Self { after: i64::MIN, until: i64::MAX };
 }
 
 const BY_ID: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <= ?2 THEN data END \
@@ -211,14 +194,39 @@ impl<'c> Blobs<'c> {
         visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
     ) -> rusqlite::Result<()> {
         let columns = format!("id, CASE WHEN octet_length(data) <= {MAX_BLOB_BYTES} THEN data END");
-        let scanned = self.one_way(Rows::ALL, &columns, "DESC", &mut |_, id, data| match data {
-            ValueRef::Text(data) | ValueRef::Blob(data) => visit(id, data),
-            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => ControlFlow::Continue(()),
+        let mut last = i64::MAX;
+        let scanned = self.one_way(Rows::ALL, &columns, "DESC", &mut |row, id, data| {
+            last = row;
+            match data {
+                ValueRef::Text(data) | ValueRef::Blob(data) => visit(id, data),
+                ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => {
+                    ControlFlow::Continue(())
+                }
+            }
         });
         match scanned {
-            Err(err) if !is_damage(&err) => Err(err),
-            _ => Ok(()),
+            Err(err) if is_damage(&err) => self.scan_back_one_by_one(last, visit),
+            scanned => scanned,
         }
+    }
+
+    /// As [`Self::scan_back`] from a damaged page on: the rows that are known to be there, each by itself.
+    fn scan_back_one_by_one(
+        &self,
+        before: i64,
+        visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        let rows = self.rows_by_id()?.iter().map(|(id, row)| (*row, *id));
+        let mut rows: Vec<(i64, BlobId)> = rows.filter(|(row, _)| *row < before).collect();
+        rows.sort_unstable_by_key(|(row, _)| std::cmp::Reverse(*row));
+        for (_, id) in rows {
+            if let Fetched::Data(data) = self.get_without_index(id, Fetched::Missing)?
+                && visit(id, &data).is_break()
+            {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn is_empty(&self) -> rusqlite::Result<bool> {
@@ -230,8 +238,11 @@ impl<'c> Blobs<'c> {
     /// Splits the rows there are into ranges, each of about the same number of them.
     pub(crate) fn pieces(&self, n_pieces: usize) -> rusqlite::Result<Vec<Rows>> {
         let sql = "SELECT coalesce((SELECT min(rowid) FROM blobs), 0), coalesce((SELECT max(rowid) FROM blobs), 0)";
-        let (first, last): (i64, i64) =
-            self.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let ends = self.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
+        let (first, last): (i64, i64) = match ends {
+            Err(err) if is_damage(&err) => return Ok(vec![Rows::ALL]),
+            ends => ends?,
+        };
         let n_pieces = i64::try_from(n_pieces.max(1)).unwrap_or(1);
         let width = (last.saturating_sub(first) / n_pieces).saturating_add(1);
         let starts = (0..n_pieces)
@@ -239,27 +250,29 @@ impl<'c> Blobs<'c> {
         Ok(starts.map(|after| Rows { after, until: after.saturating_add(width) }).collect())
     }
 
-    /// Goes forward until a damaged page, then from the other end back to it.
+    /// Goes around damaged pages.
     fn both_ways(
         &self,
         rows: Rows,
         columns: &str,
         visit: &mut dyn FnMut(i64, BlobId, ValueRef<'_>) -> ControlFlow<()>,
     ) -> rusqlite::Result<Scanned> {
-        let mut last = rows.after;
-        let forward = self.one_way(rows, columns, "ASC", &mut |row, id, data| {
-            last = row;
-            visit(row, id, data)
-        });
-        match forward {
-            Ok(()) => return Ok(Scanned::Whole),
-            Err(err) if !is_damage(&err) => return Err(err),
-            Err(_) => {}
-        }
-        match self.one_way(Rows { after: last, ..rows }, columns, "DESC", visit) {
-            Err(err) if !is_damage(&err) => Err(err),
-            _ => Ok(Scanned::InPart),
-        }
+        visit_around_damage(rows, &mut |rows, direction| {
+            let mut way = Way { last: None, end: WayEnd::Reached };
+            let walked = self.one_way(rows, columns, direction.order(), &mut |row, id, data| {
+                way.last = Some(row);
+                let flow = visit(row, id, data);
+                if flow.is_break() {
+                    way.end = WayEnd::Stopped;
+                }
+                flow
+            });
+            match walked {
+                Ok(()) => Ok(way),
+                Err(err) if is_damage(&err) => Ok(Way { end: WayEnd::Damaged, ..way }),
+                Err(err) => Err(err),
+            }
+        })
     }
 
     fn one_way(

@@ -82,7 +82,9 @@ pub(super) fn read_conversation(
 fn subagent_head(parent: &Head, state: &ConversationStateStructure, key: &str) -> Head {
     let runs = &state.subagent_runs_by_parent_tool_call_id;
     let run = runs.iter().find(|(_, run)| run.subagent_id.as_deref() == Some(key));
-    let mut head = Head::new(format!("{}#{key}", parent.id), parent.origins[0].clone());
+    let mut origin = parent.origins[0].clone();
+    origin.key = Some(format!("{}#{key}", origin.key(parent)));
+    let mut head = Head::new(format!("{}#{key}", parent.id), origin);
     head.title = run.and_then(|(_, run)| run.title.clone());
     head.workspace.clone_from(&parent.workspace);
     head.parent = Some(Parent {

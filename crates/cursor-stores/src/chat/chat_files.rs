@@ -10,7 +10,7 @@ use super::meta::ChatMeta;
 use super::meta_page::read_meta_page;
 use super::session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 use super::writers::FileIdentity;
-use crate::model::{Head, Moment, Origin, Parent, Shelf, StoreKind, Workspace};
+use crate::model::{Activity, Head, Moment, Origin, Parent, Shelf, StoreKind, Workspace};
 use crate::plain_file::{self, PlainFileError};
 
 pub(super) const DATABASE: &str = "store.db";
@@ -91,6 +91,12 @@ impl FileState {
     }
 }
 
+/// Says why a meta row was not read, and what that makes of its chat.
+pub(super) struct MetaRowError {
+    pub(super) why: String,
+    pub(super) activity: Activity,
+}
+
 impl ChatFiles {
     /// Looks at a directory; `None` if no chat is in it.
     pub(super) fn of(directory: PathBuf) -> Option<Self> {
@@ -136,9 +142,9 @@ impl ChatFiles {
     }
 
     /// Reads the meta row in the cheapest way there is.
-    pub(super) fn meta_row(&self) -> Result<Option<ChatMeta>, String> {
+    pub(super) fn meta_row(&self) -> Result<Option<ChatMeta>, MetaRowError> {
         if let FileState::Refused(why) = &self.database {
-            return Err(why.clone());
+            return Err(MetaRowError { why: why.clone(), activity: Activity::Damaged });
         }
         let path = self.database_path();
         if self.is_closed()
@@ -146,10 +152,13 @@ impl ChatFiles {
         {
             return Ok(Some(meta));
         }
-        ChatStore::open_read_only(&path)
-            .map_err(|err| describe(&err))?
+        let store = ChatStore::open_read_only(&path).map_err(|err| MetaRowError {
+            why: describe(&err),
+            activity: if err.is_locked() { Activity::Locked } else { Activity::Damaged },
+        })?;
+        store
             .meta()
-            .map_err(|err| describe(&err))
+            .map_err(|err| MetaRowError { why: describe(&err), activity: Activity::Damaged })
     }
 
     /// Tells whether there is no log, so that the pages of the database are what they should be.

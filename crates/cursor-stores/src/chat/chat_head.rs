@@ -218,6 +218,18 @@ pub(super) fn count_messages(
     Ok(if is_complete { Count::Known(n_messages) } else { Count::Incomplete(n_messages) })
 }
 
+/// As [`count_messages`], of messages that no state has; `None` if they are too many.
+pub(super) fn count_said(blobs: &Blobs<'_>, ids: &[BlobId]) -> rusqlite::Result<Option<u64>> {
+    if ids.len() > MAX_COUNTED {
+        return Ok(None);
+    }
+    let mut n_messages = 0;
+    for id in ids {
+        n_messages += u64::from(said(blobs, *id)?.unwrap_or(false));
+    }
+    Ok(Some(n_messages))
+}
+
 /// Whether a message is one of a user or an assistant; `None` if it is not there.
 fn said(blobs: &Blobs<'_>, id: BlobId) -> rusqlite::Result<Option<bool>> {
     let mut buffer = [0; BEGINNING];

@@ -97,7 +97,7 @@ pub(super) fn read_from(
     let reading =
         store.at_once(|blobs| read_conversation(blobs, meta, head.clone(), subagent, extent))?;
     Ok(reading.map(|mut reading| {
-        if let Some(what) = store.shortcoming() {
+        if let Some(what) = store.loss() {
             reading.conversation.damage.push(Damage::new("store.db", what));
         }
         reading
@@ -222,6 +222,10 @@ pub(super) fn complete(root: &ChatsRoot, head: &mut Head) {
             *head = known;
             is_damaged
         }
+        Err(ReadChatError::Open(err)) if err.is_locked() => {
+            head.activity = Activity::Locked;
+            return;
+        }
         Err(_) => true,
     };
     head.activity = activity(root, &chat.files, is_damaged, !head.pending.is_empty());
@@ -245,14 +249,20 @@ fn complete_from(store: &ChatStore, head: &mut Head) -> Result<bool, ReadDatabas
     let is_damaged = store.at_once(|blobs| {
         // Looking for messages without a root means looking at everything.
         if latest == Ok(&LatestRoot::Absent) {
-            if blobs.is_empty()? {
+            // Another store may have what was said.
+            if head.origins.len() == 1 && blobs.is_empty()? {
                 head.shelf = Shelf::Empty;
             }
             return Ok(false);
         }
         let mut notes = Notes::default();
-        let ConversationRoot::State(state) = find_root(blobs, latest, &mut notes)? else {
-            return Ok(true);
+        let state = match find_root(blobs, latest, &mut notes)? {
+            ConversationRoot::State(state) => state,
+            ConversationRoot::Messages { ids, kind: MessageKind::Said } => {
+                head.n_messages = chat_head::count_said(blobs, &ids)?;
+                return Ok(notes.is_prompt_damaged());
+            }
+            ConversationRoot::Messages { .. } => return Ok(true),
         };
         chat_head::add_state(head, &state);
         if head.workspace.is_none() {

@@ -561,6 +561,8 @@ fn sub_agents_are_linked_to_their_calls() {
         (inner.head.id.as_str(), inner.head.models.as_slice()),
         (inside.as_str(), ["composer-1".to_owned()].as_slice())
     );
+    let own_key = inner.head.origins[0].key(&inner.head).to_owned();
+    assert_eq!(own_key, format!("{}#inline", key()));
     let parent = inner.head.parent.unwrap();
     assert_eq!((parent.id.as_str(), parent.tool_call_id.as_deref()), (ID, Some("call_inline")));
     assert!(root.read(&format!("{}#nobody", key()), Extent::default()).is_err());

@@ -39,6 +39,13 @@ pub enum OpenChatStoreError {
     NotAChat { table: &'static str },
 }
 
+impl OpenChatStoreError {
+    /// Tells whether the store can be read as soon as another process is done with it.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self, Self::Database(OpenDatabaseError::Locked))
+    }
+}
+
 /// Says why the meta row was not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -167,8 +174,13 @@ impl ChatStore {
         self.database.read(|connection| read(&Blobs::new(connection)))
     }
 
-    /// Says what is missing from all that is read here, if something is.
+    /// Says what is missing because the log cannot be read, if it cannot.
     pub(crate) fn shortcoming(&self) -> Option<&'static str> {
+        self.database.missing_log()
+    }
+
+    /// Says what is missing from all that is read here, be it the log or a part of the file.
+    pub(super) fn loss(&self) -> Option<&'static str> {
         self.database.shortcoming()
     }
 }

@@ -75,6 +75,43 @@ fn a_message_that_is_missing_is_named_and_taken_from_the_turns() {
 }
 
 #[test]
+fn a_store_whose_end_is_missing_gives_what_is_left_and_says_so() {
+    let said = |who: &str, number: usize| format!("{who}{number} {}", "pad ".repeat(200));
+    let turns: Vec<Turn> = (0..100)
+        .map(|number| Turn::plain(&said("prompt", number), &said("answer", number)))
+        .collect();
+    let home = tempfile::tempdir().unwrap();
+    let directory =
+        Chat::new(Generation::Feb2026, ID).with_turns(turns).write_cli(home.path(), Closing::Clean);
+    crate::test_store::cut_off_pages(&directory.join("store.db"), 2);
+    let before = crate::test_store::picture_of(&directory);
+    let conversation = read(home.path());
+    let texts = texts(&conversation);
+    let is_there = |who: &str, number: usize| {
+        texts.iter().any(|text| text.starts_with(&format!("{who}{number} ")))
+    };
+    let n_there = (0..100)
+        .flat_map(|number| [("prompt", number), ("answer", number)])
+        .filter(|(who, number)| is_there(who, *number))
+        .count();
+    assert!(n_there > 190, "{n_there} of 200");
+    let is_told = conversation.damage.iter().any(|damage| damage.what.contains("cut off"));
+    assert!(is_told, "{:?}", conversation.damage);
+    let root = ChatsRoot::new(StoreKind::Cli, home.path().to_owned());
+    let mut head = root.list().heads.remove(0);
+    root.complete(&mut head);
+    assert_eq!(head.activity, Activity::Damaged);
+    let matcher = Matcher::new(Pattern::Words("answer42"), Case::Smart).unwrap();
+    let n_found = std::sync::atomic::AtomicUsize::new(0);
+    root.search(&matcher, &|_| {
+        n_found.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        ControlFlow::Continue(())
+    });
+    assert!(n_found.into_inner() >= 1);
+    assert_eq!(crate::test_store::picture_of(&directory), before);
+}
+
+#[test]
 fn a_prompt_that_is_missing_is_taken_from_the_turns() {
     let conversation =
         damaged("DELETE FROM blobs WHERE CAST(data AS TEXT) LIKE '{\"role\":\"user\"%second%'");
@@ -175,6 +212,33 @@ fn a_prompt_that_was_never_checkpointed_is_pending() {
     let kinds: Vec<_> = conversation.messages.iter().map(|message| message.kind).collect();
     assert_eq!(kinds, [MessageKind::Context, MessageKind::Pending]);
     assert_eq!(conversation.damage, []);
+}
+
+#[test]
+fn a_tree_of_links_that_looks_like_turns_is_read_by_its_links() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join(bucket_of("/home/u/project")).join(ID);
+    let mut store = StoreWriter::create(&directory, ID, 0);
+    let message = |role: &str, text: &str| store.put_json(&json!({"role": role, "content": text}));
+    let link = |tag: u8, id: &[u8]| [&[tag, 0x20], id].concat();
+    let turn = |prompt: &str, answer: &str| {
+        store.put(
+            &[link(0x0a, &message("user", prompt)), link(0x12, &message("assistant", answer))]
+                .concat(),
+        )
+    };
+    let root =
+        store.put(&[link(0x12, &turn("one", "two")), link(0x12, &turn("three", "four"))].concat());
+    store.set_meta("latestRootBlobId", hex::encode(&root));
+    store.put_meta(store_fixtures::chat::MetaForm::Hex);
+    store.close(Closing::Clean);
+    let conversation = read(home.path());
+    assert_eq!(texts(&conversation), ["one", "two", "three", "four"]);
+    assert_eq!(conversation.damage, []);
+    let chats = ChatsRoot::new(StoreKind::Cli, home.path().to_owned());
+    let mut head = chats.list().heads.remove(0);
+    chats.complete(&mut head);
+    assert_eq!((head.n_messages, head.activity), (Some(4), Activity::Idle));
 }
 
 #[test]

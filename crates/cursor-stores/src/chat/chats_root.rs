@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::chat_files::{
-    Below, ChatFiles, DATABASE, FileState, META_FILE, MetaFile, directories_below,
+    Below, ChatFiles, DATABASE, FileState, META_FILE, MetaFile, MetaRowError, directories_below,
 };
 use super::chat_head;
 use super::writers::Writers;
@@ -193,9 +193,9 @@ impl ChatsRoot {
             match files.meta_row() {
                 Ok(Some(meta)) => chat_head::add_meta(&mut head, &meta),
                 Ok(None) => {}
-                Err(why) => {
+                Err(MetaRowError { why, activity }) => {
                     damage.push(Damage::new(format!("{}/store.db", chat.key), why));
-                    head.activity = Activity::Damaged;
+                    head.activity = activity;
                 }
             }
         }

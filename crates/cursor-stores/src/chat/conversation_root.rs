@@ -12,6 +12,7 @@ use super::links::linked_messages;
 use super::meta::LatestRoot;
 use super::notes::Notes;
 use super::schema::{ConversationStateStructure, SubagentPersistedState};
+use super::turn_schema::AgentConversationTurnStructure;
 use crate::model::{MessageKind, Role};
 
 /// What a conversation is read from.
@@ -50,6 +51,8 @@ pub(super) fn find_root(
             let place = || ROOT.to_owned();
             if let Some(data) = notes.fetch(blobs, *id, BearsOn::Prompt, &place)? {
                 match ConversationStateStructure::decode(data.as_slice()) {
+                    // The oldest stores are trees of links, which decode as turns of another kind.
+                    Ok(state) if is_tree_of_links(blobs, &state)? => {}
                     Ok(state) => return Ok(ConversationRoot::State(Box::new(state))),
                     Err(err) => notes.add(BearsOn::Prompt, ROOT, format!("does not decode: {err}")),
                 }
@@ -79,6 +82,31 @@ pub(super) fn find_root(
         );
     }
     Ok(ConversationRoot::Messages { ids, kind: MessageKind::Orphan })
+}
+
+/// Tells whether what looks like a turn leads to a message as the model is given it, where a turn has one in its own form.
+fn is_tree_of_links(
+    blobs: &Blobs<'_>,
+    state: &ConversationStateStructure,
+) -> rusqlite::Result<bool> {
+    if !state.root_prompt_messages_json.is_empty() || !state.turns.is_empty() {
+        return Ok(false);
+    }
+    let fetch = |bytes: &[u8]| match BlobId::try_from(bytes) {
+        Ok(id) => blobs.get(id),
+        Err(_) => Ok(Fetched::Missing),
+    };
+    for turn in &state.turns_old {
+        let Fetched::Data(node) = fetch(turn)? else { continue };
+        if node.first() == Some(&b'{') {
+            return Ok(true);
+        }
+        let Ok(node) = AgentConversationTurnStructure::decode(node.as_slice()) else { continue };
+        if let Fetched::Data(message) = fetch(&node.user_message)? {
+            return Ok(message.first() == Some(&b'{'));
+        }
+    }
+    Ok(false)
 }
 
 /// The state of a sub-agent that its parent's root holds, inline or by reference.

@@ -225,10 +225,13 @@ fn tool_call(mut block: Map<String, Json>) -> ToolCall {
         .cloned();
     let args =
         ["args", "input"].iter().find_map(|key| block.remove(*key)).filter(|args| !args.is_null());
-    let mut call = ToolCall::new(
-        name.unwrap_or_default(),
-        without_bytes(args.or(raw).map(parsed_arguments).unwrap_or_default()),
-    );
+    // What could not be parsed as arguments is kept as it came, beside none.
+    let is_empty = |args: &Json| args.as_object().is_some_and(Map::is_empty);
+    let args = match (args, raw) {
+        (Some(args), Some(raw)) if is_empty(&args) && !raw.is_null() => raw,
+        (args, raw) => args.or(raw).unwrap_or_default(),
+    };
+    let mut call = ToolCall::new(name.unwrap_or_default(), without_bytes(parsed_arguments(args)));
     call.id = ["toolCallId", "id"].iter().find_map(|key| text_of(block.get(*key)?));
     call
 }

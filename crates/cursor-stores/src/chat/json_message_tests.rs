@@ -101,6 +101,57 @@ fn a_result_is_a_text_an_array_or_an_object() {
 }
 
 #[test]
+fn what_a_result_does_not_say_is_taken_from_where_it_is_said() {
+    let output = |block: Json, options: Json| {
+        let mut block = block;
+        block["type"] = json!("tool-result");
+        block["toolCallId"] = json!("c");
+        let options = json!({"cursor": {"highLevelToolCallResult": options}});
+        one_result(json!({"role": "tool", "content": [block], "providerOptions": options}))
+            .result
+            .output
+    };
+    let content = json!([{"type": "text", "text": "said in the content"}]);
+    let success = json!({"output": {"success": {"stdout": "said by the tool", "exitCode": 0}}});
+    for (block, options, expected) in [
+        (
+            json!({"result": "", "experimental_content": content}),
+            json!(null),
+            json!("said in the content"),
+        ),
+        (json!({"experimental_content": content}), json!(null), json!("said in the content")),
+        (json!({"result": "said"}), success.clone(), json!("said")),
+        (json!({"result": "said", "experimental_content": content}), json!(null), json!("said")),
+        (json!({}), success.clone(), json!({"stdout": "said by the tool", "exitCode": 0})),
+        (
+            json!({"result": ""}),
+            json!({"output": {"success": {"stdout": "", "exitCode": 0}}}),
+            json!(""),
+        ),
+        (json!({}), json!({"output": {}}), json!(null)),
+    ] {
+        assert_eq!(output(block.clone(), options), expected, "{block}");
+    }
+}
+
+#[test]
+fn raw_arguments_are_shown_where_none_could_be_parsed() {
+    let arguments = |args: Json, raw: Json| {
+        let options = json!({"cursor": {"rawToolCallArgs": raw}});
+        let block = json!({"type": "tool-call", "toolCallId": "c", "toolName": "Shell", "args": args,
+                           "providerOptions": options});
+        let message = parse(json!({"role": "assistant", "content": [block]}));
+        match &message.parts[..] {
+            [Part::ToolCall(call)] => call.input.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(arguments(json!({}), json!("{\"command\": \"ls")), json!("{\"command\": \"ls"));
+    assert_eq!(arguments(json!({}), json!(null)), json!({}));
+    assert_eq!(arguments(json!({"command": "ls"}), json!("{}")), json!({"command": "ls"}));
+}
+
+#[test]
 fn how_a_call_ended_is_told_by_the_flags_and_by_the_outcome() {
     let state = |block: Json, high_level: Json| {
         let mut content = json!({"type": "tool-result", "toolCallId": "c", "result": "r"});

@@ -69,7 +69,7 @@ pub enum NotResumable {
     NoMeta,
     #[error("the session's own description in its store is damaged")]
     MetaUnreadable,
-    #[error("the agent wrote no checkpoint, so resuming would begin an empty conversation")]
+    #[error("its latest checkpoint is of nothing, so resuming would begin an empty conversation")]
     EmptyRoot,
     #[error("the session's latest checkpoint has a malformed name")]
     MalformedRoot,
@@ -84,14 +84,22 @@ pub enum NotResumable {
     #[error(
         "the checkpoint that the last run left is gone from the store: its log was lost, or it is another store"
     )]
-    CheckpointLost { recorded: String, found: String },
+    CheckpointLost {
+        recorded: String,
+        /// What the store leads to instead, if anything.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        found: Option<String>,
+    },
+    #[error("the store leads to another conversation than the one that the last run left")]
+    Diverged { recorded: String, found: String },
     #[error("of the conversation's {n_messages} messages {n_missing} are missing from the store")]
     MessagesMissing { n_missing: usize, n_messages: usize, first: String },
     #[error("of the conversation's {n_messages} messages {n_damaged} are encrypted or damaged")]
     MessagesDamaged { n_damaged: usize, n_messages: usize, first: String },
 }
 
-/// Looks at a store as a resume would find it. `recorded` is the root that was seen last, which must still be there.
+/// Looks at a store as a resume would find it. `recorded` is the root that was seen last: it must still be there, and the
+/// conversation must continue it.
 pub fn resume_point(
     store_db: &Path,
     recorded: Option<BlobId>,
@@ -99,11 +107,21 @@ pub fn resume_point(
     for _ in 0..ATTEMPTS {
         match look(store_db, recorded) {
             Err(NotLooked::Changed) => {}
-            Err(NotLooked::Because(reason)) => return Err(reason),
+            Err(NotLooked::Because(reason)) => return Err(since_the_last_run(reason, recorded)),
             Ok(point) => return Ok(point),
         }
     }
     Err(NotResumable::Changing)
+}
+
+/// A store that had a conversation and has not even its tables has lost them with its log: a young one is all log.
+fn since_the_last_run(reason: NotResumable, recorded: Option<BlobId>) -> NotResumable {
+    match (reason, recorded) {
+        (NotResumable::NotAChat, Some(recorded)) => {
+            NotResumable::CheckpointLost { recorded: recorded.to_string(), found: None }
+        }
+        (reason, _) => reason,
+    }
 }
 
 enum NotLooked {
@@ -124,18 +142,36 @@ fn look(store_db: &Path, recorded: Option<BlobId>) -> Result<ResumePoint, NotLoo
         if let Some(recorded) = recorded
             && is_lost(&recorded)?
         {
-            let (recorded, found) = (recorded.to_string(), root.to_string());
+            let (recorded, found) = (recorded.to_string(), Some(root.to_string()));
             return Ok(Err(NotResumable::CheckpointLost { recorded, found }));
         }
-        match read_root(blobs, root)? {
-            Err(reason) => Ok(Err(reason)),
-            Ok(state) => judge(blobs, root, &state),
+        let point = match read_root(blobs, root)? {
+            Err(reason) => return Ok(Err(reason)),
+            Ok(state) => judge(blobs, root, &state)?,
+        };
+        match (point, recorded) {
+            (Ok(point), Some(recorded)) if !continues(blobs, &point, recorded)? => {
+                let (recorded, found) = (recorded.to_string(), root.to_string());
+                Ok(Err(NotResumable::Diverged { recorded, found }))
+            }
+            (point, _) => Ok(point),
         }
     })?;
     let parent_agent = meta
         .subagent_origin()
         .map(|origin| origin.parent_agent_id.unwrap_or_else(|| "another conversation".to_owned()));
     Ok(ResumePoint { parent_agent, ..judged? })
+}
+
+/// Whether the conversation has all that it had at `recorded`. A checkpoint that says nothing any more asks for nothing.
+fn continues(blobs: &Blobs<'_>, point: &ResumePoint, recorded: BlobId) -> rusqlite::Result<bool> {
+    if point.root == recorded {
+        return Ok(true);
+    }
+    Ok(match read_root(blobs, recorded)? {
+        Ok(state) => point.ancestry.extends(&Ancestry::of(blobs, &state)?),
+        Err(_) => true,
+    })
 }
 
 /// Reads a root that is what its name says.
@@ -163,6 +199,11 @@ fn judge(
     state: &ConversationStateStructure,
 ) -> rusqlite::Result<Result<ResumePoint, NotResumable>> {
     let n_messages = state.root_prompt_messages_json.len();
+    let n_turns = state.turns.len() + state.turns_old.len();
+    let has_archives = !state.summary_archives.is_empty() || state.summary_archive.is_some();
+    if n_messages == 0 && n_turns == 0 && !has_archives {
+        return Ok(Err(NotResumable::EmptyRoot));
+    }
     let mut missing = Bad::default();
     let mut damaged = Bad::default();
     let mut budget = HASHED_BYTES;
@@ -214,7 +255,7 @@ fn judge(
     Ok(Ok(ResumePoint {
         root,
         n_messages,
-        n_turns: state.turns.len() + state.turns_old.len(),
+        n_turns,
         pending: parse_pending(&state.pending_tool_calls),
         workspace_uris: state.previous_workspace_uris.clone(),
         ancestry: Ancestry::of(blobs, state)?,

@@ -79,6 +79,10 @@ fn every_state_of_the_root_has_its_own_answer() {
     store.put_meta();
     assert_eq!(refusal(&store.close()), NotResumable::EmptyRoot);
 
+    store = TestStore::new();
+    store.put_root(&Root::default());
+    assert_eq!(refusal(&store.close()), NotResumable::EmptyRoot);
+
     assert_eq!(refusal(&TestStore::new().close()), NotResumable::NoMeta);
 
     store = TestStore::new();
@@ -114,7 +118,40 @@ fn a_checkpoint_that_was_seen_and_is_gone_is_a_lost_log() {
     let seen = BlobId::of(b"what the log held");
     assert_eq!(
         resume_point(&store.path(), Some(seen)).unwrap_err(),
-        NotResumable::CheckpointLost { recorded: seen.to_string(), found: root.to_string() }
+        NotResumable::CheckpointLost { recorded: seen.to_string(), found: Some(root.to_string()) }
+    );
+    // A young store has nothing but its log.
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    #[expect(clippy::disallowed_methods, reason = "a database that is no store")]
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database.execute_batch("PRAGMA user_version = 1; CREATE TABLE other (x)").unwrap();
+    drop(database);
+    assert_eq!(resume_point(&path, None).unwrap_err(), NotResumable::NotAChat);
+    assert_eq!(
+        resume_point(&path, Some(seen)).unwrap_err(),
+        NotResumable::CheckpointLost { recorded: seen.to_string(), found: None }
+    );
+}
+
+#[test]
+fn a_store_that_leads_away_from_what_was_seen_has_diverged_and_one_that_goes_on_has_not() {
+    let mut store = TestStore::new();
+    let ids: Vec<Vec<u8>> = ["one", "two", "three"]
+        .map(|text| store.put(json!({"role": "user", "content": text}).to_string().as_bytes()))
+        .map(BlobId::to_vec)
+        .to_vec();
+    let root_of =
+        |ids: &[Vec<u8>]| Root { root_prompt_messages_json: ids.to_vec(), ..Root::default() };
+    let other = store.put_root(&root_of(&ids[2..]));
+    let seen = store.put_root(&root_of(&ids[..2]));
+    let latest = store.put_root(&root_of(&ids));
+    let store = store.close();
+    assert_eq!(resume_point(&store.path(), Some(seen)).unwrap().root, latest);
+    let (recorded, found) = (other.to_string(), latest.to_string());
+    assert_eq!(
+        resume_point(&store.path(), Some(other)).unwrap_err(),
+        NotResumable::Diverged { recorded, found }
     );
 }
 

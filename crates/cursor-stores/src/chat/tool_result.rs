@@ -35,7 +35,7 @@ pub(super) fn call_result(mut block: Map<String, Json>, options: &Json) -> CallR
         .iter()
         .find_map(|key| block.get(*key)?.as_bool())
         .or_else(|| high_level["isError"].as_bool());
-    let output = output_of(&mut block);
+    let output = output_of(&mut block, outcome);
     let error = error_text(&block, high_level)
         .filter(|error| output.as_str().is_none_or(|output| output.trim() != error.trim()));
     let success = &outcome["success"];
@@ -51,14 +51,38 @@ pub(super) fn call_result(mut block: Map<String, Json>, options: &Json) -> CallR
     }
 }
 
-/// Text, an array of blocks or an object; blocks that are all text are text.
-fn output_of(block: &mut Map<String, Json>) -> Json {
-    let rich = block.remove("experimental_content").filter(|content| !is_only_text(content));
+/// Text, an array of blocks or an object; blocks that are all text are text. What is said nowhere else is taken from what
+/// the tool itself returned.
+fn output_of(block: &mut Map<String, Json>, outcome: &Json) -> Json {
     let plain = ["result", "output", "content"].iter().find_map(|key| block.remove(*key));
-    let output = rich.or(plain).unwrap_or_default();
+    let is_told = plain.as_ref().is_some_and(|plain| *plain != Json::Null && plain != "");
+    let rich = block
+        .remove("experimental_content")
+        .filter(|content| !is_only_text(content) || !is_told && says_something(content));
+    let returned = || {
+        let mut members = outcome.as_object()?.values();
+        members.find(|member| says_something(member)).cloned()
+    };
+    let output = match rich {
+        Some(rich) => rich,
+        None if is_told => plain.unwrap_or_default(),
+        None => returned().or(plain).unwrap_or_default(),
+    };
     match joined_text(&output) {
         Some(text) => Json::String(text),
         None => without_bytes(output),
+    }
+}
+
+/// Tells whether there is a text in it that is not empty.
+fn says_something(output: &Json) -> bool {
+    match output {
+        Json::String(text) => !text.is_empty(),
+        Json::Array(values) => values.iter().any(says_something),
+        Json::Object(fields) => {
+            fields.iter().any(|(name, value)| name != "type" && says_something(value))
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => false,
     }
 }
 

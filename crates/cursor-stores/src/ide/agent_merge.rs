@@ -137,7 +137,7 @@ fn group_messages(messages: &[AgentMessage]) -> Vec<GivenTurn<'_>> {
 }
 
 /// Text without what stores disagree about.
-fn bare(text: &str) -> String {
+pub(super) fn bare(text: &str) -> String {
     text.split_ascii_whitespace().collect()
 }
 

@@ -27,10 +27,7 @@ pub(super) fn read_bubble(bubble: &Json, header: &Json) -> Bubble {
     let mut message = Message::new(role, parts(bubble, role));
     message.id = text(&bubble["bubbleId"]).or_else(|| text(&header["bubbleId"])).map(str::to_owned);
     message.at = moment(bubble).or_else(|| time(&header["createdAt"]).map(Moment::recorded));
-    message.model = text(&bubble["modelInfo"]["modelName"])
-        .or_else(|| text(&bubble["modelType"]))
-        .filter(|model| *model != "default")
-        .map(str::to_owned);
+    message.model = model_of(bubble).map(str::to_owned);
     for part in &mut message.parts {
         if let Part::ToolCall(call) = part {
             call.started = message.at;
@@ -46,6 +43,13 @@ pub(super) fn read_bubble(bubble: &Json, header: &Json) -> Bubble {
         mode: mode_name(&bubble["unifiedMode"]),
         workspaces,
     }
+}
+
+/// The model that wrote a bubble, if it says so.
+pub(super) fn model_of(bubble: &Json) -> Option<&str> {
+    text(&bubble["modelInfo"]["modelName"])
+        .or_else(|| text(&bubble["modelType"]))
+        .filter(|model| *model != "default")
 }
 
 fn role_of(kind: &Json) -> Option<Role> {

@@ -8,12 +8,14 @@ use super::agent_merge::merge_state;
 use super::agent_scan::find_by_request;
 use super::agent_state::{AgentState, find_root, read_state};
 use super::assemble::assemble;
-use super::bubble::{Bubble, read_bubble};
-use super::gather::{ComposerRow, count_others, gather, has_task};
+use super::bubble::{Bubble, model_of, read_bubble};
+use super::database::Value;
+use super::gather::{ComposerRow, count_others, gather, has_task, visit_rows};
 use super::headers::Headers;
 use super::heads::make_head;
+use super::inline::inline_bubbles;
 use super::keys;
-use super::lenient::{items, text, text_of, texts};
+use super::lenient::{items, parse_object, text, text_of, texts};
 use super::pool::chain;
 use super::summary::{Summary, summarise};
 use super::tool::todos;
@@ -24,7 +26,7 @@ use crate::model::{
     Activity, Conversation, Damage, Head, Message, MessageKind, Part, PendingCall, Role, Shelf,
     ToolState,
 };
-use crate::store::{Branches, Extent, ReadConversationError};
+use crate::store::{Branches, Extent, IndexableStore, ReadConversationError};
 use crate::workspace_json::workspace_of_json;
 
 pub(super) fn read(
@@ -45,10 +47,9 @@ pub(super) fn read(
         ComposerRow::Json(composer) => composer,
         _ => &nothing,
     };
-    let mut damage: Vec<Damage> =
-        opened.damage().into_iter().chain(damage_of_composer(id, &gathered.composer)).collect();
+    let mut damage: Vec<Damage> = damage_of_composer(id, &gathered.composer).into_iter().collect();
     let mut assembled = assemble(id, &gathered, composer, extent);
-    let state = agent_state(&opened, id, composer, &assembled.bubbles, extent, &mut damage);
+    let state = agent_state(store, &opened, id, composer, &assembled.bubbles, extent, &mut damage);
     let mut bubbles = merge_state(std::mem::take(&mut assembled.bubbles), &state, extent);
     mark_pending(&mut bubbles, composer);
     add_summary(&mut bubbles, composer);
@@ -88,11 +89,43 @@ pub(super) fn read(
     damage.extend(gathered.damage);
     damage.append(&mut assembled.damage);
     damage.extend(state.damage);
+    // Of a file that is cut off many a conversation is whole: its row names all of its messages.
+    if !damage.is_empty() || !opened.is_what_is_left() {
+        damage.splice(0..0, opened.damage());
+    }
     if !damage.is_empty() && conversation.head.activity != Activity::Live {
         conversation.head.activity = Activity::Damaged;
     }
     conversation.damage = damage;
     Ok(conversation)
+}
+
+/// The models that bubbles and the state of the agent name, without putting the conversation together.
+pub(super) fn models(opened: &Opened, id: &str) -> Vec<String> {
+    let mut models = Vec::new();
+    let mut composer = Json::Null;
+    visit_rows(&opened.pool, id, &mut |row| {
+        let Value::Bytes(bytes) = row.value else { return };
+        let is_composer = row.key.starts_with(keys::COMPOSER);
+        let names_model = memchr::memmem::find(bytes, b"\"model").is_some();
+        if !is_composer && !names_model {
+            return;
+        }
+        let Some(json) = parse_object(bytes) else { return };
+        if is_composer {
+            models.extend(inline_bubbles(&json).iter().filter_map(model_of).map(str::to_owned));
+            composer = json;
+        } else {
+            models.extend(model_of(&json).map(str::to_owned));
+        }
+    });
+    let state = opened.pool.with(|database| match find_root(database, id, &composer)? {
+        Some(root) => read_state(database, &root, None).map(Some),
+        None => Ok(None),
+    });
+    let given = state.ok().flatten().map(|state| state.messages).unwrap_or_default();
+    models.extend(given.into_iter().filter_map(|message| message.message.model));
+    models
 }
 
 /// What is counted as a message.
@@ -115,8 +148,9 @@ fn damage_of_composer(id: &str, composer: &ComposerRow) -> Option<Damage> {
     Some(Damage::new(format!("{}{id}", keys::COMPOSER), what))
 }
 
-/// The state of the agent, where there is one; else what the blobs say of turns that have no answer.
+/// The state of the agent, where there is one; else what the blobs say of the turns.
 fn agent_state(
+    store: &IdeStore,
     opened: &Opened,
     id: &str,
     composer: &Json,
@@ -133,7 +167,8 @@ fn agent_state(
         Ok(Some(state)) => state,
         // Looking through all blobs is worth it for what lies there, not for what is being said right now.
         Ok(None) if extent.last.is_none() && text(&composer["status"]) != Some("generating") => {
-            let messages = find_by_request(&opened.pool, bubbles);
+            let messages =
+                find_by_request(&opened.pool, &store.prompt_rows, store.fingerprint(), bubbles);
             AgentState { messages, ..AgentState::default() }
         }
         Ok(None) => AgentState::default(),

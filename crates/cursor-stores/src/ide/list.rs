@@ -47,8 +47,8 @@ enum Task {
 
 enum Answer {
     Composers(Vec<(String, Composer)>, Vec<Damage>),
-    Bubbles(BTreeSet<String>),
-    Checkpoints(BTreeSet<String>),
+    Bubbles(BTreeSet<String>, Vec<Damage>),
+    Checkpoints(BTreeSet<String>, Vec<Damage>),
     Headers(Headers),
     Failed(Damage),
 }
@@ -63,8 +63,14 @@ pub(super) fn inventory(pool: &Pool) -> Inventory {
                 inventory.composers.extend(composers);
                 inventory.damage.extend(damage);
             }
-            Answer::Bubbles(composers) => inventory.with_bubbles = composers,
-            Answer::Checkpoints(composers) => inventory.with_checkpoint = composers,
+            Answer::Bubbles(composers, damage) => {
+                inventory.with_bubbles = composers;
+                inventory.damage.extend(damage);
+            }
+            Answer::Checkpoints(composers, damage) => {
+                inventory.with_checkpoint = composers;
+                inventory.damage.extend(damage);
+            }
             Answer::Headers(headers) => inventory.headers = headers,
             Answer::Failed(damage) => inventory.damage.push(damage),
         }
@@ -91,10 +97,20 @@ fn perform(pool: &Pool, task: &Task) -> Answer {
                     composers.insert(id.to_owned());
                 })
             });
-            match walked {
-                Ok(()) => Answer::Bubbles(composers),
-                Err(err) => Answer::Failed(Damage::new("bubbleId:…", chain(&err))),
+            let mut damage = Vec::new();
+            if let Err(err) = walked {
+                damage.push(Damage::new("bubbleId:…", chain(&err)));
+                // Whose rows they are stands in the table too.
+                let range = keys::beginning_with(keys::BUBBLE);
+                damage.extend(pool.visit_keys_of_table(Table::DiskKv, &range, &mut |key| {
+                    if let Some((id, _)) = keys::split(keys::BUBBLE, key)
+                        && !composers.contains(id)
+                    {
+                        composers.insert(id.to_owned());
+                    }
+                }));
             }
+            Answer::Bubbles(composers, damage)
         }
         Task::Checkpoints => {
             let mut composers = BTreeSet::new();
@@ -105,12 +121,14 @@ fn perform(pool: &Pool, task: &Task) -> Answer {
                     ControlFlow::Continue(())
                 })
             });
-            match walked {
-                Ok(()) => Answer::Checkpoints(composers),
-                Err(err) => {
-                    Answer::Failed(Damage::new(format!("{}…", keys::CHECKPOINT), chain(&err)))
-                }
+            let mut damage = Vec::new();
+            if let Err(err) = walked {
+                damage.push(Damage::new(format!("{}…", keys::CHECKPOINT), chain(&err)));
+                damage.extend(pool.visit_keys_of_table(Table::DiskKv, &range, &mut |key| {
+                    composers.extend(key.strip_prefix(keys::CHECKPOINT).map(str::to_owned));
+                }));
             }
+            Answer::Checkpoints(composers, damage)
         }
         Task::Headers => match pool.with(|database| Headers::read(database, None)) {
             Ok(headers) => Answer::Headers(headers),

@@ -94,6 +94,7 @@ struct IdeStore {
     workspace_storage: PathBuf,
     /// Read when the first conversation does not say by itself where it belongs.
     links: OnceLock<WorkspaceLinks>,
+    prompt_rows: agent_scan::PromptRows,
 }
 
 /// The database, or its backup.
@@ -109,6 +110,7 @@ impl IdeStore {
             path: user_dir.join("globalStorage").join("state.vscdb"),
             workspace_storage: user_dir.join("workspaceStorage"),
             links: OnceLock::new(),
+            prompt_rows: agent_scan::PromptRows::default(),
         }
     }
 
@@ -119,11 +121,32 @@ impl IdeStore {
 
     fn open(&self) -> Result<Opened, ReadConversationError> {
         match Pool::open(&self.path) {
+            Ok(pool) if pool.is_in_part() => Ok(self.fuller(pool)),
             Ok(pool) => Ok(Opened { pool, backup: None }),
             Err(err) => match Pool::open(&self.backup_path()) {
                 Ok(pool) => Ok(Opened { pool, backup: Some(chain(&err)) }),
                 Err(_) => Err(self.unreadable(err)),
             },
+        }
+    }
+
+    /// What is left of the database, or the backup if that has more conversations.
+    fn fuller(&self, rest: Pool) -> Opened {
+        let n_composers = |pool: &Pool| {
+            let mut n_rows = 0_u64;
+            let range = keys::beginning_with(keys::COMPOSER);
+            pool.visit(database::Table::DiskKv, &range, &mut |_| {
+                n_rows += 1;
+                ControlFlow::Continue(())
+            });
+            n_rows
+        };
+        match Pool::open(&self.backup_path()) {
+            Ok(backup) if n_composers(&backup) > n_composers(&rest) => {
+                let why = rest.shortcoming().map(str::to_owned);
+                Opened { pool: backup, backup: why }
+            }
+            _ => Opened { pool: rest, backup: None },
         }
     }
 
@@ -157,14 +180,21 @@ impl IdeStore {
 }
 
 impl Opened {
-    /// What has to be said of everything that comes from the backup.
+    /// Whether it is a part of the database, and no backup.
+    fn is_what_is_left(&self) -> bool {
+        self.backup.is_none() && self.pool.is_in_part()
+    }
+
+    /// What has to be said of everything that comes from the backup, or from a database that is not whole.
     fn damage(&self) -> Option<Damage> {
-        self.backup.as_ref().map(|why| {
-            Damage::new(
-                "state.vscdb",
-                format!("{why}; read from state.vscdb.backup, which is as old as the end of the last session"),
-            )
-        })
+        let what = match (&self.backup, self.pool.shortcoming()) {
+            (Some(why), _) => format!(
+                "{why}; read from state.vscdb.backup, which is as old as the end of the last session"
+            ),
+            (None, Some(what)) => what.to_owned(),
+            (None, None) => return None,
+        };
+        Some(Damage::new("state.vscdb", what))
     }
 }
 
@@ -186,6 +216,10 @@ impl ConversationStore for IdeStore {
             let key = head.id.clone();
             head.n_bytes = gather::n_bytes(&opened.pool, &key).or(head.n_bytes);
         }
+    }
+
+    fn models(&self, key: &str) -> Vec<String> {
+        self.open().map(|opened| conversation::models(&opened, key)).unwrap_or_default()
     }
 
     fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError> {

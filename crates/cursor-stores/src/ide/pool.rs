@@ -16,6 +16,8 @@ const ATTEMPTS: usize = 3;
 pub(super) struct Pool {
     path: PathBuf,
     idle: Mutex<Vec<Vscdb>>,
+    shortcoming: Option<&'static str>,
+    is_in_part: bool,
 }
 
 /// Says why something was not read from a database.
@@ -31,7 +33,18 @@ impl Pool {
     /// Opens the first connection, so that it is known that there can be some.
     pub(super) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
         let first = Vscdb::open(path)?;
-        Ok(Self { path: path.to_owned(), idle: Mutex::new(vec![first]) })
+        let (shortcoming, is_in_part) = (first.database.shortcoming(), first.database.is_in_part());
+        Ok(Self { path: path.to_owned(), idle: Mutex::new(vec![first]), shortcoming, is_in_part })
+    }
+
+    /// Says what is missing from all that is read here, if something is.
+    pub(super) fn shortcoming(&self) -> Option<&'static str> {
+        self.shortcoming
+    }
+
+    /// Tells whether the file is not whole.
+    pub(super) fn is_in_part(&self) -> bool {
+        self.is_in_part
     }
 
     /// Runs `work` with a connection of its own, and once more if the database changed meanwhile.
@@ -86,6 +99,20 @@ impl Pool {
             }
             Err(err) => vec![damage_of(range, &err)],
         }
+    }
+}
+
+impl Pool {
+    /// Calls `visit` with the keys of a range that stand in the table, for where its index is damaged.
+    pub(super) fn visit_keys_of_table(
+        &self,
+        table: Table,
+        range: &KeyRange,
+        visit: &mut dyn FnMut(&str),
+    ) -> Option<Damage> {
+        self.with(|database| salvage::visit_keys_of_table(database, table, range, visit))
+            .err()
+            .map(|err| damage_of(range, &err))
     }
 }
 

@@ -3,15 +3,12 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use rusqlite::Connection;
-
-use super::database::{Row, Table, Visit, Vscdb, read_row, row_columns};
+use super::database::{MAX_VALUE_BYTES, Row, Table, Visit, Vscdb, read_row, row_columns};
 use super::keys::KeyRange;
+use crate::damaged_rows::{Way, WayEnd, visit_around_damage};
 use crate::model::Damage;
 use crate::read_only_database::ReadDatabaseError;
 
-/// A table has a few damaged pages, or is beyond repair.
-const MAX_GAPS: usize = 1_000;
 /// Names of lost rows that are given one by one.
 const MAX_NAMED: usize = 100;
 const MAX_KEYS: usize = 10_000_000;
@@ -59,7 +56,7 @@ pub(super) fn visit_damaged(
             seen.insert(row.key.to_owned());
             visit(row)
         };
-        walk_table(database, table, range, &mut visit_unseen)?;
+        walk_table(database, table, range, Loaded::Values, &mut visit_unseen)?;
         lost.retain(|key| !seen.contains(key));
         if is_index_damaged {
             damage.push(Damage::new(
@@ -89,46 +86,78 @@ fn visit_one(
     })
 }
 
-/// Goes through the table in the order of its rows and jumps over what is damaged, farther each time. Only rows of the
-/// range have their value read.
+/// Calls `visit` with the keys of a range that stand in the table, whatever its index says.
+pub(super) fn visit_keys_of_table(
+    database: &Vscdb,
+    table: Table,
+    range: &KeyRange,
+    visit: &mut dyn FnMut(&str),
+) -> Result<(), ReadDatabaseError> {
+    walk_table(database, table, range, Loaded::Keys, &mut |row| {
+        visit(row.key);
+        ControlFlow::Continue(())
+    })
+}
+
+/// What is read of a row of the range. Of others it is nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loaded {
+    Keys,
+    Values,
+}
+
+/// Goes through the table in the order of its rows, around what is damaged.
 fn walk_table(
     database: &Vscdb,
     table: Table,
     range: &KeyRange,
+    loaded: Loaded,
     visit: &mut Visit<'_>,
 ) -> Result<(), ReadDatabaseError> {
-    // The columns of `row_columns`, but with nothing of rows outside the range.
-    let sql = format!(
-        "SELECT rowid, in_range, octet_length(value), CASE WHEN in_range IS NOT NULL AND octet_length(value) <= {} \
-         THEN value END FROM (SELECT rowid, CASE WHEN key >= ?2 AND key < ?3 THEN key END AS in_range, value \
-         FROM {} NOT INDEXED WHERE rowid > ?1)",
-        super::database::MAX_VALUE_BYTES,
-        table.name()
-    );
-    let (mut after, mut gap) = (i64::MIN, 1_i64);
-    for _ in 0..MAX_GAPS {
-        let before = after;
-        let walked = database.database.read(|connection: &Connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query((after, &range.start, &range.end))?;
-            while let Some(row) = rows.next()? {
-                after = row.get(0)?;
-                if read_row(row, visit)?.is_break() {
-                    break;
+    if !database.has(table) {
+        return Ok(());
+    }
+    let value = match loaded {
+        Loaded::Keys => "NULL, NULL".to_owned(),
+        Loaded::Values => format!(
+            "octet_length(value), CASE WHEN in_range IS NOT NULL AND octet_length(value) <= {MAX_VALUE_BYTES} THEN value END"
+        ),
+    };
+    let mut is_over = false;
+    for island in database.database.islands(table.name())? {
+        // A row may still lead to pages that are damaged.
+        visit_around_damage(island, &mut |rows, direction| {
+            let order = direction.order();
+            // The columns of `row_columns`, but with nothing of rows outside the range.
+            let sql = format!(
+                "SELECT rowid, in_range, {value} FROM (SELECT rowid, CASE WHEN key >= ?3 AND key < ?4 THEN key END AS in_range, \
+                 value FROM {} NOT INDEXED WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid {order})",
+                table.name()
+            );
+            let mut way = Way { last: None, end: WayEnd::Reached };
+            let walked = database.database.read(|connection| {
+                let mut statement = connection.prepare_cached(&sql)?;
+                let mut found =
+                    statement.query((rows.after, rows.until, &range.start, &range.end))?;
+                while let Some(row) = found.next()? {
+                    let number = row.get(0)?;
+                    if read_row(row, visit)?.is_break() {
+                        way.end = WayEnd::Stopped;
+                        is_over = true;
+                        break;
+                    }
+                    way.last = Some(number);
                 }
+                Ok(())
+            });
+            match walked {
+                Ok(()) => Ok(way),
+                Err(err) if err.is_damage() => Ok(Way { end: WayEnd::Damaged, ..way }),
+                Err(err) => Err(err),
             }
-            Ok(())
-        });
-        match walked {
-            Ok(()) => return Ok(()),
-            Err(err) if err.is_damage() => {
-                gap = if after == before { gap.saturating_mul(2) } else { 1 };
-                match after.max(0).checked_add(gap) {
-                    Some(next) => after = next,
-                    None => return Ok(()),
-                }
-            }
-            Err(err) => return Err(err),
+        })?;
+        if is_over {
+            break;
         }
     }
     Ok(())

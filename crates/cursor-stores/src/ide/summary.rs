@@ -143,12 +143,13 @@ pub(super) fn summarise(bytes: &[u8]) -> Option<Summary> {
 fn summary_of(fields: &Fields<'_>) -> Summary {
     let (n_headers, last_header) = messages(fields.full_conversation_headers_only);
     let (n_inline, last_inline) = messages(fields.conversation);
-    let n_in_maps =
-        [fields.conversation_map, fields.tabs].into_iter().map(|map| n_mapped(&json(map))).max();
+    let n_in_map = n_mapped(&json(fields.conversation_map));
+    let n_in_tabs = n_mapped(&json(fields.tabs));
     let holds_messages = fields.full_conversation_headers_only.is_some()
         || fields.conversation.is_some()
-        || fields.conversation_map.is_some();
-    let n_messages = n_headers.max(n_inline).max(n_in_maps.unwrap_or(0));
+        || fields.conversation_map.is_some()
+        || n_in_tabs > 0;
+    let n_messages = n_headers.max(n_inline).max(n_in_map).max(n_in_tabs);
     let identifier = json(fields.workspace_identifier);
     let parent = parent(&json(fields.subagent_info), &json(fields.glass_meta_parent_agent));
     let mut subagents = texts(&json(fields.subagent_composer_ids));

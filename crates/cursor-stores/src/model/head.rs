@@ -97,6 +97,8 @@ pub enum Activity {
     Failed,
     /// Parts of it cannot be read.
     Damaged,
+    /// Another process keeps others from reading it.
+    Locked,
 }
 
 /// Where the user put it.

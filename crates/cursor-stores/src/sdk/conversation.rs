@@ -126,10 +126,12 @@ fn complete(
     story.complete_calls(&exchange.calls());
     let lacks_prompt = !has_prompt && exchange.prompts.is_empty();
     let lacks_answer = !has_answer && exchange.answers.is_empty();
-    if (lacks_prompt || lacks_answer)
+    // The last prompt of all may be one of a run before this one.
+    let is_guess = !has_prompt && begin_of(material, number) == Begin::LastPrompt;
+    if (lacks_prompt || lacks_answer || is_guess)
         && let Some(told) = transcript_exchange(material, number, transcript)
     {
-        if lacks_prompt {
+        if lacks_prompt || is_guess && !told.prompts.is_empty() {
             exchange.prompts = told.prompts;
         }
         if lacks_answer {
@@ -156,8 +158,7 @@ fn complete(
 /// that has made none is told by its having the one it started with.
 fn own_exchange(material: &Material<'_>, number: usize) -> Result<Exchange, BlobId> {
     let run = &material.runs[number];
-    let before = number.checked_sub(1).and_then(|before| material.runs[before].checkpoint);
-    let start = run.start_checkpoint.or(before);
+    let start = start_of(material, number);
     let is_last = number + 1 == material.runs.len();
     // Between the writing of the agent's row and of the run's the writer may have been killed.
     let of_agent = material.agent.checkpoint.filter(|_| is_last);
@@ -165,12 +166,21 @@ fn own_exchange(material: &Material<'_>, number: usize) -> Result<Exchange, Blob
     let Some(end) = ends.into_iter().find(|end| Some(*end) != start) else {
         return Ok(Exchange::default());
     };
-    let begin = match (number, start) {
+    exchange_of_run(material.blobs, begin_of(material, number), end).ok_or(end)
+}
+
+/// The checkpoint that a run started with, where that is known.
+fn start_of(material: &Material<'_>, number: usize) -> Option<BlobId> {
+    let before = number.checked_sub(1).and_then(|before| material.runs[before].checkpoint);
+    material.runs[number].start_checkpoint.or(before)
+}
+
+fn begin_of(material: &Material<'_>, number: usize) -> Begin {
+    match (number, start_of(material, number)) {
         (_, Some(start)) => Begin::After(start),
         (0, None) => Begin::Conversation,
         (_, None) => Begin::LastPrompt,
-    };
-    exchange_of_run(material.blobs, begin, end).ok_or(end)
+    }
 }
 
 /// The transcript has no ids: only if it has as many prompts as there are runs is it clear which is whose. The last may

@@ -1,6 +1,6 @@
 //! `index.db`: the tables of agents, runs and events, whichever columns their generation has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -165,6 +165,11 @@ impl IndexDb {
         }
     }
 
+    /// Says what is missing from all that is read here, if something is.
+    pub(super) fn shortcoming(&self) -> Option<Damage> {
+        self.database.shortcoming().map(|what| Damage::new("index.db", what))
+    }
+
     pub(super) fn has(&self, table: Table) -> bool {
         !self.columns(table).is_empty()
     }
@@ -297,11 +302,33 @@ impl IndexDb {
         Ok(())
     }
 
-    /// The runs that events name, each once. Keys only.
+    /// The runs that events name, each once. Keys only, unless the index that has them is damaged.
     pub(super) fn runs_of_events(&self) -> Result<Vec<String>, ReadDatabaseError> {
         if !self.has(Table::RunEvents) {
             return Ok(Vec::new());
         }
+        match self.indexed_runs_of_events() {
+            Err(err) if err.is_damage() => {}
+            runs => return runs,
+        }
+        let mut runs = BTreeSet::new();
+        let query = RowQuery {
+            table: Table::RunEvents.name(),
+            selected: bounded(&["run_id"]),
+            condition: "true",
+            order: "rowid",
+        };
+        // What is lost is named where the events themselves are read.
+        query.visit(&self.database, (), &mut Vec::new(), &mut |row| {
+            if let ValueRef::Text(run) = row.get_ref(1)? {
+                runs.insert(String::from_utf8_lossy(run).into_owned());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(runs.into_iter().collect())
+    }
+
+    fn indexed_runs_of_events(&self) -> Result<Vec<String>, ReadDatabaseError> {
         self.database.read(|connection| {
             // From key to key, so that a run of many events costs no more than one of few.
             let sql = "SELECT run_id FROM run_events WHERE run_id > ?1 ORDER BY run_id LIMIT 1";

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use rusqlite::{Params, Row};
 use serde_json::Value as Json;
 
+use crate::damaged_rows::{Direction, Rows, Way, WayEnd, visit_around_damage};
 use crate::model::Damage;
 use crate::read_only_database::{ReadDatabaseError, ReadOnlyDatabase};
 
@@ -17,7 +18,7 @@ pub(super) type VisitRow<'a> = dyn FnMut(&Row<'_>) -> rusqlite::Result<ControlFl
 
 /// Rows of a table that has numbers of rows.
 pub(super) struct RowQuery<'a> {
-    pub(super) table: &'a str,
+    pub(super) table: &'static str,
     /// As [`bounded`] makes it.
     pub(super) selected: String,
     pub(super) condition: &'a str,
@@ -53,7 +54,7 @@ impl RowQuery<'_> {
     ) -> Result<(), ReadDatabaseError> {
         let mut seen = HashSet::new();
         let whole = database.read(|connection| {
-            let mut statement = connection.prepare_cached(&self.sql(&self.selected, ""))?;
+            let mut statement = connection.prepare_cached(&self.sql(&self.selected))?;
             let mut rows = statement.query(params)?;
             while let Some(row) = rows.next()? {
                 seen.insert(row.get::<_, i64>(0)?);
@@ -67,11 +68,7 @@ impl RowQuery<'_> {
             Err(error) if error.is_damage() => {}
             other => return other,
         }
-        let (mut rowids, by_index) = self.rowids(database, params, "")?;
-        if by_index.is_break() {
-            rowids.extend(self.rowids(database, params, "NOT INDEXED")?.0);
-            damage.push(Damage::new(self.table, "some rows cannot be listed"));
-        }
+        let (rowids, by_index) = self.rowids(database, params)?;
         for rowid in rowids {
             if !seen.insert(rowid) {
                 continue;
@@ -90,6 +87,52 @@ impl RowQuery<'_> {
                 )),
             }
         }
+        if by_index.is_break() {
+            damage.push(Damage::new(self.table, "some rows cannot be listed"));
+            self.visit_table(database, params, &mut seen, visit)?;
+        }
+        Ok(())
+    }
+
+    /// Visits the rows that stand in the table and were not seen, whatever its index says.
+    fn visit_table<P: Params + Copy>(
+        &self,
+        database: &ReadOnlyDatabase,
+        params: P,
+        seen: &mut HashSet<i64>,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<(), ReadDatabaseError> {
+        let mut is_over = false;
+        for island in database.islands(self.table)? {
+            // A row may still lead to pages that are damaged.
+            visit_around_damage(island, &mut |rows, direction| {
+                let sql = self.sql_of_table(rows, direction);
+                let mut way = Way { last: None, end: WayEnd::Reached };
+                let walked = database.read(|connection| {
+                    let mut statement = connection.prepare(&sql)?;
+                    let mut found = statement.query(params)?;
+                    while let Some(row) = found.next()? {
+                        let rowid = row.get(0)?;
+                        if !seen.contains(&rowid) && visit(row)?.is_break() {
+                            way.end = WayEnd::Stopped;
+                            is_over = true;
+                            break;
+                        }
+                        seen.insert(rowid);
+                        way.last = Some(rowid);
+                    }
+                    Ok(())
+                });
+                match walked {
+                    Ok(()) => Ok(way),
+                    Err(error) if error.is_damage() => Ok(Way { end: WayEnd::Damaged, ..way }),
+                    Err(error) => Err(error),
+                }
+            })?;
+            if is_over {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -98,11 +141,10 @@ impl RowQuery<'_> {
         &self,
         database: &ReadOnlyDatabase,
         params: P,
-        index: &str,
     ) -> Result<(Vec<i64>, ControlFlow<()>), ReadDatabaseError> {
         let mut rowids = Vec::new();
         let listed = database.read(|connection| {
-            let mut statement = connection.prepare(&self.sql("rowid", index))?;
+            let mut statement = connection.prepare(&self.sql("rowid"))?;
             let mut rows = statement.query(params)?;
             while let Some(row) = rows.next()? {
                 rowids.push(row.get(0)?);
@@ -116,10 +158,19 @@ impl RowQuery<'_> {
         }
     }
 
-    /// Without its order where no index may be used: sorting would need all rows before the first.
-    fn sql(&self, selected: &str, index: &str) -> String {
+    fn sql(&self, selected: &str) -> String {
         let Self { table, condition, order, .. } = self;
-        let order = if index.is_empty() { format!("ORDER BY {order}") } else { String::new() };
-        format!("SELECT {selected} FROM {table} {index} WHERE {condition} {order}")
+        format!("SELECT {selected} FROM {table} WHERE {condition} ORDER BY {order}")
+    }
+
+    /// In the order of the rows: any other would need all of them before the first.
+    fn sql_of_table(&self, rows: Rows, direction: Direction) -> String {
+        let Self { table, selected, condition, .. } = self;
+        // The least number of all would be taken for a fraction.
+        let (after, until, order) = (rows.after.max(i64::MIN + 1), rows.until, direction.order());
+        format!(
+            "SELECT {selected} FROM {table} NOT INDEXED WHERE ({condition}) AND rowid > {after} AND rowid <= {until} \
+             ORDER BY rowid {order}"
+        )
     }
 }

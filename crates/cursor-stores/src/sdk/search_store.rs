@@ -40,7 +40,7 @@ pub(super) fn search_database(
 ) -> Vec<Damage> {
     let mut damage = Vec::new();
     let listed = with_index(&store.path, |index| {
-        let mut lost = Vec::new();
+        let mut lost: Vec<Damage> = index.shortcoming().into_iter().collect();
         let agents = index.agents(None, &mut lost)?.into_iter().map(|agent| agent.id);
         let mut runs: HashMap<String, Vec<String>> = agents.map(|id| (id, Vec::new())).collect();
         let mut strays = index.runs_of_events()?;

@@ -72,9 +72,12 @@ impl SdkStore {
     fn load(&self, key: Option<&str>) -> Result<Loaded, Box<dyn Error + Send + Sync>> {
         let columns = if key.is_some() { Columns::Known } else { Columns::Listed };
         let mut damage = Vec::new();
+        let mut is_in_part = false;
         let (agents, runs) = match &self.form {
             Form::Database => with_index(&self.path, |index| {
                 damage.clear();
+                damage.extend(index.shortcoming());
+                is_in_part = !damage.is_empty();
                 Ok((index.agents(key, &mut damage)?, index.runs(key, columns, &mut damage)?))
             })?,
             Form::Lines(files) => (files.agents(key, &mut damage)?, files.runs(key, &mut damage)?),
@@ -96,7 +99,7 @@ impl SdkStore {
         for (_, runs) in &mut loaded {
             sort_runs(runs);
         }
-        Ok(Loaded { agents: loaded, damage })
+        Ok(Loaded { agents: loaded, is_in_part, damage })
     }
 
     fn read_agent(
@@ -182,6 +185,8 @@ impl SdkStore {
 struct Loaded {
     /// With their runs in order.
     agents: Vec<(Agent, Vec<Run>)>,
+    /// Whether any of them may lack something.
+    is_in_part: bool,
     damage: Vec<Damage>,
 }
 
@@ -207,11 +212,16 @@ impl ConversationStore for SdkStore {
 
     fn list(&self) -> Listing {
         match self.load(None) {
-            Ok(Loaded { agents, damage }) => {
+            Ok(Loaded { agents, is_in_part, damage }) => {
                 let heads = agents
                     .iter()
                     .map(|(agent, runs)| {
-                        make_head(self, agent, runs, self.writer(agent.status, runs))
+                        let writer = self.writer(agent.status, runs);
+                        let mut head = make_head(self, agent, runs, writer);
+                        if is_in_part {
+                            head.activity = Activity::Damaged;
+                        }
+                        head
                     })
                     .collect();
                 Listing { heads, damage }
@@ -239,7 +249,7 @@ impl ConversationStore for SdkStore {
     fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError> {
         let unreadable =
             |source| ReadConversationError::Unreadable { path: self.path.clone(), source };
-        let Loaded { agents, damage } = self.load(Some(key)).map_err(unreadable)?;
+        let Loaded { agents, damage, .. } = self.load(Some(key)).map_err(unreadable)?;
         let Some((agent, runs)) = agents.into_iter().next() else {
             return Err(match damage.as_slice() {
                 [] => ReadConversationError::Missing(self.path.clone()),

@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use serde_json::json;
-use store_fixtures::sdk::events::{text, user};
+use store_fixtures::sdk::events::{running, text, user};
 use store_fixtures::sdk::{
     Agent, Generation, Run, chat_path, many_agents, write_database, write_lines,
 };
@@ -23,7 +23,7 @@ use super::test_home::{Home, talk};
 use crate::model::{Activity, Damage};
 use crate::search::{Case, Matcher, Pattern};
 use crate::store::{Discovered, Extent, ReadConversationError};
-use crate::test_store::picture_of_tree;
+use crate::test_store::{cut_off_pages, picture_of_tree};
 
 /// Does everything that can be done with a store, and makes sure that it is quick and changes nothing.
 fn exercise(home: &Home) -> Vec<Damage> {
@@ -202,6 +202,77 @@ fn views_and_virtual_tables_are_no_tables() {
     assert_eq!(store.list().heads.len(), 1);
     assert_eq!(store.read("a", Extent::default()).unwrap().messages.len(), 0);
     exercise(&home);
+}
+
+/// One run of many events that fill some dozens of pages.
+fn long_run() -> Home {
+    let events = (0..300).map(|number| {
+        let words = format!("ev{number} {}", "pad ".repeat(100));
+        running(&format!("call-{number}"), "shell", json!({"command": words}))
+    });
+    let run = Run::new("run-1", events.collect());
+    Home::with(Generation::July2026, &[Agent::new("agent-1", "/w").with(run)])
+}
+
+/// How many of the commands of [`long_run`] are shown, and how many found.
+fn n_commands(home: &Home) -> (usize, usize) {
+    let n_shown = home.store().read("agent-1", Extent::default()).map_or(0, |conversation| {
+        conversation.messages.iter().flat_map(crate::model::Message::tool_calls).count()
+    });
+    let found = std::sync::Mutex::new(std::collections::HashSet::new());
+    let matcher = Matcher::new(Pattern::Regex(r"ev\d+ "), Case::Smart).unwrap();
+    home.store().search(&matcher, &|hit| {
+        found.lock().unwrap().insert(hit.snippet.found);
+        ControlFlow::Continue(())
+    });
+    (n_shown, found.into_inner().unwrap().len())
+}
+
+#[test]
+fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
+    let home = long_run();
+    assert_eq!(n_commands(&home), (300, 300));
+    cut_off_pages(&home.root.join("index.db"), 2);
+    let listing = home.store().list();
+    assert_eq!(listing.heads.len(), 1);
+    assert_eq!(listing.heads[0].activity, Activity::Damaged);
+    assert!(listing.damage[0].what.contains("cut off"), "{:?}", listing.damage);
+    let (n_shown, n_found) = n_commands(&home);
+    assert!(n_shown > 280 && n_found > 280, "{n_shown} shown and {n_found} found of 300");
+    exercise(&home);
+}
+
+#[test]
+fn events_are_shown_and_found_around_any_damaged_page() {
+    let home = long_run();
+    let index = home.root.join("index.db");
+    // The other tables have one page each, which is all that they have.
+    let writer = open_writer(&index);
+    let others: Vec<u32> = writer
+        .prepare("SELECT rootpage FROM sqlite_schema WHERE tbl_name <> 'run_events'")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    writer.close().unwrap();
+    let whole = fs::read(&index).unwrap();
+    let is_of_events = |page: usize| {
+        page > 0
+            && !others.iter().any(|root| *root as usize == page + 1)
+            && matches!(whole[page * 4096], 0x0a | 0x0d | 0x02)
+    };
+    let pages: Vec<usize> = (0..whole.len() / 4096).filter(|page| is_of_events(*page)).collect();
+    assert!(pages.len() > 20);
+    for page in pages {
+        let mut bytes = whole.clone();
+        bytes[page * 4096..(page + 1) * 4096].fill(0xff);
+        fs::write(&index, &bytes).unwrap();
+        // A page has up to eight of these events.
+        let (n_shown, n_found) = n_commands(&home);
+        assert!(n_found >= 290, "page {page}: {n_found} found of 300");
+        assert!(n_shown >= 290, "page {page}: {n_shown} shown of 300");
+    }
 }
 
 #[test]

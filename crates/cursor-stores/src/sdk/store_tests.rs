@@ -173,6 +173,41 @@ fn a_prompt_that_only_the_transcript_has_is_taken_from_there() {
     agent.runs.iter_mut().for_each(|run| run.checkpoint.clear());
     let home = Home::with(Generation::July2026, &[agent]);
     assert_eq!(told(&home.read("agent-1")).len(), 5);
+    for file in write_transcript(&home) {
+        assert_eq!(told(&home.read("agent-1")), talk_as_told(), "{}", file.display());
+        fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
+fn a_prompt_that_the_transcript_has_is_better_than_one_that_is_guessed() {
+    // The only checkpoint is from before the last run, and no run says which was whose.
+    let mut agent = talk();
+    agent.runs[1].checkpoint.clear();
+    let home = Home::with(Generation::July2026, &[agent]);
+    let writer = open_writer(&home.root.join("index.db"));
+    writer
+        .execute_batch(
+            "UPDATE runs SET start_checkpoint_ref_json = NULL, latest_checkpoint_ref_json = NULL;
+             DELETE FROM run_events WHERE payload_json LIKE '%\"type\":\"user\"%'",
+        )
+        .unwrap();
+    writer.close().unwrap();
+    for file in write_transcript(&home) {
+        let prompts: Vec<String> = home
+            .read("agent-1")
+            .messages
+            .iter()
+            .filter(|message| message.role == Role::User)
+            .map(Message::text)
+            .collect();
+        assert_eq!(prompts, ["Fix the tests.", "And now the docs."], "{}", file.display());
+        fs::remove_file(&file).unwrap();
+    }
+}
+
+/// Writes the transcript of [`talk`] in one layout, then in the other.
+fn write_transcript(home: &Home) -> impl Iterator<Item = PathBuf> {
     let line = |role: &str, text: &str| {
         json!({"role": role, "message": {"content": [{"type": "text", "text": text}]}}).to_string()
             + "\n"
@@ -189,12 +224,11 @@ fn a_prompt_that_only_the_transcript_has_is_taken_from_there() {
         line("assistant", "Done."),
     ];
     let transcripts = home.root.parent().unwrap().parent().unwrap().join("agent-transcripts");
-    for file in [transcripts.join("agent-1/agent-1.jsonl"), transcripts.join("agent-1.jsonl")] {
+    let files = [transcripts.join("agent-1/agent-1.jsonl"), transcripts.join("agent-1.jsonl")];
+    files.into_iter().inspect(move |file| {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(&file, lines.concat()).unwrap();
-        assert_eq!(told(&home.read("agent-1")), talk_as_told(), "{}", file.display());
-        fs::remove_file(&file).unwrap();
-    }
+        fs::write(file, lines.concat()).unwrap();
+    })
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub enum ForkError {
     PromptDamaged { index: usize, id: Option<BlobId> },
     #[error("`{id}` in `{bucket}` is no name for a session")]
     Name { bucket: String, id: String },
+    #[error("nothing was said in it")]
+    NothingSaid,
     #[error("the copy cannot be written")]
     Write(#[from] WriteStoreError),
     #[error("the copy cannot be put into place at `{}`", .path.display())]
@@ -149,7 +151,7 @@ fn title_of(database: &Path, meta: &ChatMeta) -> Option<String> {
     name.filter(|name| !name.is_empty()).map(|name| fork_name(&name))
 }
 
-fn fork_name(name: &str) -> String {
+pub(super) fn fork_name(name: &str) -> String {
     const MARK: &str = " (fork)";
     if name.ends_with(MARK) { name.to_owned() } else { format!("{name}{MARK}") }
 }

@@ -226,8 +226,7 @@ impl Confined {
     }
 
     /// Tells of limits that are met from now on. `writable`: the directories of the host that the run can write.
-    pub(crate) fn watch(&mut self, writable: Vec<PathBuf>) -> mpsc::Receiver<LimitKind> {
-        let (tell, told) = mpsc::channel(4);
+    pub(crate) fn watch(&mut self, writable: Vec<PathBuf>, tell: mpsc::Sender<LimitKind>) {
         match &self.counters {
             // What is over its limit is held there by the kernel, heard of or not, and is asked about at the end.
             Some(counters) => match counters.watch(self.asked, tell.clone()) {
@@ -248,7 +247,6 @@ impl Confined {
                 Err(error) => tracing::warn!(%error, "the growth of the workspace is not watched"),
             }
         }
-        told
     }
 
     /// In a thread of its own: hundreds of processes take a while to look at.

@@ -13,9 +13,12 @@ fn tools(n_events: usize) -> (RunTools, mpsc::Receiver<RunEvent>) {
         workspace: "/w".to_owned(),
         model: None,
         deadline_ms: None,
+        lineage: None,
     };
     let (sender, events) = mpsc::channel(n_events);
-    (RunTools::new(facts, sender), events)
+    let nowhere = std::path::Path::new("/nonexistent");
+    let desk = AgentDesk::for_test(nowhere, facts.run, facts.session, None);
+    (RunTools::new(facts, sender, desk), events)
 }
 
 fn drain(events: &mut mpsc::Receiver<RunEvent>) -> Vec<RunEvent> {
@@ -64,9 +67,12 @@ fn arguments_are_checked_and_cut() {
         ("report_result", json!({"status": "done", "summary": "x", "artifacts": "a.md"})),
     ] {
         assert!(is_error(&tools.answer(tool, arguments.clone(), Instant::now())), "{arguments}");
-        let expected =
-            RunEvent::McpCall { tool: tool.to_owned(), outcome: McpCallOutcome::Refused };
-        assert_eq!(drain(&mut events), [expected], "{arguments}");
+        match drain(&mut events).as_slice() {
+            [RunEvent::McpCall { tool: of, outcome: McpCallOutcome::Refused, why: Some(why) }] => {
+                assert!(of == tool && !why.is_empty(), "{arguments}");
+            }
+            other => panic!("{arguments}: {other:?}"),
+        }
     }
     let progress = json!({"text": format!(" a\nb\u{1b}[0m{}", "é".repeat(5000)), "more": 1});
     assert!(!is_error(&tools.answer("report_progress", progress, Instant::now())));
@@ -91,6 +97,58 @@ fn arguments_are_checked_and_cut() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn what_reaches_beyond_the_run_is_read_strictly() {
+    let (tools, mut events) = tools(1024);
+    let long = "x".repeat(8001);
+    for (tool, arguments) in [
+        ("ask_human", json!({"question": "  "})),
+        ("ask_human", json!({"question": long})),
+        ("ask_human", json!({"question": "?", "options": vec!["a"; 11]})),
+        ("request_access", json!({"path": "/etc", "why": "so"})),
+        ("check_inbox", json!({"session": "another"})),
+        ("send_message", json!({"to": "parent", "text": long})),
+        ("send_message", json!({"to": "parent", "text": "x", "from": "somebody else"})),
+        ("spawn_run", json!({"prompt": "x", "workspace": "/etc"})),
+        ("spawn_run", json!({"prompt": "x", "expose": ["/etc"]})),
+        ("spawn_run", json!({"prompt": ""})),
+        ("list_runs", json!({"all": true})),
+        ("get_run", json!({})),
+        ("stop_run", json!({"run": 5})),
+        ("checkpoint", json!({"label": ""})),
+        ("no_such_tool", json!({})),
+    ] {
+        assert!(is_error(&tools.answer(tool, arguments.clone(), Instant::now())), "{arguments}");
+        match drain(&mut events).as_slice() {
+            [RunEvent::McpCall { outcome: McpCallOutcome::Refused, why: Some(_), .. }] => {}
+            other => panic!("{tool} {arguments}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_turned_away_is_counted_and_told_once_a_second() {
+    let (tools, mut events) = tools(64);
+    let start = Instant::now();
+    for after_ms in [0, 1, 2, 3, 1001] {
+        let now = start + Duration::from_millis(after_ms);
+        tools.note_refused(McpRefusal::Malformed, now);
+    }
+    let told = |count| RunEvent::McpRefused { reason: McpRefusal::Malformed, count };
+    assert_eq!(drain(&mut events), [told(1), told(4)]);
+}
+
+#[test]
+fn there_are_twelve_tools_with_short_names_and_each_is_known() {
+    let tools = definitions::tools();
+    let mut names: Vec<String> = tools.iter().map(|tool| tool.name.to_string()).collect();
+    names.sort();
+    let mut expected: Vec<&str> = definitions::NAMES.to_vec();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    assert!(names.iter().all(|name| name.len() <= 20));
 }
 
 #[test]

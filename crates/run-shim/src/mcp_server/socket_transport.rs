@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rmcp::model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
+use run_protocol::McpRefusal;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -16,6 +17,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::pace::Pace;
+use super::run_tools::RunTools;
 
 /// A hundred times what the largest report of use needs.
 pub(super) const MOST_LINE_BYTES: usize = 256 * 1024;
@@ -31,6 +33,8 @@ pub(super) struct SocketTransport {
     line: Vec<u8>,
     pace: Pace,
     writer: AnswerWriter,
+    /// Where it is written down what was turned away.
+    tools: RunTools,
 }
 
 /// Writes answers, each as a whole, and says when there is room for the next request.
@@ -44,7 +48,7 @@ struct AnswerWriter {
 }
 
 impl SocketTransport {
-    pub(super) fn new(stream: UnixStream, patience: Duration) -> Self {
+    pub(super) fn new(stream: UnixStream, patience: Duration, tools: RunTools) -> Self {
         let (reader, socket) = stream.into_split();
         Self {
             reader: BufReader::with_capacity(READ_BUFFER_BYTES, reader),
@@ -55,6 +59,7 @@ impl SocketTransport {
                 turn: Arc::new(Semaphore::new(1)),
                 patience,
             },
+            tools,
         }
     }
 
@@ -126,6 +131,7 @@ impl Transport<RoleServer> for SocketTransport {
                 Err(EndOfLines::Closed) => return None,
                 Err(EndOfLines::TooLong) => {
                     permit.forget();
+                    self.tools.note_refused(McpRefusal::Oversized, Instant::now());
                     let reason = format!("a line may have {MOST_LINE_BYTES} bytes and no more");
                     self.writer.answer_soon(error_line(-32600, &reason));
                     return None;
@@ -147,10 +153,12 @@ impl Transport<RoleServer> for SocketTransport {
                 // Somebody may be waiting for an answer to what we cannot read. Who talks something other than JSON is not.
                 Some(Err(err)) if err.is_data() => {
                     permit.forget();
+                    self.tools.note_refused(McpRefusal::Malformed, Instant::now());
                     let line = error_line(-32600, "this is not a request of the protocol");
                     self.writer.answer_soon(line);
                 }
-                Some(Err(_)) | None => {}
+                Some(Err(_)) => self.tools.note_refused(McpRefusal::Malformed, Instant::now()),
+                None => {}
             }
         }
     }

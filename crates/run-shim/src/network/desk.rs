@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use egress::{ConnectTarget, Decision, HostName, Ledger, Listed};
-use run_protocol::{NetRefusal, NetVia, RunEvent};
+use run_protocol::{LimitKind, NetRefusal, NetVia, RunEvent};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
@@ -13,6 +13,9 @@ use super::NetworkPolicy;
 
 /// Lookups at once: each takes a thread for as long as the host's resolver takes.
 const MOST_LOOKUPS: usize = 16;
+
+/// So many connections are turned away before it is a flood: no program that wants an answer goes on for so long.
+const FLOOD: u64 = 1_000;
 
 /// Why an attempt was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,18 +60,22 @@ pub(super) struct Desk {
     places: Arc<Semaphore>,
     pub(super) lookups: Semaphore,
     transferred: AtomicU64,
+    n_turned_away: AtomicU64,
+    exceeded: mpsc::Sender<LimitKind>,
     ledger: Mutex<Ledger>,
     noted: Notify,
     began: Instant,
 }
 
 impl Desk {
-    pub(super) fn new(policy: NetworkPolicy) -> Self {
+    pub(super) fn new(policy: NetworkPolicy, exceeded: mpsc::Sender<LimitKind>) -> Self {
         let n_places = usize::try_from(policy.limits.connections).unwrap_or(usize::MAX);
         Self {
             places: Arc::new(Semaphore::new(n_places.min(Semaphore::MAX_PERMITS))),
             lookups: Semaphore::new(MOST_LOOKUPS),
             transferred: AtomicU64::new(0),
+            n_turned_away: AtomicU64::new(0),
+            exceeded,
             ledger: Mutex::default(),
             noted: Notify::new(),
             began: Instant::now(),
@@ -115,6 +122,13 @@ impl Desk {
     }
 
     pub(super) fn denied(&self, via: NetVia, asked: Asked, refused: Refused) {
+        if refused.reason == NetRefusal::TooManyConnections
+            && self.n_turned_away.fetch_add(1, Ordering::Relaxed) + 1 == FLOOD
+        {
+            let limit = LimitKind::Connections { most: self.policy.limits.connections.into() };
+            // Whoever has no room for it is told of another limit already.
+            self.exceeded.try_send(limit).ok();
+        }
         self.note(via, asked, Some(refused));
     }
 

@@ -31,7 +31,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use egress::AllowList;
-use run_protocol::RunEvent;
+use run_protocol::{LimitKind, RunEvent};
 use sandbox_plan::NetworkLimits;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::mpsc;
@@ -92,8 +92,9 @@ impl Network {
         doors: Doors,
         policy: NetworkPolicy,
         events: mpsc::Sender<RunEvent>,
+        exceeded: mpsc::Sender<LimitKind>,
     ) -> Self {
-        let desk = Arc::new(Desk::new(policy));
+        let desk = Arc::new(Desk::new(policy, exceeded));
         let mut tasks = JoinSet::new();
         tasks.spawn(desk::tell(desk.clone(), events));
         tasks.spawn(dns::answer(doors.names, desk.clone()));

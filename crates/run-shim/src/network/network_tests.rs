@@ -7,6 +7,7 @@ use pretty_assertions::assert_eq;
 use run_protocol::{NetRefusal, NetVia};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 
 use super::*;
 
@@ -48,7 +49,7 @@ async fn open(limits: NetworkLimits) -> Inside {
         names_over_tcp: doors.names_over_tcp.local_addr().unwrap(),
         tls: doors.tls.local_addr().unwrap(),
         connect: doors.connect.local_addr().unwrap(),
-        network: Network::open(doors, policy, sender),
+        network: Network::open(doors, policy, sender, mpsc::channel(1).0),
         events,
     }
 }
@@ -183,7 +184,8 @@ async fn pair() -> (TcpStream, TcpStream) {
 }
 
 fn desk(limits: NetworkLimits) -> Desk {
-    Desk::new(NetworkPolicy { allow: AllowList::default(), limits, upstream: None })
+    let policy = NetworkPolicy { allow: AllowList::default(), limits, upstream: None };
+    Desk::new(policy, mpsc::channel(1).0)
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 mod environment;
 mod generated;
+mod git;
+mod git_around;
 mod home;
 mod system;
 mod workspace;
@@ -113,6 +115,7 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         &request.home,
         &request.nothing.directory,
         &request.nothing.file,
+        &request.nothing.common_dir,
         &request.dot_cursor,
         &request.inside_sockets,
         &request.data_root,

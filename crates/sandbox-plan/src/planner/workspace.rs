@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::{Planner, bind};
-use crate::git_layout::GitLayout;
 use crate::host_path::{Directory, FileKind};
 use crate::mount_points::{DotCursorMounts, MountPoint, PointKind};
 use crate::origin::{Origin, Sourced};
@@ -36,6 +35,8 @@ impl Planner<'_> {
         )?;
         let shown = self.show_dot_cursor(workspace)?;
         self.git(workspace)?;
+        self.keep_named_by_user(workspace)?;
+        self.nested_repositories(workspace)?;
         let (root, directory) = (workspace.path(), workspace.directory());
         self.protect(root, directory, &self.rules.protect, &self.rules.workspace)?;
         self.hide_placeholders_from_git(root);
@@ -72,70 +73,9 @@ impl Planner<'_> {
         Ok(mounts)
     }
 
-    fn git(&mut self, workspace: &Workspace) -> Result<(), PlanError> {
-        let (root, directory) = (workspace.path(), workspace.directory());
-        let dot_git = Path::new(".git");
-        let access = &self.git_access();
-        match workspace.git() {
-            // A repository that the agent makes would have hooks and a configuration of its making.
-            GitLayout::None => {
-                let (kind, access) = (ProtectedKind::Directory, &self.rules.workspace);
-                self.block(root, directory, dot_git, kind, access)
-            }
-            GitLayout::Directory => {
-                self.pin(root, directory, dot_git, access)?;
-                self.protect_git(&root.join(dot_git))
-            }
-            GitLayout::InWorkspace { git_dir } => {
-                self.keep(root, directory, dot_git, &access.origin)?;
-                let relative = git_dir.strip_prefix(root).unwrap_or(git_dir);
-                for part in parts(relative) {
-                    self.pin(root, directory, &part, access)?;
-                }
-                self.protect_git(git_dir)
-            }
-            GitLayout::Worktree { git_dir, common_dir } => {
-                self.keep(root, directory, dot_git, &access.origin)?;
-                let common = open(common_dir)?;
-                self.pin(common_dir, &common, Path::new(""), access)?;
-                self.protect_git(common_dir)?;
-                let relative = git_dir.strip_prefix(common_dir).unwrap_or(git_dir);
-                for part in parts(relative) {
-                    self.pin(common_dir, &common, &part, access)?;
-                }
-                self.protect_git(git_dir)?;
-                // They say where the repository and its worktree are; git believes them.
-                for name in ["gitdir", "commondir"] {
-                    let relative = relative.join(name);
-                    self.keep(common_dir, &common, &relative, &access.origin)?;
-                }
-                Ok(())
-            }
-            GitLayout::Hidden { reason } => {
-                self.keep(root, directory, dot_git, &access.origin)?;
-                self.warnings.push(PlanWarning::GitHidden { reason: reason.clone() });
-                Ok(())
-            }
-        }
-    }
-
-    fn protect_git(&mut self, git_dir: &Path) -> Result<(), PlanError> {
-        // A `.git` file may name what is not there.
-        if crate::host_path::look(git_dir).is_ok_and(|found| found.is_none()) {
-            return Ok(());
-        }
-        self.protect(git_dir, &open(git_dir)?, &self.rules.git_protect, &self.git_access())
-    }
-
-    /// What is in the workspace is never more open than the workspace.
-    fn git_access(&self) -> Sourced<Access> {
-        let (git, workspace) = (&self.rules.git, &self.rules.workspace);
-        if git.value <= workspace.value { git.clone() } else { workspace.clone() }
-    }
-
     /// Makes what exists of a list read-only, and pins the directories on the way to it. What does not exist is blocked if
     /// the profile says so.
-    fn protect(
+    pub(super) fn protect(
         &mut self,
         root: &Path,
         directory: &Directory,
@@ -169,9 +109,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Puts something empty where nothing is, so that nothing can be made there, if the profile wants that. In a directory
-    /// that cannot be written (`access`) nothing can be made anyway.
-    fn block(
+    /// Puts something empty where nothing is, so that nothing can be made there, if the profile wants that.
+    pub(super) fn block(
         &mut self,
         root: &Path,
         directory: &Directory,
@@ -179,8 +118,30 @@ impl Planner<'_> {
         kind: ProtectedKind,
         access: &Sourced<Access>,
     ) -> Result<(), PlanError> {
-        let is_wanted = self.rules.missing.value == MissingNames::Blocked;
-        if !is_wanted || access.value == Access::ReadOnly {
+        let Sourced { value, origin } = &self.rules.missing;
+        match value {
+            MissingNames::Allowed => Ok(()),
+            MissingNames::Blocked => {
+                let point = match kind {
+                    ProtectedKind::Directory => PointKind::Directory,
+                    ProtectedKind::File => PointKind::File,
+                };
+                self.put_nothing(root, directory, relative, point, access, origin)
+            }
+        }
+    }
+
+    /// The same, whatever the profile wants. In a directory that cannot be written (`access`) nothing can be made anyway.
+    pub(super) fn put_nothing(
+        &mut self,
+        root: &Path,
+        directory: &Directory,
+        relative: &Path,
+        kind: PointKind,
+        access: &Sourced<Access>,
+        origin: &Origin,
+    ) -> Result<(), PlanError> {
+        if access.value == Access::ReadOnly {
             return Ok(());
         }
         for part in parts(relative) {
@@ -191,10 +152,12 @@ impl Planner<'_> {
                 continue;
             }
             // The first that is missing; what is below it is then blocked too.
-            let is_directory = part.as_path() != relative || kind == ProtectedKind::Directory;
-            let (point, source) = match is_directory {
-                true => (PointKind::Directory, &self.request.nothing.directory),
-                false => (PointKind::File, &self.request.nothing.file),
+            let kind = if part.as_path() == relative { kind } else { PointKind::Directory };
+            let nothing = &self.request.nothing;
+            let source = match kind {
+                PointKind::Directory => &nothing.directory,
+                PointKind::File => &nothing.file,
+                PointKind::CommonDir => &nothing.common_dir,
             };
             let path = root.join(&part);
             if self.placeholders.iter().any(|placeholder| placeholder.path == path) {
@@ -208,8 +171,8 @@ impl Planner<'_> {
                 access: Access::ReadOnly,
                 identity,
             };
-            self.push(step, self.rules.missing.origin.clone());
-            self.placeholders.push(MountPoint { path, kind: point });
+            self.push(step, origin.clone());
+            self.placeholders.push(MountPoint { path, kind });
             return Ok(());
         }
         Ok(())
@@ -221,6 +184,8 @@ impl Planner<'_> {
         let Some(file) = self.data.iter_mut().find(|file| file.inside == ignore) else { return };
         for placeholder in &self.placeholders {
             if let Ok(relative) = placeholder.path.strip_prefix(root)
+                // What is in there is never committed.
+                && !relative.parent().is_some_and(|parent| parent.starts_with(".git"))
                 && let Some(text) = relative.to_str()
             {
                 file.contents.extend_from_slice(format!("/{text}\n").as_bytes());
@@ -229,7 +194,7 @@ impl Planner<'_> {
     }
 
     /// Binds a directory over itself: as a mount point it cannot be renamed or removed.
-    fn pin(
+    pub(super) fn pin(
         &mut self,
         root: &Path,
         directory: &Directory,
@@ -251,7 +216,7 @@ impl Planner<'_> {
     }
 
     /// Binds something over itself, read-only.
-    fn keep(
+    pub(super) fn keep(
         &mut self,
         root: &Path,
         directory: &Directory,
@@ -260,15 +225,21 @@ impl Planner<'_> {
     ) -> Result<(), PlanError> {
         let Some(found) = look_below(root, directory, relative)? else { return Ok(()) };
         let path = joined(root, relative);
-        if found.kind == FileKind::Symlink {
-            return Err(WorkspaceError::ProtectedSymlink(path).into());
+        match found.kind {
+            FileKind::File if found.has_other_names => {
+                self.warnings.push(PlanWarning::HardLinked(path.clone()));
+            }
+            FileKind::File | FileKind::Directory => {}
+            FileKind::Symlink => return Err(WorkspaceError::ProtectedSymlink(path).into()),
+            // Whoever reads it, editors and shells on the host, would wait for ever.
+            kind => return Err(WorkspaceError::ProtectedKind { path, kind }.into()),
         }
         self.push_bind(&path, found, Access::ReadOnly, origin);
         Ok(())
     }
 }
 
-fn open(path: &Path) -> Result<Directory, WorkspaceError> {
+pub(super) fn open(path: &Path) -> Result<Directory, WorkspaceError> {
     Directory::open(path).map_err(|source| WorkspaceError::Look { path: path.to_owned(), source })
 }
 
@@ -278,7 +249,7 @@ fn joined(root: &Path, relative: &Path) -> PathBuf {
 }
 
 /// Returns `a`, `a/b`, `a/b/c`.
-fn parts(relative: &Path) -> Vec<PathBuf> {
+pub(super) fn parts(relative: &Path) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> = relative
         .ancestors()
         .filter(|part| !part.as_os_str().is_empty())

@@ -56,6 +56,7 @@ pub enum ProfileError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     name: String,
+    extends: Option<String>,
     description: String,
     rules: Option<Rules>,
 }
@@ -116,6 +117,8 @@ impl Profile {
     /// Reads a profile; what it extends is one of the built-in ones.
     pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
         let mut layers = vec![Layer::read(name, text)?];
+        let extends = layers.iter().find_map(|layer| layer.raw.extends.as_ref());
+        let extends = extends.map(|extends| extends.get_ref().clone());
         // What is built in extends what is built in, and ends with one that extends nothing.
         while let Some(base) = layers.last().map(base_of).transpose()?.flatten() {
             layers.push(base);
@@ -128,11 +131,16 @@ impl Profile {
             Confinement::Bubblewrap => Some(Rules::read(name, &layers)?),
         };
         let description = layers.scalar("description", |raw| &raw.description)?.value;
-        Ok(Self { name: name.to_owned(), description, rules })
+        Ok(Self { name: name.to_owned(), extends, description, rules })
     }
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the profile that it says it extends.
+    pub fn extends(&self) -> Option<&str> {
+        self.extends.as_deref()
     }
 
     pub fn description(&self) -> &str {
@@ -154,11 +162,6 @@ impl Profile {
             Some(_) => Confinement::Bubblewrap,
             None => Confinement::None,
         }
-    }
-
-    /// Tells whether protected names that do not exist are blocked.
-    pub fn blocks_missing_names(&self) -> bool {
-        self.rules.as_ref().is_some_and(|rules| rules.missing.value == MissingNames::Blocked)
     }
 
     /// Tells whether it is not for root.

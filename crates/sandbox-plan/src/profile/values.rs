@@ -294,6 +294,11 @@ impl ProtectedName {
         found
     }
 
+    /// As it was written, with its `*`.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn has_star(&self) -> bool {
         stars(self.path.as_os_str()) > 0
     }

@@ -18,5 +18,6 @@ mod privileges;
 mod probe;
 mod refusals;
 mod release;
+mod repositories_within;
 mod repository;
 mod scene;

@@ -25,9 +25,15 @@ try rename-hooks mv "$git/hooks" "$git/old-hooks"
 try rename-info mv "$git/info" "$git/old-info"
 try rename-git mv "$git" "$git.old"
 try rename-dot-git mv .git .old
+# A common directory of its own, with a configuration of its own.
+common_dir() { mkdir -p b/c && printf '[core]\nfsmonitor = touch /tmp/pwned\n' > b/c/config && echo ../b/c > "$git/commondir"; }
+try common-dir common_dir
+try rename-common-dir mv "$git/commondir" "$git/old-commondir"
+try remove-common-dir rm "$git/commondir"
+rm -rf b
 "#;
 
-fn git(directory: &Path, home: &Path, arguments: &[&str]) -> String {
+pub(crate) fn git(directory: &Path, home: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
     command.arg("-C").arg(directory).args(arguments).env("HOME", home).env_remove("GIT_DIR");
     let output = command.output().expect("git is installed where these tests run");
@@ -35,7 +41,7 @@ fn git(directory: &Path, home: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn repository(workspace: &str) -> Scene {
+pub(crate) fn repository(workspace: &str) -> Scene {
     let mut scene = Scene::new(workspace);
     scene.write(&scene.home().join(".gitconfig"), GIT_CONFIG);
     scene.private_file(".gitconfig", GIT_CONFIG, 0o644);
@@ -65,6 +71,33 @@ fn commits_work_while_hooks_and_configuration_cannot_be_changed() {
     assert_eq!(fs::read(scene.in_workspace(".git/config")).unwrap(), config);
     let log = git(scene.workspace(), scene.home(), &["log", "--format=%an %s", "other"]);
     assert_eq!(log, "Ada second\nAda first\n");
+    assert!(!scene.in_workspace(".git/commondir").exists());
+}
+
+#[test]
+fn git_on_the_host_works_while_a_run_has_its_common_dir_in_the_repository() {
+    let mut scene = repository("project");
+    scene.program(&["/bin/true"]);
+    let plan = scene.plan();
+    scene.prepare(&plan);
+    assert_eq!(fs::read_to_string(scene.in_workspace(".git/commondir")).unwrap(), ".\n");
+    let (workspace, home) = (scene.workspace(), scene.home());
+    assert_eq!(git(workspace, home, &["status", "--short", "--untracked-files=no"]), "");
+    scene.write(&workspace.join("file"), "two\n");
+    git(workspace, home, &["commit", "--quiet", "--all", "--message=second"]);
+    git(workspace, home, &["worktree", "add", "--quiet", "../tree"]);
+    git(workspace, home, &["gc", "--quiet"]);
+    assert_eq!(git(workspace, home, &["log", "--format=%s"]), "second\nfirst\n");
+    assert_eq!(git(&workspace.join("../tree"), home, &["status", "--short"]), "");
+
+    // One that a killed run left is nobody's way to start anything, and one that leads elsewhere is refused.
+    let again = scene.plan();
+    assert!(again.mount_points_to_create().paths().all(|path| !path.ends_with("commondir")));
+    let common_dir = workspace.join(".git/commondir");
+    fs::remove_file(&common_dir).unwrap();
+    scene.write(&common_dir, "../elsewhere\n");
+    let refused = sandbox_plan::plan(&scene.request).unwrap_err().to_string();
+    assert!(refused.contains("commondir` says that the repository is elsewhere"), "{refused}");
 }
 
 #[test]
@@ -197,6 +230,25 @@ fn names_that_fit_a_star_are_read_only_and_too_many_of_them_are_refused() {
     }
     let refused = sandbox_plan::plan(&scene.request).unwrap_err().to_string();
     assert!(refused.contains("fit `*.code-workspace`"), "{refused}");
+}
+
+#[test]
+fn a_protected_name_that_nothing_can_keep_is_refused_and_one_with_another_name_is_warned_of() {
+    let mut scene = Scene::new("project");
+    scene.program(&["/bin/true"]);
+    scene.write(&scene.in_workspace(".envrc"), "");
+    assert_eq!(scene.plan().warnings().iter().filter(|one| is_hard_linked(one)).count(), 0);
+    fs::hard_link(scene.in_workspace(".envrc"), scene.in_workspace("other")).unwrap();
+    assert_eq!(scene.plan().warnings().iter().filter(|one| is_hard_linked(one)).count(), 1);
+    fs::remove_file(scene.in_workspace(".envrc")).unwrap();
+    let made = Command::new("mkfifo").arg(scene.in_workspace(".envrc")).status().unwrap();
+    assert!(made.success());
+    let refused = sandbox_plan::plan(&scene.request).unwrap_err().to_string();
+    assert!(refused.contains(".envrc` is a FIFO"), "{refused}");
+}
+
+fn is_hard_linked(warning: &sandbox_plan::PlanWarning) -> bool {
+    warning.to_string().contains(".envrc` has another name")
 }
 
 #[test]

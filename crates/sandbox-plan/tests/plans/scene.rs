@@ -45,6 +45,7 @@ impl Scene {
         }
         fs::create_dir(run.join("nothing")).unwrap();
         fs::write(run.join("no-file"), "").unwrap();
+        fs::write(run.join("commondir"), sandbox_plan::OWN_COMMON_DIR).unwrap();
         fs::create_dir_all(home.join(".ssh")).unwrap();
         fs::write(home.join(".ssh/id"), "key").unwrap();
         fs::write(run.join("dotcursor/mcp.json"), OURS).unwrap();
@@ -62,7 +63,11 @@ impl Scene {
             },
             ours: vec![home.join(".local/state/caretaker")],
             run_directories: RunDirectories::MustExist,
-            nothing: Nothing { directory: run.join("nothing"), file: run.join("no-file") },
+            nothing: Nothing {
+                directory: run.join("nothing"),
+                file: run.join("no-file"),
+                common_dir: run.join("commondir"),
+            },
             dot_cursor,
             inside_sockets,
             data_root,

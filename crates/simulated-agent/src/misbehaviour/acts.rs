@@ -48,6 +48,7 @@ pub(super) fn background_shell(turn: &mut Turn, seconds: u64) -> Done {
         background: Background::Yes,
         description: "Stays in the background".to_owned(),
     })])
+    .map(drop)
 }
 
 /// An edit carries the whole file, and so do its lines.

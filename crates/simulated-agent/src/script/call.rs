@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Line, Problem, time};
+use super::{Line, Order, Problem, time};
 use crate::tools::{Background, ShellRequest, TodoItem, TodoStatus, TodoUpdate, ToolRequest};
 
 pub(super) const ORDERS: [&str; 14] = [
@@ -127,6 +127,25 @@ fn mcp(line: &Line) -> Result<ToolRequest, Problem> {
             .map_err(|err| Problem::BadJson(json.to_owned(), err.to_string()))?,
     };
     Ok(ToolRequest::Mcp { server: server.to_owned(), tool: tool.to_owned(), args })
+}
+
+/// `until[text="done" count=3] SERVER TOOL {json}`.
+pub(super) fn until(line: &Line) -> Result<Order, Problem> {
+    let known = ["text", "count"];
+    if let Some((option, _)) = line.options.iter().find(|(name, _)| !known.contains(&name.as_str()))
+    {
+        let order = line.word.clone();
+        return Err(Problem::UnknownOption { order, option: option.clone() });
+    }
+    let text = line.option("text").filter(|text| !text.is_empty());
+    let text = text.ok_or_else(|| Problem::Missing {
+        order: line.word.clone(),
+        what: "a text to wait for: until[text=\"…\"]",
+    })?;
+    let count = line.option("count").unwrap_or("1");
+    let bad = || Problem::BadCount(count.to_owned());
+    let count = count.parse().ok().filter(|count| *count > 0).ok_or_else(bad)?;
+    Ok(Order::Until { text: text.to_owned(), count, request: mcp(line)? })
 }
 
 fn task(line: &Line) -> Result<ToolRequest, Problem> {

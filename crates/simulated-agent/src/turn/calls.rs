@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -13,6 +14,10 @@ use crate::misbehaviour::Moment;
 use crate::session_store::{ToolCallRecord, ToolResultRecord};
 use crate::tools::{self, PreparedCall, ToolRequest, ToolRun};
 
+/// How long a tool is called again and again.
+const LONGEST_UNTIL: Duration = Duration::from_secs(300);
+const BETWEEN_CALLS: Duration = Duration::from_millis(250);
+
 /// A call of this model step.
 struct Call {
     id: String,
@@ -22,8 +27,8 @@ struct Call {
 }
 
 impl Turn {
-    /// Makes the calls of one model step, all at the same time.
-    pub fn call(&mut self, requests: &[ToolRequest]) -> Result<(), Ending> {
+    /// Makes the calls of one model step, all at the same time; returns what the model reads of them.
+    pub fn call(&mut self, requests: &[ToolRequest]) -> Result<String, Ending> {
         self.begin_step();
         let model_call_id = self.events.model_call_id(self.n_model_calls);
         let calls: Vec<Call> = requests.iter().map(|request| self.prepare(request)).collect();
@@ -48,7 +53,31 @@ impl Turn {
             }
         }
         let results = self.run(&calls, &model_call_id)?;
-        self.store()?.tools_finished(&results).map_err(refused)
+        self.store()?.tools_finished(&results).map_err(refused)?;
+        let texts: Vec<&str> = results.iter().map(|result| result.for_model.as_str()).collect();
+        Ok(texts.join("\n"))
+    }
+
+    /// Calls a tool until its answers have held a text often enough.
+    pub fn call_until(
+        &mut self,
+        text: &str,
+        count: usize,
+        request: ToolRequest,
+    ) -> Result<(), Ending> {
+        let deadline = Instant::now() + LONGEST_UNTIL;
+        let requests = [request];
+        let mut n_seen = 0;
+        loop {
+            n_seen += self.call(&requests)?.matches(text).count();
+            if n_seen >= count {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(Ending::failure(format!("Error: waited in vain for `{text}`")));
+            }
+            thread::sleep(BETWEEN_CALLS);
+        }
     }
 
     fn prepare(&self, request: &ToolRequest) -> Call {

@@ -2,7 +2,6 @@
 
 use std::process::{Child, Command, Stdio};
 
-use anyhow::ensure;
 use serde::Serialize;
 use serde_json::Value;
 

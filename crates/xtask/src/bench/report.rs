@@ -112,6 +112,17 @@ fn runs_table(table: &mut String, runs: &Value) -> Result<(), std::fmt::Error> {
     writeln!(table, "tail -f: from the agent's write to the reader, {} events", tail["n_events"])?;
     row(table, "p50", number(tail, "p50_ms"), "ms", "at most 1 ms")?;
     row(table, "p99", number(tail, "p99_ms"), "ms", "at most 10 ms")?;
+    let undo = &runs["undo"];
+    writeln!(table, "undo: a workspace of {} files, all of them changed", undo["n_files"])?;
+    row(table, "undo", number(undo, "undo_s"), "s", "less than 3 s")?;
+    row(table, "undo of the undo", number(undo, "redo_s"), "s", "less than 3 s")?;
+    writeln!(table, "  git checkout --force, git clean   {:>8.2} s", number(undo, "git_s"))?;
+    writeln!(
+        table,
+        "  saved before the run: all of it {:.0} ms, with nothing new {:.0} ms",
+        number(undo, "first_save_ms"),
+        number(undo, "next_save_ms")
+    )?;
     writeln!(table, "memory of a shim (PSS)")?;
     for load in runs["memory"].as_array().into_iter().flatten() {
         let name = format!("{} runs at once, mean", load["n_runs"]);

@@ -28,6 +28,7 @@ pub(crate) struct Runs {
     launch: Launch,
     flood: Flood,
     tail: Tail,
+    undo: Undo,
     memory: Vec<Memory>,
     limits: Limits,
 }
@@ -63,6 +64,19 @@ pub(super) struct Tail {
     p99_ms: f64,
 }
 
+/// Half of the files removed, the other half changed, a tenth as many new.
+#[derive(Debug, Serialize)]
+struct Undo {
+    n_files: usize,
+    undo_s: f64,
+    redo_s: f64,
+    /// `git checkout --force` and `git clean` on the same.
+    git_s: f64,
+    /// What saving the workspace took: all of it, and with nothing new.
+    first_save_ms: f64,
+    next_save_ms: f64,
+}
+
 #[derive(Debug, Serialize)]
 struct Memory {
     n_runs: usize,
@@ -76,6 +90,7 @@ pub(crate) fn measure(scratch: &Path, caretaker: &Path, sizes: &Sizes) -> anyhow
         launch: stage.launch(sizes.launches)?,
         flood: stage.flood(sizes.flood_bytes)?,
         tail: stage.tail(400)?,
+        undo: stage.undo(10_000)?,
         memory: [1, 50, 200]
             .into_iter()
             .filter(|n_runs| *n_runs <= sizes.concurrent)
@@ -213,6 +228,9 @@ impl Stage {
         std::fs::create_dir_all(sockets.inside())?;
         std::fs::create_dir_all(workspace.join(".cursor"))?;
         let plan = run_shim::plan_run(&state, &spec)?;
+        for directory in plan.writable_on_host() {
+            std::fs::create_dir_all(directory)?;
+        }
 
         let contents = plan.data_files().iter().map(|file| file.contents.as_slice());
         let programs = plan.seccomp_programs().iter().map(|program| program.bytes.as_slice());
@@ -307,6 +325,63 @@ impl Stage {
         latencies.sort_by(f64::total_cmp);
         let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
         Ok(Tail { n_events: latencies.len(), p50_ms: at(0.5), p99_ms: at(0.99) })
+    }
+
+    fn undo(&self, n_files: usize) -> anyhow::Result<Undo> {
+        let workspace = self.workspace("undo")?;
+        let git = |arguments: &[&str]| {
+            let mut git = Command::new("git");
+            git.args(["-c", "user.name=bench", "-c", "user.email=bench@localhost"]);
+            git.args(arguments).current_dir(&workspace).env("GIT_CONFIG_GLOBAL", "/dev/null");
+            let status = git.stdout(Stdio::null()).status()?;
+            ensure!(status.success(), "git {arguments:?} failed");
+            anyhow::Ok(())
+        };
+        let path = |number: usize| workspace.join(format!("d{}/f{number}", number % 100));
+        for number in 0..n_files {
+            let path = path(number);
+            std::fs::create_dir_all(path.parent().context("no parent")?)?;
+            std::fs::write(path, format!("line {number}\n").repeat(10 + number % 600))?;
+        }
+        git(&["init", "--quiet"])?;
+        git(&["add", "."])?;
+        git(&["commit", "--quiet", "--message", "one"])?;
+        let saved_ms = |run: &str| {
+            let journal = std::fs::read_to_string(self.journal(run))?;
+            let saved = journal.lines().find(|line| line.contains("\"workspace_saved\""));
+            let saved: Value = serde_json::from_str(saved.context("it was not saved")?)?;
+            saved["run"]["ms"].as_f64().context("no time")
+        };
+        let first = self.start(&workspace, self.agent(), "go")?;
+        self.wait(&workspace, &first)?;
+        let run = self.start(&workspace, self.agent(), "go")?;
+        self.wait(&workspace, &run)?;
+
+        for number in 0..n_files {
+            match number % 2 {
+                0 => std::fs::remove_file(path(number))?,
+                _ => std::fs::write(path(number), format!("changed {number}\n"))?,
+            }
+            if number % 10 == 0 {
+                std::fs::write(workspace.join(format!("new{number}")), "new\n")?;
+            }
+        }
+        let timed = |arguments: &[&str]| {
+            let start = Instant::now();
+            let output = self.command(&workspace, arguments).output()?;
+            ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            anyhow::Ok(start.elapsed().as_secs_f64())
+        };
+        let undo_s = timed(&["undo", &run])?;
+        git(&["diff", "--quiet", "HEAD"]).context("the undo is not exact")?;
+        let redo_s = timed(&["undo", &run, "--redo"])?;
+        ensure!(!path(0).exists() && workspace.join("new0").exists(), "the redo is not exact");
+        let start = Instant::now();
+        git(&["checkout", "--force", "--quiet", "."])?;
+        git(&["clean", "--force", "--quiet"])?;
+        let git_s = start.elapsed().as_secs_f64();
+        let (first_save_ms, next_save_ms) = (saved_ms(&first)?, saved_ms(&run)?);
+        Ok(Undo { n_files, undo_s, redo_s, git_s, first_save_ms, next_save_ms })
     }
 
     fn memory(&self, n_runs: usize) -> anyhow::Result<Memory> {

@@ -24,7 +24,7 @@ const N_BLOBS: usize = 70_000;
 const IDE_BYTES: u64 = 760_000_000;
 pub(super) const N_CHATS: usize = 10_000;
 /// Makes about 500 MB: every step leaves a root that names all steps before it.
-const N_STEPS: usize = 2_600;
+const N_STEPS: usize = 3_800;
 const LARGE_CHAT: &str = "11111111-2222-4333-8444-555555555555";
 /// No command may need more, whatever it reads: 100 MB.
 const PROMISED_MEMORY_KIB: u64 = 100_000_000 / 1024;

@@ -20,6 +20,7 @@ use self::logs::{LogsArgs, logs};
 use self::serving::{ServeArgs, StartReport, serve_here};
 use crate::agent_discovery::own_program;
 use crate::command_error::CommandError;
+use crate::config::Config;
 use crate::daemon_client::{DaemonClient, other_protocol};
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, now_ms};
@@ -196,6 +197,8 @@ fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
     if args.foreground {
         return serve_here(host, &ServeArgs { listen: args.listen, ..ServeArgs::default() });
     }
+    // What it would only say in its log is said here.
+    Config::load(&host.environment, &host.places)?;
     loop {
         match spawn(host, args)? {
             StartReport::Ready { note } => {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use caretaker_daemon::{Caps, DaemonConfig, DaemonNote, PROTOCOL, ServeError, serve};
+use caretaker_daemon::{DaemonConfig, DaemonNote, PROTOCOL, ServeError, serve};
 use run_protocol::ExitCode;
 use serde::{Deserialize, Serialize};
 
@@ -62,12 +62,10 @@ pub(super) fn serve_here(host: &Host, args: &ServeArgs) -> Result<ExitCode, Comm
         run_sockets: host.places.sockets.clone(),
         listen: args.listen,
         program: own_program()?,
-        caps: Caps {
-            total: config.queue.cap,
-            groups: config.queue.groups.clone(),
-            models: config.queue.models.clone(),
-            accounts: config.queue.accounts.clone(),
-        },
+        caps: config.queue.caps(),
+        hooks: config.hooks.iter().map(|hook| hook.hook(&host.environment.home)).collect(),
+        day_budget: config.budgets.day.budget(),
+        group_budget: config.budgets.group.budget(),
         ageing_ms: config.queue.ageing.milliseconds(),
         min_free_bytes: config.min_free.0,
         protocol: args.protocol_version.unwrap_or(PROTOCOL),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cursor_stores::model::{Head, StoreKind};
 use cursor_stores::search::Matcher;
@@ -130,12 +130,15 @@ impl Search<'_> {
         if !self.catalogue.stores().any(&is_meant) {
             return Hits { hits, is_cut: false };
         }
-        let heads = self.args.selection.select_all(self.host, self.catalogue);
-        let places = Places::of(self.catalogue, heads);
+        // Not before something is found: a list of all conversations takes longer than many a search.
+        let places = OnceLock::new();
+        let list = || {
+            Places::of(self.catalogue, self.args.selection.select_all(self.host, self.catalogue))
+        };
         let hits = Mutex::new(hits);
         let is_restricted = self.args.selection.filter.is_given();
         let damage = self.catalogue.search_in(is_meant, self.matcher, &|found| {
-            let head = places.head(found.store, found.path, &found.hit.key);
+            let head = places.get_or_init(list).head(found.store, found.path, &found.hit.key);
             // What belongs to no conversation cannot be of the ones that were asked for.
             if head.is_none() && is_restricted {
                 return ControlFlow::Continue(());

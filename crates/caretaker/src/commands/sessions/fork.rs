@@ -1,6 +1,10 @@
 //! `caretaker sessions fork`: a new session from a copy of another.
 
-use cursor_stores::session_copy::{ForkError, ForkPoint, ForkPointError, Forked, NewSession, fork};
+use cursor_stores::model::Head;
+use cursor_stores::session_copy::{
+    ForkError, ForkPoint, ForkPointError, Forked, NewSession, fork, retell,
+};
+use cursor_stores::{Catalogue, Extent};
 use run_protocol::ExitCode;
 use run_shim::pending_tools;
 use serde::Serialize;
@@ -19,7 +23,8 @@ use crate::view::words;
 ///
 /// The original is only read, and may be in use. The copy has an id of its own, which is printed, and only what its
 /// conversation leads to: a store that has grown over time becomes small again. Sessions of ACP become sessions of the
-/// command line.
+/// command line. So do conversations of the IDE, the SDK and transcripts, which are told again in the words that were
+/// said; what tools did is told in words, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -62,23 +67,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     let catalogue = args.place.open(&host)?;
     let head = find(&catalogue, &args.session)?;
-    let original = ChatPlace::to_copy(&head)?;
+    let original = ChatPlace::all_of(&head).into_iter().next();
     let workspace = match args.workspace.clone().or_else(|| known_workspace(&catalogue, &head)) {
         Some(workspace) => physical_workspace(&host, &workspace)
             .map_err(|error| error.hint("name the directory of the copy with --workspace DIR"))?,
         None => {
-            let what = format!("it is not known in which directory {} works", original.id);
+            let what = format!("it is not known in which directory {} works", head.id);
             return Err(CommandError::new(ExitCode::Usage, what)
                 .hint("name the directory of the copy with --workspace DIR"));
         }
-    };
-    let point = match &args.at {
-        None => ForkPoint::Latest,
-        Some(text) => match text.parse() {
-            // No id of a message is so short.
-            Ok(turn) if text.len() < 7 => ForkPoint::BeforeTurn(turn),
-            _ => ForkPoint::At(text.clone()),
-        },
     };
     let target = NewSession {
         chats: host.environment.cursor_roots()?.chats(),
@@ -87,29 +84,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
         now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
     };
-    let forked = fork(&original.database(), &point, &target).map_err(|error| {
-        let what = format!("{} was not forked", original.id);
-        let hint = match &error {
-            ForkError::Point(ForkPointError::NoSuchTurn { .. }) => {
-                Some(format!("turns are counted from 1: caretaker sessions show {}", original.id))
-            }
-            ForkError::Point(ForkPointError::NoSuchMessage { .. }) => {
-                let show = format!("caretaker sessions show {} --json", original.id);
-                Some(format!("the ids of its messages are in `{show}`"))
-            }
-            _ => None,
-        };
-        let refused = CommandError::new(exit_code(&error), what).because(error);
-        match hint {
-            Some(hint) => refused.hint(hint),
-            None => refused,
-        }
-    })?;
+    let forked = match &original {
+        Some(original) => fork(&original.database(), &fork_point(args), &target)
+            .map_err(|error| not_forked(&original.id, error))?,
+        None => tell_again(args, &catalogue, &head, &target)?,
+    };
     if args.json {
         print_json(&Report {
             v: 1,
             session: &target.id,
-            original: &original.id,
+            original: original.as_ref().map_or(&head.id, |original| &original.id),
             directory: &forked.directory,
             workspace: &target.workspace,
             root: forked.root.to_string(),
@@ -121,21 +105,77 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     } else {
         print_text(&format!("{}\n", target.id))?;
     }
-    tell(&forked, &target);
+    tell(&forked, &target, original.is_some());
     Ok(ExitCode::Success)
 }
 
-fn tell(forked: &Forked, target: &NewSession) {
+/// A conversation of another store, in the words that were said.
+fn tell_again(
+    args: &Args,
+    catalogue: &Catalogue,
+    head: &Head,
+    target: &NewSession,
+) -> Result<Forked, CommandError> {
+    if args.at.is_some() {
+        let what = format!("{} can only be copied as a whole", head.id);
+        return Err(CommandError::new(ExitCode::Usage, what)
+            .because("its store keeps no checkpoints of earlier turns")
+            .hint("leave out --at"));
+    }
+    let conversation = catalogue.read(head, Extent::default()).map_err(|error| {
+        CommandError::new(ExitCode::Failed, format!("{} cannot be read", head.id)).because(error)
+    })?;
+    retell(&conversation, target).map_err(|error| not_forked(&head.id, error))
+}
+
+fn fork_point(args: &Args) -> ForkPoint {
+    match &args.at {
+        None => ForkPoint::Latest,
+        Some(text) => match text.parse() {
+            // No id of a message is so short.
+            Ok(turn) if text.len() < 7 => ForkPoint::BeforeTurn(turn),
+            _ => ForkPoint::At(text.clone()),
+        },
+    }
+}
+
+fn not_forked(id: &str, error: ForkError) -> CommandError {
+    let hint = match &error {
+        ForkError::Point(ForkPointError::NoSuchTurn { .. }) => {
+            Some(format!("turns are counted from 1: caretaker sessions show {id}"))
+        }
+        ForkError::Point(ForkPointError::NoSuchMessage { .. }) => {
+            let show = format!("caretaker sessions show {id} --json");
+            Some(format!("the ids of its messages are in `{show}`"))
+        }
+        _ => None,
+    };
+    let refused =
+        CommandError::new(exit_code(&error), format!("{id} was not forked")).because(error);
+    match hint {
+        Some(hint) => refused.hint(hint),
+        None => refused,
+    }
+}
+
+fn tell(forked: &Forked, target: &NewSession, is_exact: bool) {
     let tally = &forked.tally;
-    let left = tally.n_source_blobs.saturating_sub(tally.n_blobs);
-    say(&format!(
-        "{}, {} in the copy; {} that nothing leads to stay behind, which saves {} of {}.",
-        counted(forked.n_turns as u64, "turn", "turns"),
-        counted(tally.n_blobs, "blob", "blobs"),
-        counted(left, "blob", "blobs"),
-        bytes(tally.n_source_bytes.saturating_sub(tally.n_bytes)),
-        bytes(tally.n_source_bytes),
-    ));
+    let turns = counted(forked.n_turns as u64, "turn", "turns");
+    if is_exact {
+        let left = tally.n_source_blobs.saturating_sub(tally.n_blobs);
+        say(&format!(
+            "{turns}, {} in the copy; {} that nothing leads to stay behind, which saves {} of {}.",
+            counted(tally.n_blobs, "blob", "blobs"),
+            counted(left, "blob", "blobs"),
+            bytes(tally.n_source_bytes.saturating_sub(tally.n_bytes)),
+            bytes(tally.n_source_bytes),
+        ));
+    } else {
+        say(&format!(
+            "{turns}, told again for the command line agent: prompts and answers as they were said, \
+             what tools did in words, thoughts left out."
+        ));
+    }
     if tally.n_damaged > 0 {
         note(&format!(
             "{} of the history cannot be read or checked; the prompt is whole",
@@ -155,7 +195,9 @@ pub(super) fn exit_code(error: &ForkError) -> ExitCode {
         ) => ExitCode::NotFound,
         ForkError::Point(ForkPointError::Ambiguous { .. }) => ExitCode::Usage,
         ForkError::Point(ForkPointError::Source(_)) | ForkError::Name { .. } => ExitCode::Failed,
-        ForkError::Point(_) | ForkError::PromptDamaged { .. } => ExitCode::NotResumable,
+        ForkError::Point(_) | ForkError::PromptDamaged { .. } | ForkError::NothingSaid => {
+            ExitCode::NotResumable
+        }
         _ => ExitCode::Failed,
     }
 }

@@ -167,6 +167,7 @@ pub(crate) fn state(head: &Head) -> &'static str {
     match (head.activity, head.shelf) {
         (Activity::Live, _) => "live",
         (Activity::Damaged, _) => "damaged",
+        (Activity::Locked, _) => "locked",
         (_, Shelf::Draft) => "draft",
         (_, Shelf::Empty) => "empty",
         (_, Shelf::Archived) => "archived",

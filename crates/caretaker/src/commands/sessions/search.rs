@@ -210,7 +210,7 @@ fn print_head(out: &mut dyn Write, head: Option<&Head>, width: Width) -> io::Res
     let about =
         head.workspace.as_ref().map_or_else(String::new, |about| format!("  {}", workspace(about)));
     let about = on_one_line(&about);
-    let id = format!("{}  ", head.id);
+    let id = format!("{}  ", on_one_line(&head.id));
     write_line(out, &[(DIM, &id), (BOLD, &title), (DIM, &about), (DIM, &age)], width)
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cursor_stores::model::{Head, Shelf, StoreKind};
-use cursor_stores::{Catalogue, StoreDamage, StorePlaces};
+use cursor_stores::model::{Head, Origin, Shelf, StoreKind};
+use cursor_stores::{Catalogue, CatalogueListing, StoreDamage, StorePlaces};
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
@@ -126,10 +126,15 @@ impl Narrowing {
         heads.retain(|head| self.allows(head));
         if let Some(model) = &self.model {
             let model = model.to_lowercase();
+            let is_meant =
+                |head: &Head| head.models.iter().any(|known| known.to_lowercase().contains(&model));
             catalogue.complete(heads);
-            heads.retain(|head| {
-                head.models.iter().any(|known| known.to_lowercase().contains(&model))
-            });
+            // Some stores know only by their messages who wrote them; nobody looks for what is known already.
+            let (mut meant, mut unsure): (Vec<Head>, Vec<Head>) =
+                heads.drain(..).partition(is_meant);
+            catalogue.add_models(&mut unsure);
+            meant.extend(unsure.into_iter().filter(is_meant));
+            *heads = meant;
         }
     }
 }
@@ -202,12 +207,13 @@ fn find_among(
     text: &str,
     narrow: impl Fn(&mut Vec<Head>),
 ) -> Result<Head, CommandError> {
-    let mut heads = catalogue.list().heads;
+    let CatalogueListing { mut heads, damage } = catalogue.list();
     if text == "-" {
         heads.retain(is_listed);
         let n_all = heads.len();
         narrow(&mut heads);
         return heads.into_iter().max_by_key(changed_ms).ok_or_else(|| {
+            report(&damage);
             let (what, hint) = match n_all {
                 0 => (
                     "there is no conversation on this machine",
@@ -221,11 +227,9 @@ fn find_among(
             CommandError::new(ExitCode::NotFound, what).hint(hint)
         });
     }
-    // Sub-agents of some builds have a line end in their id, which lists show as something else.
-    heads.retain(|head| {
-        let is_meant = |id: &str| id.starts_with(text);
-        !text.is_empty() && (is_meant(&head.id) || is_meant(&on_one_line(&head.id)))
-    });
+    let kept = kept_by_parents(catalogue, &heads, text);
+    heads.retain(|head| begins_with(&head.id, text) || is_in_bucket(head, text));
+    heads.extend(kept);
     narrow(&mut heads);
     if let Some(exact) =
         heads.iter().position(|head| head.id == text || on_one_line(&head.id) == text)
@@ -235,6 +239,8 @@ fn find_among(
     match heads.len() {
         1 => Ok(heads.swap_remove(0)),
         0 => {
+            // It may be in what cannot be read now.
+            report(&damage);
             Err(CommandError::new(ExitCode::NotFound, format!("there is no conversation `{text}`"))
                 .hint("see them all with `caretaker sessions ls --all`"))
         }
@@ -246,6 +252,40 @@ fn find_among(
                 .hint(format!("write more of the one you mean:\n{}", ids.join("\n"))))
         }
     }
+}
+
+/// Whether an id begins so, as it is or as lists show it: sub-agents of some builds have a line end in their id.
+fn begins_with(id: &str, text: &str) -> bool {
+    !text.is_empty() && (id.starts_with(text) || on_one_line(id).starts_with(text))
+}
+
+/// The sub-agents that `PARENT#NAME` means, of those that their parents themselves keep and no list has.
+fn kept_by_parents(catalogue: &Catalogue, heads: &[Head], text: &str) -> Vec<Head> {
+    let Some((parent, name)) = text.split_once('#') else { return Vec::new() };
+    let parents: Vec<&Head> = heads.iter().filter(|head| begins_with(&head.id, parent)).collect();
+    let exact: Vec<&Head> = parents.iter().copied().filter(|head| head.id == parent).collect();
+    let parents = if exact.is_empty() { parents } else { exact };
+    let mut kept: Vec<(bool, Head)> = Vec::new();
+    for parent in parents {
+        for subagent in catalogue.kept_subagents(parent) {
+            let Some((_, own_name)) = subagent.id.split_once('#') else { continue };
+            let is_exact = own_name == name || on_one_line(own_name) == name;
+            if is_exact || begins_with(own_name, name) {
+                kept.push((is_exact, subagent));
+            }
+        }
+    }
+    let has_exact = kept.iter().any(|(is_exact, _)| *is_exact);
+    kept.retain(|(is_exact, _)| *is_exact || !has_exact);
+    kept.into_iter().map(|(_, head)| head).collect()
+}
+
+/// Whether it is meant by `ID@BUCKET`: of several chats with one id, also the one that has the bare id in lists.
+fn is_in_bucket(head: &Head, text: &str) -> bool {
+    text.split_once('@').is_some_and(|(id, bucket)| {
+        let is_there = |origin: &Origin| origin.key(head).starts_with(bucket);
+        head.id == id && !bucket.is_empty() && head.origins.iter().any(is_there)
+    })
 }
 
 /// Whether a list shows it without being asked.

@@ -19,7 +19,7 @@ use crate::view::safe_text::on_one_line;
 /// Show one conversation, in words.
 ///
 /// SESSION is an id, a beginning of one that is unique, or `-` for the one that changed last, of those that `--since`,
-/// `--until`, `--workspace` and `--model` let through. Outputs of tools, thoughts
+/// `--until`, `--workspace` and `--model` let through; `ID#NAME` is a sub-agent that ID itself keeps. Outputs of tools, thoughts
 /// and what Cursor added as context are folded; `--full` shows them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -85,11 +85,9 @@ fn write(
         ];
         line(out, &pieces, width)?;
         for (what, n_hidden) in &account.n_hidden {
-            line(
-                out,
-                &[(DIM, format!("    besides {} {what}, with --all", grouped(*n_hidden)))],
-                width,
-            )?;
+            // Of those nothing is left but their keys.
+            let how = if what == "deleted" { "" } else { ", with --all" };
+            line(out, &[(DIM, format!("    besides {} {what}{how}", grouped(*n_hidden)))], width)?;
         }
         for family in &account.families {
             let treatment = match family.treatment {

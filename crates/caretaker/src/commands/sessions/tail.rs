@@ -206,8 +206,9 @@ impl Printer {
             Form::Words(view) => {
                 let mut out = anstream::stdout().lock();
                 if self.is_many && self.last.as_ref() != Some(&head.id) {
-                    let title = head.title.as_deref().unwrap_or("(no title)");
-                    writeln!(out, "\n{BOLD}{}  {}{BOLD:#}", head.id, on_one_line(title))?;
+                    let id = on_one_line(&head.id);
+                    let title = on_one_line(head.title.as_deref().unwrap_or("(no title)"));
+                    writeln!(out, "\n{BOLD}{id}  {title}{BOLD:#}")?;
                     self.last = Some(head.id.clone());
                     view.interrupt();
                 }

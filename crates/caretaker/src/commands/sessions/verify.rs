@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use cursor_home::WorkspacePath;
-use cursor_stores::chat::{BlobId, ChatStore, SessionMetaFile};
+use cursor_stores::chat::{BlobId, ChatStore, NotResumable, SessionMetaFile, resume_point};
 use cursor_stores::model::StoreKind;
 use cursor_stores::session_copy::{
     Leftover, RepairAction, RepairError, RepairPlan, ReplaceError, StoreVerdict, leftovers,
@@ -99,6 +99,9 @@ struct SessionReport {
     /// The checkpoint that the last run of ours left, if the store has it no more: a log was lost, or it is another store.
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_lost: Option<BlobId>,
+    /// The checkpoint that the last run left, which the store leads away from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diverged_from: Option<BlobId>,
 }
 
 impl SessionReport {
@@ -107,6 +110,7 @@ impl SessionReport {
             && self.also_in.is_empty()
             && self.bucket_is_not_of.is_none()
             && self.checkpoint_lost.is_none()
+            && self.diverged_from.is_none()
     }
 }
 
@@ -191,6 +195,7 @@ fn session_report(
         bucket_is_not_of: wrong_workspace(place),
         stale_lock_of: stale_lock(host, place),
         checkpoint_lost: lost_checkpoint(host, place),
+        diverged_from: diverged_from(host, place),
     }
 }
 
@@ -205,6 +210,12 @@ fn lost_checkpoint(host: &Host, place: &ChatPlace) -> Option<BlobId> {
     let recorded = place.recorded_root(host)?;
     let store = ChatStore::open_read_only(&place.database()).ok()?;
     matches!(store.blob(recorded), Ok(None)).then_some(recorded)
+}
+
+fn diverged_from(host: &Host, place: &ChatPlace) -> Option<BlobId> {
+    let recorded = place.recorded_root(host)?;
+    let looked = resume_point(&place.database(), Some(recorded));
+    matches!(looked, Err(NotResumable::Diverged { .. })).then_some(recorded)
 }
 
 fn stale_lock(host: &Host, place: &ChatPlace) -> Option<String> {
@@ -241,6 +252,9 @@ fn print(report: &VerifyReport) -> std::io::Result<()> {
         }
         if let Some(lost) = &session.checkpoint_lost {
             writeln!(out, "  the checkpoint {lost} that the last run left is gone")?;
+        }
+        if let Some(left) = &session.diverged_from {
+            writeln!(out, "  it leads away from the checkpoint {left} that the last run left")?;
         }
         if let Some(run) = &session.stale_lock_of {
             writeln!(out, "  run {run} had it last and was lost; its lock is free")?;

@@ -191,6 +191,58 @@ fn without_a_checkpoint_an_unanswered_turn_is_found_by_its_request() {
 }
 
 #[test]
+fn without_a_checkpoint_what_an_answered_turn_lacks_is_found_by_its_request() {
+    let stage = Stage::new();
+    let shown_call = with(
+        tool_bubble("b3", "c2", "run_terminal_cmd", &json!({"command": "ls"}), &json!("")),
+        json!({"toolFormerData": {"toolCallId": "c2", "name": "run_terminal_cmd", "status": "completed",
+                                  "params": "{\"command\":\"ls\"}"}}),
+    );
+    stage.say(
+        ID,
+        &[
+            with(user_bubble("b0", "first"), json!({"requestId": "r1"})),
+            assistant_bubble("b1", "First done."),
+            with(user_bubble("b2", "second"), json!({"requestId": "r2"})),
+            shown_call,
+            assistant_bubble("b4", "Second done."),
+            with(user_bubble("b5", "third"), json!({"requestId": "r3"})),
+            assistant_bubble("b6", "Third done."),
+        ],
+    );
+    blob(&stage.home, &user("first", "r1"));
+    let thought_and_called = json!([
+        {"type": "reasoning", "text": "Which one?"},
+        call("c1", "Shell", json!({"command": "pwd"})),
+    ]);
+    blob(&stage.home, &agent_message("assistant", &thought_and_called, None));
+    blob(&stage.home, &result("c1", "/srv"));
+    blob(&stage.home, &agent_message("assistant", &json!("First done."), None));
+    blob(&stage.home, &user("second", "r2"));
+    let called = json!([call("c2", "Shell", json!({"command": "ls"}))]);
+    blob(&stage.home, &agent_message("assistant", &called, None));
+    blob(&stage.home, &result("c2", "a b"));
+    blob(&stage.home, &user("third", "r3"));
+    // Written by another conversation at the same time, for all that can be told.
+    blob(&stage.home, &agent_message("assistant", &json!("Somebody else's."), None));
+    let home = stage.close();
+    // The same however often it is asked.
+    for _ in 0..2 {
+        let read = home.read(ID);
+        assert_eq!(
+            texts(&read),
+            ["first", "", "First done.", "second", "", "Second done.", "third", "Third done."]
+        );
+        let calls: Vec<_> =
+            read.messages.iter().flat_map(crate::model::Message::tool_calls).collect();
+        let outputs: Vec<Json> =
+            calls.iter().map(|call| call.result.as_ref().unwrap().output.clone()).collect();
+        assert_eq!(outputs, [json!("/srv"), json!("a b")]);
+        assert_eq!(read.messages[1].parts[0], Part::reasoning("Which one?"));
+    }
+}
+
+#[test]
 fn archives_come_before_what_is_left_and_blobs_may_be_hexadecimal() {
     let stage = Stage::new();
     let old = blob(&stage.home, &user("long ago", "r1"));

@@ -14,7 +14,7 @@ use super::{Home, ID, Stage, open, texts};
 use crate::model::Activity;
 use crate::search::{Case, Matcher, Pattern};
 use crate::store::{ConversationStore, Discovered, Extent};
-use crate::test_store::picture_of;
+use crate::test_store::{cut_off_pages, picture_of};
 
 fn exercise(store: &dyn ConversationStore) -> usize {
     let matcher = Matcher::new(Pattern::Words("needle"), Case::Smart).unwrap();
@@ -243,6 +243,28 @@ fn a_ruined_index_costs_time_and_no_conversation() {
 }
 
 #[test]
+fn messages_belong_to_somebody_though_their_index_and_their_composer_are_lost() {
+    let home = many_conversations().close();
+    let path = global(home.directory.path());
+    let whole = fs::read(&path).unwrap();
+    let index: Vec<usize> =
+        (1..whole.len() / PAGE).filter(|page| whole[page * PAGE] == 0x0a).collect();
+    assert!(index.len() > 3);
+    // The whole index, and what the first conversations are made of.
+    let mut bytes = whole.clone();
+    for page in index {
+        bytes[page * PAGE..(page + 1) * PAGE].fill(0xff);
+    }
+    let leaves: Vec<usize> =
+        (1..whole.len() / PAGE).filter(|page| whole[page * PAGE] == 0x0d).collect();
+    let middle = leaves[leaves.len() / 2];
+    bytes[middle * PAGE..(middle + 1) * PAGE].fill(0xff);
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(home.heads().len(), 40, "{:?}", home.store.list().damage);
+    assert!(n_messages(&home) >= 780, "{} of 800", n_messages(&home));
+}
+
+#[test]
 fn a_ruined_page_of_rows_costs_what_is_on_it_and_that_is_named() {
     let bytes = some_database();
     let pages = pages_of_kind(&bytes, 0x0d);
@@ -259,6 +281,56 @@ fn a_ruined_page_of_rows_costs_what_is_on_it_and_that_is_named() {
         assert!(n_lost < 3, "page {page}: {:?}", listing.damage);
         exercise(&*home.store);
     }
+}
+
+/// Conversations that fill some hundred pages, in the order in which they were had.
+fn many_conversations() -> Stage {
+    let stage = Stage::new();
+    for number in 0..40 {
+        let bubbles: Vec<_> = (0..20)
+            .map(|place| {
+                let text = format!("needle{number}x{place} {}", "pad ".repeat(100));
+                user_bubble(&format!("b{number}-{place}"), &text)
+            })
+            .collect();
+        stage.say(&format!("composer-{number:02}"), &bubbles);
+    }
+    stage
+}
+
+#[test]
+fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
+    let home = many_conversations().close();
+    let path = global(home.directory.path());
+    cut_off_pages(&path, 2);
+    let before = picture_of(path.parent().unwrap());
+    let listing = home.store.list();
+    assert!(listing.heads.len() >= 38, "{} of 40", listing.heads.len());
+    assert!(listing.damage[0].what.contains("cut off"), "{:?}", listing.damage);
+    assert!(n_messages(&home) > 750, "{} of 800", n_messages(&home));
+    let whole = home.read("composer-07");
+    assert_eq!((whole.messages.len(), whole.damage.len()), (20, 0));
+    let found = std::sync::Mutex::new(0);
+    let matcher = Matcher::new(Pattern::Words("needle7x3"), Case::Smart).unwrap();
+    let damage = home.store.search(&matcher, &|_| {
+        *found.lock().unwrap() += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(*found.lock().unwrap(), 1);
+    assert!(damage.iter().any(|damage| damage.what.contains("cut off")), "{damage:?}");
+    assert_eq!(picture_of(path.parent().unwrap()), before);
+}
+
+#[test]
+fn a_backup_that_has_more_than_what_is_left_is_read() {
+    let Stage { directory, home } = many_conversations();
+    home.close_with_backup();
+    let path = global(directory.path());
+    let n_pages = fs::metadata(&path).unwrap().len() / PAGE as u64;
+    cut_off_pages(&path, n_pages / 2);
+    let listing = open(directory.path()).unwrap().list();
+    assert_eq!(listing.heads.len(), 40);
+    assert!(listing.damage[0].what.contains("state.vscdb.backup"), "{:?}", listing.damage);
 }
 
 #[test]

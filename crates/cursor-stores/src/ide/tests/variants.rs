@@ -33,6 +33,26 @@ fn every_version_of_a_composer_is_read() {
 }
 
 #[test]
+fn messages_in_tabs_are_counted_and_listed() {
+    let stage = Stage::new();
+    let tabs = json!([{"bubbles": [
+        {"bubbleId": "y1", "type": "user", "text": "asked in a tab"},
+        {"bubbleId": "y2", "type": "ai", "text": "answered in a tab"},
+    ]}]);
+    let composer =
+        json!({"composerId": ID, "name": "Tabs", "createdAt": 1_790_000_000_000_i64, "tabs": tabs});
+    stage.home.put(&format!("composerData:{ID}"), &composer);
+    let without = json!({"composerId": "without", "createdAt": 1_790_000_000_000_i64, "tabs": []});
+    stage.home.put("composerData:without", &without);
+    let home = stage.close();
+    let head = home.head(ID);
+    assert!(head.shelf.is_shown());
+    assert_eq!(head.n_messages, Some(2));
+    assert_eq!(texts(&home.read(ID)), ["asked in a tab", "answered in a tab"]);
+    assert!(!home.head("without").shelf.is_shown());
+}
+
+#[test]
 fn values_are_read_whether_they_are_text_or_bytes() {
     let stage = Stage::new();
     let bubble = user_bubble("b0", "said in bytes");

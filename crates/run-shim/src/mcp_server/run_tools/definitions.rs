@@ -9,12 +9,45 @@ pub(super) const WHOAMI: &str = "whoami";
 pub(super) const REPORT_PROGRESS: &str = "report_progress";
 pub(super) const REPORT_RESULT: &str = "report_result";
 
+pub(super) const ASK_HUMAN: &str = "ask_human";
+pub(super) const CHECK_INBOX: &str = "check_inbox";
+pub(super) const SEND_MESSAGE: &str = "send_message";
+pub(super) const SPAWN_RUN: &str = "spawn_run";
+pub(super) const LIST_RUNS: &str = "list_runs";
+pub(super) const GET_RUN: &str = "get_run";
+pub(super) const STOP_RUN: &str = "stop_run";
+pub(super) const CHECKPOINT: &str = "checkpoint";
+pub(super) const REQUEST_ACCESS: &str = "request_access";
+
+/// All of them. Cursor admits about forty of all servers together.
+pub(super) const NAMES: [&str; 12] = [
+    WHOAMI,
+    REPORT_PROGRESS,
+    REPORT_RESULT,
+    ASK_HUMAN,
+    CHECK_INBOX,
+    SEND_MESSAGE,
+    SPAWN_RUN,
+    LIST_RUNS,
+    GET_RUN,
+    STOP_RUN,
+    CHECKPOINT,
+    REQUEST_ACCESS,
+];
+
+/// Whether a call takes files, locks or the daemon.
+pub(super) fn is_for_the_desk(tool: &str) -> bool {
+    NAMES[3..].contains(&tool)
+}
+
 /// What the model reads of the server as a whole.
 pub(super) const INSTRUCTIONS: &str = "Caretaker supervises this run and the people who started it read what you report. \
-     In longer work call report_progress now and then. Call report_result once, just before your last message.";
+     In longer work call report_progress now and then. Call report_result once, just before your last message. \
+     Ask with ask_human what only a person can decide; answers, and messages of other agents, come by check_inbox, or as \
+     your next turn once you have ended this one. No tool waits: when all that is left is waiting, end your turn.";
 
 pub(super) fn tools() -> Vec<Tool> {
-    vec![
+    let mut tools = vec![
         tool(
             WHOAMI,
             "Tells which run and session this is, its workspace, and the time that is left.",
@@ -55,6 +88,143 @@ pub(super) fn tools() -> Vec<Tool> {
                 "required": ["status", "summary"],
             }),
             ToolAnnotations::new().destructive(false).open_world(false),
+        ),
+    ];
+    tools.extend(for_people());
+    tools.extend(for_the_family());
+    tools
+}
+
+fn writes() -> ToolAnnotations {
+    ToolAnnotations::new().destructive(false).open_world(false)
+}
+
+fn reads() -> ToolAnnotations {
+    ToolAnnotations::new().read_only(true).open_world(false)
+}
+
+fn nothing() -> Value {
+    json!({"type": "object", "properties": {}, "additionalProperties": false})
+}
+
+fn for_people() -> Vec<Tool> {
+    vec![
+        tool(
+            ASK_HUMAN,
+            "Asks a person and returns at once with the question's id. The answer comes by check_inbox, or as your next \
+             turn. At most three questions may be open.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "question": {"type": "string", "description": "With all that is needed to answer it."},
+                    "options": {
+                        "type": "array", "items": {"type": "string"}, "maxItems": 10,
+                        "description": "Answers that you suggest.",
+                    },
+                },
+                "required": ["question"],
+                "additionalProperties": false,
+            }),
+            writes(),
+        ),
+        tool(
+            REQUEST_ACCESS,
+            "Asks a person for something that the sandbox does not give. Nothing is granted by asking; the answer comes as \
+             with ask_human.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "host": {"type": "string", "description": "The host that you need to reach, if it is one."},
+                    "why": {"type": "string", "description": "What you need and what for."},
+                },
+                "required": ["why"],
+                "additionalProperties": false,
+            }),
+            writes(),
+        ),
+        tool(
+            CHECK_INBOX,
+            "Returns answers of people and messages of other agents that you have not seen yet, each once.",
+            nothing(),
+            writes(),
+        ),
+        tool(
+            CHECKPOINT,
+            "Saves the workspace as it is now, in the background; at most ten times in a run.",
+            json!({
+                "type": "object",
+                "properties": {"label": {"type": "string", "description": "What to call it."}},
+                "required": ["label"],
+                "additionalProperties": false,
+            }),
+            writes(),
+        ),
+    ]
+}
+
+fn for_the_family() -> Vec<Tool> {
+    let who = "`parent`, a name, or a run's id; only your parent, your children and your siblings can be named.";
+    let one_run = || {
+        json!({
+            "type": "object",
+            "properties": {"run": {"type": "string", "description": who}},
+            "required": ["run"],
+            "additionalProperties": false,
+        })
+    };
+    vec![
+        tool(
+            SEND_MESSAGE,
+            "Leaves a message for your parent, a child or a sibling.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "to": {"type": "string", "description": who},
+                    "text": {"type": "string", "maxLength": 8000},
+                },
+                "required": ["to", "text"],
+                "additionalProperties": false,
+            }),
+            writes(),
+        ),
+        tool(
+            SPAWN_RUN,
+            "Has another agent work for you, in a git worktree of its own made from the last commit. It has at most your \
+             own rights. Its end is reported to your inbox.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "prompt": {"type": "string", "description": "All that it needs to know: it sees nothing of this conversation."},
+                    "name": {"type": "string", "description": "A short name to call it by: letters, digits, `-` and `_`."},
+                    "mode": {"type": "string", "enum": ["plan", "ask"], "description": "It only reads."},
+                    "profile": {"type": "string", "description": "`strict`, for a stricter sandbox than yours."},
+                    "network": {"type": "string", "enum": ["none", "allowlist", "host"], "description": "Not more than you have."},
+                    "hosts": {
+                        "type": "array", "items": {"type": "string"},
+                        "description": "Of the hosts that you were given, the ones that it needs. Left out: all.",
+                    },
+                    "timeout_seconds": {"type": "integer", "minimum": 1, "description": "Not more than you have left."},
+                    "memory_mb": {"type": "integer", "minimum": 1},
+                    "processes": {"type": "integer", "minimum": 1},
+                    "disk_mb": {"type": "integer", "minimum": 1},
+                },
+                "required": ["prompt"],
+                "additionalProperties": false,
+            }),
+            writes(),
+        ),
+        tool(
+            LIST_RUNS,
+            "Lists your parent, your children and your siblings, and how they stand.",
+            nothing(),
+            reads(),
+        ),
+        tool(GET_RUN, "Tells how one of them stands and what it reported.", one_run(), reads()),
+        tool(
+            STOP_RUN,
+            "Stops a child of your own.",
+            one_run(),
+            ToolAnnotations::new().destructive(true).open_world(false),
         ),
     ]
 }

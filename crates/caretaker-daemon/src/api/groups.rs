@@ -1,0 +1,98 @@
+//! `/v1/groups`: runs that are counted together, and what they may spend.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use run_journal::{RunState, Which};
+use run_protocol::RunOutcome;
+use serde::Serialize;
+
+use super::ApiError;
+use super::request::{Piece, blocking, json};
+use super::runs::overviews;
+use crate::budget::Budget;
+use crate::daemon::Daemon;
+use crate::group_record::GroupRecord;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct GroupList {
+    v: u32,
+    groups: Vec<Group>,
+}
+
+/// The runs of one group, counted by how they stand.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Group {
+    name: String,
+    queued: u32,
+    running: u32,
+    succeeded: u32,
+    failed: u32,
+    /// What they may spend together.
+    budget: Budget,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct GroupBudget {
+    v: u32,
+    group: String,
+    budget: Budget,
+}
+
+pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<GroupList>, ApiError> {
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    for run in overviews(&daemon, Which::All, None).await? {
+        let Some(name) = run.group else { continue };
+        let group = groups.entry(name.clone()).or_insert_with(|| Group {
+            budget: daemon.group_budget(&name),
+            name,
+            ..Group::default()
+        });
+        match (&run.state, run.state.outcome()) {
+            (RunState::Queued { .. }, _) => group.queued += 1,
+            (_, None) => group.running += 1,
+            (_, Some(RunOutcome::Succeeded)) => group.succeeded += 1,
+            (_, Some(_)) => group.failed += 1,
+        }
+    }
+    Ok(Json(GroupList { v: 1, groups: groups.into_values().collect() }))
+}
+
+/// In place of the one it had. The group need not have a run yet.
+pub(crate) async fn set_budget(
+    State(daemon): State<Arc<Daemon>>,
+    Piece(group): Piece,
+    body: Bytes,
+) -> Result<Json<GroupBudget>, ApiError> {
+    if !is_name(&group) {
+        let what = "a group's name has 1 to 64 letters, digits, `.`, `_` or `-`, and begins with a letter or digit";
+        return Err(ApiError::bad_request(what));
+    }
+    let budget: Budget = json(&body)?;
+    let (state, name) = (daemon.state().clone(), group.clone());
+    let written = blocking(move || {
+        let record = GroupRecord { budget: Some(budget), ..GroupRecord::read(&state, &name) };
+        record.write(&state, &name)
+    });
+    written.await?.map_err(|error| ApiError::internal(&error))?;
+    daemon.queue.wake();
+    Ok(Json(GroupBudget { v: 1, group, budget }))
+}
+
+/// It is the name of a file.
+fn is_name(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+}
+
+#[cfg(test)]
+impl GroupBudget {
+    pub(super) fn example() -> Self {
+        let budget = Budget { tokens: Some(5), ..Budget::default() };
+        Self { v: 1, group: "night".to_owned(), budget }
+    }
+}

@@ -1,0 +1,171 @@
+//! `/v1/inbox`, `/v1/runs/{run}/messages`, `/v1/runs/{run}/children`: what agents ask, what is written to them, and whom
+//! they have work for them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use run_journal::InboxError;
+use serde::{Deserialize, Serialize};
+
+use super::ApiError;
+use super::request::{Piece, blocking, find_run, json};
+use super::runs::{accepted, refuse_while_draining};
+use crate::daemon::Daemon;
+use crate::host_services::ChildOrder;
+use crate::letters::{
+    Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question, leave_message,
+    open_letters,
+};
+
+/// What a person writes at once; more belongs into a file.
+const MOST_CHARS: usize = 100_000;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct InboxReport {
+    v: u32,
+    questions: Vec<OpenQuestion>,
+    undelivered: Vec<WaitingMessage>,
+}
+
+/// A message that was left.
+#[derive(Debug, Serialize)]
+pub(crate) struct LeftReport {
+    v: u32,
+    #[serde(flatten)]
+    left: Left,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    text: String,
+}
+
+pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<InboxReport>, ApiError> {
+    let state = daemon.state().clone();
+    let letters = blocking(move || open_letters(&state)).await?.map_err(as_api_error)?;
+    let OpenLetters { questions, undelivered } = letters;
+    Ok(Json(InboxReport { v: 1, questions, undelivered }))
+}
+
+pub(crate) async fn answer(
+    State(daemon): State<Arc<Daemon>>,
+    Piece(question): Piece,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let text = words(&body)?;
+    let state = daemon.state().clone();
+    let left = blocking(move || answer_question(&state, &question, text)).await?;
+    reply(left)
+}
+
+pub(crate) async fn send(
+    State(daemon): State<Arc<Daemon>>,
+    Piece(run): Piece,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let run = find_run(&daemon, &run).await?;
+    let text = words(&body)?;
+    let session = run.spec().map_err(|error| ApiError::internal(&error))?.session;
+    let state = daemon.state().clone();
+    let left = blocking(move || leave_message(&state, session, text)).await?;
+    reply(left)
+}
+
+/// For the supervisor of a run whose agent wants a child. Who asks is whose supervisor it is: agents do not get here.
+pub(crate) async fn spawn(
+    State(daemon): State<Arc<Daemon>>,
+    Piece(run): Piece,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let parent = find_run(&daemon, &run).await?;
+    let order: ChildOrder = json(&body)?;
+    refuse_while_draining(&daemon)?;
+    if !parent.is_live() {
+        let what = format!("run {} is not under way, so it has no new children", parent.run_id());
+        return Err(ApiError::new(StatusCode::CONFLICT, what));
+    }
+    let spec = parent.spec().map_err(|error| ApiError::internal(&error))?;
+    let host = Arc::clone(&daemon.host);
+    let submitted = blocking(move || host.submit_child(&spec, order)).await??;
+    daemon.queue.bring(submitted.run, submitted.brought);
+    accepted(&daemon, submitted.run).await
+}
+
+fn words(body: &Bytes) -> Result<String, ApiError> {
+    let Words { text } = json(body)?;
+    if text.trim().is_empty() {
+        return Err(ApiError::bad_request("the text is empty"));
+    }
+    if text.chars().nth(MOST_CHARS).is_some() {
+        let what = format!("the text may have {MOST_CHARS} characters and no more");
+        return Err(ApiError::bad_request(what));
+    }
+    Ok(text)
+}
+
+fn reply(left: Result<Left, LetterError>) -> Result<Response, ApiError> {
+    let left = left.map_err(as_api_error)?;
+    Ok((StatusCode::ACCEPTED, Json(LeftReport { v: 1, left })).into_response())
+}
+
+fn as_api_error(error: LetterError) -> ApiError {
+    let status = match &error {
+        LetterError::NoQuestion(_) | LetterError::Inbox(InboxError::NoSuchQuestion(_)) => {
+            StatusCode::NOT_FOUND
+        }
+        LetterError::Inbox(InboxError::Answered(_) | InboxError::Full)
+        | LetterError::AsksNothing(_)
+        | LetterError::AsksMore { .. } => StatusCode::CONFLICT,
+        LetterError::Inbox(InboxError::Busy { .. }) => StatusCode::SERVICE_UNAVAILABLE,
+        _ => return ApiError::internal(&error),
+    };
+    ApiError::new(status, error.to_string()).hint("see /v1/inbox for what is open")
+}
+
+#[cfg(test)]
+impl InboxReport {
+    pub(super) fn example(run: run_protocol::RunId) -> Self {
+        use run_protocol::{Correspondent, QuestionAbout, Relation};
+        let session = uuid::Uuid::nil();
+        let question = |host: Option<&str>| OpenQuestion {
+            question: "q-1".to_owned(),
+            at_ms: 1,
+            run,
+            session,
+            name: Some("parser".to_owned()),
+            about: QuestionAbout::Access,
+            text: "may I?".to_owned(),
+            options: vec!["yes".to_owned()],
+            host: host.map(ToOwned::to_owned),
+        };
+        let message = |from| WaitingMessage {
+            message: "m".to_owned(),
+            at_ms: 1,
+            session,
+            from,
+            text: "hello".to_owned(),
+        };
+        let name = Some("parser".to_owned());
+        let undelivered = vec![
+            message(Correspondent::Person),
+            message(Correspondent::Agent { run, name: name.clone(), relation: Relation::Sibling }),
+            message(Correspondent::End { run, name }),
+        ];
+        let questions = vec![question(None), question(Some("example.org"))];
+        Self { v: 1, questions, undelivered }
+    }
+}
+
+#[cfg(test)]
+impl LeftReport {
+    pub(super) fn example() -> Self {
+        let (message, session) = ("m".to_owned(), uuid::Uuid::nil());
+        let (answers, delivery) = (Some("q-1".to_owned()), crate::letters::Delivery::NextTurn);
+        Self { v: 1, left: Left { message, session, answers, delivery } }
+    }
+}

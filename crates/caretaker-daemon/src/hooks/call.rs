@@ -1,0 +1,127 @@
+//! Calls one hook.
+
+use std::io;
+use std::process::Stdio;
+use std::time::Instant;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+use super::{Hook, HookAction, HookOutcome, HookUrl};
+
+/// No more is read of what a hook says.
+const LONGEST_ANSWER: u64 = 64 * 1024;
+/// Nor is more of it told.
+const SHOWN: usize = 300;
+
+/// What the agent logs in with is none of a hook's business.
+const KEYS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
+
+/// Calls it with the JSON, and says what came of it.
+pub(super) async fn call(hook: &Hook, variables: &[(&str, String)], json: &[u8]) -> HookOutcome {
+    let began = Instant::now();
+    let called = async {
+        match &hook.action {
+            HookAction::Command(words) => command(words, variables, json).await,
+            HookAction::Webhook(url) => post(url, json).await,
+        }
+    };
+    let called = match tokio::time::timeout(hook.timeout, called).await {
+        Ok(called) => called,
+        Err(_) => Err(format!("it took longer than {} s and was given up", hook.timeout.as_secs())),
+    };
+    HookOutcome {
+        hook: name(&hook.action),
+        is_ok: called.is_ok(),
+        problem: called.err(),
+        ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// What it is called where people read of it. Arguments may hold what is nobody's business.
+fn name(action: &HookAction) -> String {
+    match action {
+        HookAction::Command(words) => words.first().cloned().unwrap_or_default(),
+        HookAction::Webhook(url) => format!("http://{}{}", url.authority, url.path),
+    }
+}
+
+async fn command(
+    words: &[String],
+    variables: &[(&str, String)],
+    json: &[u8],
+) -> Result<(), String> {
+    let cannot = |what: &str, error: io::Error| format!("{what}: {error}");
+    let (program, arguments) = words.split_first().ok_or("there is no command")?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        // Of one that is given up nothing of its own is left.
+        .kill_on_drop(true)
+        .process_group(0);
+    for key in KEYS {
+        command.env_remove(key);
+    }
+    command.envs(variables.iter().map(|(name, value)| (*name, value)));
+    let mut child = command.spawn().map_err(|error| cannot("it cannot be started", error))?;
+    let stdin = child.stdin.take();
+    let stderr = child.stderr.take();
+    let write = async {
+        if let Some(mut stdin) = stdin {
+            // Whoever does not want to know need not read.
+            stdin.write_all(json).await.ok();
+        }
+    };
+    let read = async {
+        let mut said = Vec::new();
+        if let Some(stderr) = stderr {
+            stderr.take(LONGEST_ANSWER).read_to_end(&mut said).await.ok();
+        }
+        said
+    };
+    let (status, (), said) = tokio::join!(child.wait(), write, read);
+    let status = status.map_err(|error| cannot("its end cannot be waited for", error))?;
+    if status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&said);
+    let last: String = said.trim().lines().last().unwrap_or_default().chars().take(SHOWN).collect();
+    Err(if last.is_empty() { status.to_string() } else { format!("{status}: {last}") })
+}
+
+async fn post(url: &HookUrl, json: &[u8]) -> Result<(), String> {
+    let HookUrl { authority, host, port, path } = url;
+    let talk = async {
+        let mut stream = TcpStream::connect((host.as_str(), *port)).await?;
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {authority}\r\nuser-agent: caretaker\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            json.len()
+        );
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(json).await?;
+        let mut answer = Vec::new();
+        let mut piece = [0; 1024];
+        // The first line says it all; whoever keeps the connection open is not waited for.
+        while !answer.contains(&b'\n') && answer.len() < SHOWN {
+            match stream.read(&mut piece).await? {
+                0 => break,
+                length => answer.extend_from_slice(&piece[..length]),
+            }
+        }
+        Ok::<_, io::Error>(answer)
+    };
+    let answer = talk.await.map_err(|error| error.to_string())?;
+    let line = String::from_utf8_lossy(&answer);
+    let line = line.lines().next().unwrap_or_default();
+    let status = line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5));
+    match status.and_then(|status| status.parse::<u16>().ok()) {
+        Some(200..=299) => Ok(()),
+        Some(status) => Err(format!("it answered {status}")),
+        None => Err("its answer is not HTTP".to_owned()),
+    }
+}

@@ -1,0 +1,226 @@
+//! Finds out what happens to runs, from their journals, and has the hooks called.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use run_journal::{EventNumber, JournalEntry, JournalReader, Position, Progress, RunOverview};
+use run_protocol::{RunEvent, RunId};
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+use super::call::call;
+use super::marker::{Marker, since};
+use super::{Hook, HookOutcome, Transition};
+use crate::clock::now_ms;
+use crate::daemon::Daemon;
+use crate::mailbox::Interest;
+
+/// News of journals are gathered for so long: a hook is in no hurry.
+const GATHER: Duration = Duration::from_millis(100);
+/// So many hooks are under way at once.
+const AT_ONCE: usize = 8;
+/// What is read of a journal at once.
+const PIECE: usize = 64 * 1024;
+
+/// One thing that happened to a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Occasion {
+    run: RunId,
+    transition: Transition,
+    question: Option<Question>,
+}
+
+/// What a person is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Question {
+    question: String,
+    text: String,
+    options: Vec<String>,
+}
+
+/// What a hook is given.
+#[derive(Debug, Serialize)]
+struct Given<'a> {
+    v: u32,
+    transition: Transition,
+    /// What the person is asked, who is needed.
+    question: Option<&'a Question>,
+    run: &'a RunOverview,
+}
+
+/// Calls hooks until the end of the program. `over`: the runs that were over when the daemon came.
+pub(crate) async fn work(daemon: Arc<Daemon>, over: Vec<RunOverview>) {
+    let since_ms = match since(daemon.state(), now_ms()) {
+        Ok(since_ms) => since_ms,
+        Err(error) => {
+            tracing::error!(%error, "hooks are not called: nothing can be written down of them");
+            return;
+        }
+    };
+    let hooks = Hooks { daemon, since_ms, places: Arc::new(Semaphore::new(AT_ONCE)) };
+    // They ended while there was no daemon. That they started is no news any more.
+    for run in over.into_iter().filter(|run| run.created_ms >= since_ms) {
+        let (run, transition) = (run.run, Transition::Ended);
+        hooks.tell(vec![Occasion { run, transition, question: None }]);
+    }
+    let following = hooks.daemon.watch.follow(Interest::All);
+    // How far each journal was read.
+    let mut places: BTreeMap<RunId, EventNumber> = BTreeMap::new();
+    let mut news: Vec<RunId> = hooks.daemon.watch.runs().into_iter().map(|(run, _)| run).collect();
+    loop {
+        for run in std::mem::take(&mut news) {
+            hooks.look(run, &mut places).await;
+        }
+        news.extend(following.mailbox().next().await);
+        tokio::time::sleep(GATHER).await;
+        news.extend(following.mailbox().take());
+    }
+}
+
+struct Hooks {
+    daemon: Arc<Daemon>,
+    since_ms: u64,
+    places: Arc<Semaphore>,
+}
+
+impl Hooks {
+    /// Reads what is new in a run's journal.
+    async fn look(&self, run: RunId, places: &mut BTreeMap<RunId, EventNumber>) {
+        if run.created_ms() < self.since_ms {
+            return;
+        }
+        let Some(directory) = self.daemon.directory(run) else {
+            places.remove(&run);
+            return;
+        };
+        let from = places.get(&run).copied();
+        let is_over = self.daemon.watch.is_over(run);
+        let read = tokio::task::spawn_blocking(move || {
+            let position = from.map_or(Position::Start, Position::After);
+            let mut reader = JournalReader::open(&directory, position).ok()?.in_pieces_of(PIECE);
+            let mut seen = Seen { run, last: from, occasions: Vec::new() };
+            while reader.next_batch(&mut |entry| seen.see(&entry)).ok()? == Progress::Advanced {}
+            Some(seen)
+        });
+        let Ok(Some(mut seen)) = read.await else { return };
+        let has_ended = seen.occasions.iter().any(|it| it.transition == Transition::Ended);
+        if is_over {
+            places.remove(&run);
+            // One that was cut off says nothing of its end.
+            if !has_ended {
+                let transition = Transition::Ended;
+                seen.occasions.push(Occasion { run, transition, question: None });
+            }
+        } else {
+            places.extend(seen.last.map(|last| (run, last)));
+            // It is over when its supervisor is gone, and is told then.
+            seen.occasions.retain(|it| it.transition != Transition::Ended);
+        }
+        self.tell(seen.occasions);
+    }
+
+    /// Has hooks called, one occasion after the other.
+    fn tell(&self, occasions: Vec<Occasion>) {
+        let wanted = |occasion: &Occasion| {
+            let hooks = &self.daemon.config.hooks;
+            hooks.iter().any(|hook| hook.on.contains(&occasion.transition))
+        };
+        let occasions: Vec<Occasion> = occasions.into_iter().filter(wanted).collect();
+        if occasions.is_empty() {
+            return;
+        }
+        let (daemon, places) = (Arc::clone(&self.daemon), Arc::clone(&self.places));
+        tokio::spawn(async move {
+            for occasion in occasions {
+                let Ok(_place) = places.acquire().await else { return };
+                tell(&daemon, &occasion).await;
+            }
+        });
+    }
+}
+
+#[derive(Debug)]
+struct Seen {
+    run: RunId,
+    last: Option<EventNumber>,
+    occasions: Vec<Occasion>,
+}
+
+impl Seen {
+    fn see(&mut self, entry: &JournalEntry<'_>) {
+        let (transition, question) = match entry {
+            JournalEntry::Agent { number, .. } | JournalEntry::UnknownRun { number, .. } => {
+                self.last = Some(*number);
+                return;
+            }
+            JournalEntry::Run { number, event, .. } => {
+                self.last = Some(*number);
+                match event {
+                    RunEvent::Released => (Transition::Started, None),
+                    RunEvent::NeedsHuman { question, text, options, .. } => {
+                        let (question, text) = (question.clone(), text.clone());
+                        let options = options.clone();
+                        (Transition::NeedsHuman, Some(Question { question, text, options }))
+                    }
+                    RunEvent::Ended { .. } => (Transition::Ended, None),
+                    _ => return,
+                }
+            }
+            _ => return,
+        };
+        self.occasions.push(Occasion { run: self.run, transition, question });
+    }
+}
+
+/// Claims the occasion and calls every hook that wants to hear of it.
+async fn tell(daemon: &Arc<Daemon>, occasion: &Occasion) {
+    let Occasion { run, transition, question } = occasion.clone();
+    let prepared = {
+        let daemon = Arc::clone(daemon);
+        tokio::task::spawn_blocking(move || {
+            let overview = RunOverview::read(&daemon.directory(run)?).ok()?;
+            let key = question.as_ref().map(|it| it.question.as_str());
+            let marker = match Marker::claim(daemon.state(), run, transition, key, now_ms()) {
+                Ok(marker) => marker?,
+                Err(error) => {
+                    tracing::error!(%error, %run, "a hook is not called: it cannot be written down");
+                    return None;
+                }
+            };
+            let given = Given { v: 1, transition, question: question.as_ref(), run: &overview };
+            Some((marker, serde_json::to_vec(&given).ok()?, overview))
+        })
+    };
+    let Ok(Some((marker, json, overview))) = prepared.await else { return };
+    let variables = variables(transition, &overview);
+    let mut outcomes: Vec<HookOutcome> = Vec::new();
+    let wanted = |hook: &&Hook| hook.on.contains(&transition);
+    for hook in daemon.config.hooks.iter().filter(wanted) {
+        let outcome = call(hook, &variables, &json).await;
+        let transition = transition.name();
+        match &outcome.problem {
+            None => tracing::info!(%run, transition, hook = outcome.hook, "a hook was called"),
+            Some(problem) => {
+                tracing::warn!(%run, transition, hook = outcome.hook, problem, "a hook failed");
+            }
+        }
+        outcomes.push(outcome);
+    }
+    let settled = tokio::task::spawn_blocking(move || marker.settle(outcomes)).await;
+    if let Ok(Err(error)) = settled {
+        tracing::warn!(%error, %run, "what came of a hook could not be written down");
+    }
+}
+
+fn variables(transition: Transition, run: &RunOverview) -> Vec<(&'static str, String)> {
+    let outcome = run.state.outcome();
+    let status = outcome.as_ref().map(|outcome| crate::queue::outcome_name(Some(outcome)));
+    vec![
+        ("CARETAKER_TRANSITION", transition.name().to_owned()),
+        ("CARETAKER_RUN_ID", run.run.to_string()),
+        ("CARETAKER_SESSION_ID", run.session.clone()),
+        ("CARETAKER_RUN_NAME", run.name.clone().unwrap_or_default()),
+        ("CARETAKER_OUTCOME", status.unwrap_or_default()),
+    ]
+}

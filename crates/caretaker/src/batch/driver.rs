@@ -1,0 +1,453 @@
+//! Takes a batch from its first start to its last end.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use caretaker_daemon::{Caps, GroupRecord};
+use run_journal::{RunDirectory, RunOverview};
+use run_protocol::{ControlRequest, ExitCode, RunId, StopManner};
+
+use super::items::{Item, ItemsError, items};
+use super::matrix::Axis;
+use super::preparation::{Preparation, check};
+use super::prompt_lines::{self, Line, Wish};
+use super::result::{Answer, BatchResult};
+use super::runs_watch::RunsWatch;
+use super::summary::{Tally, as_table, exit_code, worst};
+use super::turns::{self, Taken};
+use crate::agent_discovery::own_program;
+use crate::command_error::CommandError;
+use crate::config::Config;
+use crate::data_out::{print_json, print_text};
+use crate::environment::Audience;
+use crate::host::{Host, now_ms, short_id};
+use crate::interruption::{Interruption, Reaction};
+use crate::launching::{seat, take_signals};
+use crate::progress::Progress;
+use crate::prompt::PromptSource;
+use crate::queue_options::Route;
+use crate::run_marks::RunName;
+use crate::run_options::RunOptions;
+use crate::stopping::tell;
+use crate::talk::say;
+use crate::view::width::Width;
+use crate::view::{units, words};
+use crate::workspace_owner::become_owner;
+
+/// How long a second Ctrl-C is waited for.
+const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
+/// How long nothing need happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was typed.
+pub(crate) struct Request<'a> {
+    pub(crate) each: Option<&'a Path>,
+    pub(crate) axes: &'a [Axis],
+    pub(crate) prompt: Option<&'a OsStr>,
+    pub(crate) prompt_file: Option<&'a Path>,
+    pub(crate) workspace: Option<&'a Path>,
+    /// Work right in the workspaces, not in worktrees.
+    pub(crate) in_place: bool,
+    pub(crate) options: &'a RunOptions,
+}
+
+/// What became of one run that was wanted.
+enum Slot {
+    /// Its turn has not come.
+    Waiting,
+    UnderWay,
+    Over(Box<RunOverview>),
+    NotStarted(ExitCode),
+}
+
+struct Driver<'a> {
+    preparation: Preparation<'a>,
+    items: &'a [Item],
+    taken: Vec<Taken>,
+    slots: Vec<Slot>,
+    runs: Vec<Option<RunDirectory>>,
+    group: &'a str,
+    caps: Caps,
+    begun_ms: u64,
+    /// Whether those that wait are still to be started.
+    is_starting: bool,
+    is_json: bool,
+    watch: RunsWatch,
+    bar: Progress,
+}
+
+pub(crate) fn run(request: &Request<'_>) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    become_owner(&host.environment, request.workspace)?;
+    let config = Config::load(&host.environment, &host.places)?;
+    let group = match &request.options.queue.group {
+        Some(group) => group.clone(),
+        None => new_group()?,
+    };
+    let mut base = request.options.clone();
+    base.queue.group = Some(group.clone());
+    let lines = read(request)?;
+    let items = items(&lines, request.axes, &base, request.each.is_some()).map_err(refused)?;
+    let program = own_program()?;
+    let route = Route::choose(&host, &base.queue)?;
+    let preparation = Preparation {
+        host: &host,
+        config: &config,
+        program: &program,
+        route: &route,
+        workspace: request.workspace,
+        in_place: request.in_place,
+    };
+    let taken = check(&preparation, &items)?;
+    let caps = config.queue.caps();
+    let account = base.queue.account.as_ref().map(RunName::as_str);
+    if base.detach && matches!(route, Route::Direct) {
+        refuse_to_leave_some(&taken, &caps, group.as_str(), account)?;
+    }
+    base.queue.set_budget(&host)?;
+    let signals = take_signals()?;
+    let watch = RunsWatch::new();
+    watch.listen_to(&signals);
+    let n_items = items.len();
+    let what = units::counted(n_items as u64, "run", "runs");
+    say(&format!("group {}: {what}", group.as_str()));
+    let mut driver = Driver {
+        preparation,
+        items: &items,
+        taken,
+        slots: items.iter().map(|_| Slot::Waiting).collect(),
+        runs: items.iter().map(|_| None).collect(),
+        group: group.as_str(),
+        caps,
+        begun_ms: now_ms(),
+        is_starting: true,
+        is_json: base.json,
+        watch,
+        bar: Progress::of(n_items, "starting"),
+    };
+    driver.drive(base.detach)
+}
+
+/// A name that nobody else has.
+fn new_group() -> Result<RunName, CommandError> {
+    format!("batch-{}", short_id(RunId::generate())).parse().map_err(|error| {
+        CommandError::new(ExitCode::Failed, "no name for the group could be found").because(error)
+    })
+}
+
+/// The prompts, and what each line says beside.
+fn read(request: &Request<'_>) -> Result<Vec<Line>, CommandError> {
+    let Some(file) = request.each else {
+        let source =
+            PromptSource::of(request.prompt, request.prompt_file, Audience::of_stdin())?.read()?;
+        let prompt = String::from_utf8_lossy(&source).into_owned();
+        return Ok(vec![Line { number: 1, wish: Wish { prompt, ..Wish::default() } }]);
+    };
+    let source =
+        if file == Path::new("-") { PromptSource::Stdin } else { PromptSource::File(file) };
+    let lines = prompt_lines::parse(&source.read_lines()?)
+        .map_err(|error| refused(ItemsError::Lines(error)))?;
+    if lines.is_empty() {
+        let what = format!("there is no prompt in `{}`", file.display());
+        return Err(CommandError::new(ExitCode::Usage, what));
+    }
+    Ok(lines)
+}
+
+fn refused(error: ItemsError) -> CommandError {
+    CommandError::new(ExitCode::Usage, "the batch cannot be used, and nothing was started")
+        .because(error)
+        .hint("a line is {\"prompt\":\"…\",\"model\":\"…\"}, a JSON string, or plain words; see `caretaker run --help`")
+}
+
+/// Nobody would start the rest.
+fn refuse_to_leave_some(
+    taken: &[Taken],
+    caps: &Caps,
+    group: &str,
+    account: Option<&str>,
+) -> Result<(), CommandError> {
+    let mut started: Vec<usize> = Vec::new();
+    loop {
+        let under_way: Vec<&Taken> = started.iter().map(|index| &taken[*index]).collect();
+        let waiting = taken.iter().enumerate().filter(|(index, _)| !started.contains(index));
+        match turns::next(waiting, &under_way, caps, group, account) {
+            Some(index) => started.push(index),
+            None => break,
+        }
+    }
+    if started.len() == taken.len() {
+        return Ok(());
+    }
+    let what = format!(
+        "only {} of {} runs could start at once, and without a daemon nobody starts the others later",
+        started.len(),
+        taken.len()
+    );
+    Err(CommandError::new(ExitCode::DaemonUnavailable, what)
+        .hint("start it: caretaker daemon start; or leave out --detach"))
+}
+
+impl Driver<'_> {
+    fn drive(&mut self, is_detached: bool) -> Result<ExitCode, CommandError> {
+        let mut interruption = Interruption::Following;
+        let mut deadline: Option<Instant> = None;
+        loop {
+            self.start_those_whose_turn_it_is(interruption)?;
+            if is_detached && !self.has_waiting() {
+                return self.leave_alone();
+            }
+            if self.watch.is_empty() && !(self.is_starting && self.has_waiting()) {
+                break;
+            }
+            let patience =
+                deadline.map_or(PATIENCE, |at| at.saturating_duration_since(Instant::now()));
+            let heard = self.watch.wait(patience);
+            for overview in heard.over {
+                self.note_end(overview)?;
+            }
+            self.tell_progress();
+            for signal in heard.signals {
+                let (next, reaction) = interruption.step(seat(), signal);
+                interruption = next;
+                match reaction {
+                    Reaction::OfferToStop => {
+                        self.say_how_to_go_on(", or press Ctrl-C again now");
+                        deadline = Some(Instant::now() + SECOND_THOUGHTS);
+                    }
+                    Reaction::Leave => {
+                        self.say_how_to_go_on("");
+                        return Ok(ExitCode::Success);
+                    }
+                    Reaction::Stop(manner) => {
+                        deadline = None;
+                        self.stop(manner);
+                    }
+                }
+            }
+            if deadline.is_some_and(|at| at <= Instant::now()) {
+                return Ok(ExitCode::Success);
+            }
+        }
+        self.sum_up()
+    }
+
+    fn has_waiting(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot, Slot::Waiting))
+    }
+
+    fn start_those_whose_turn_it_is(
+        &mut self,
+        interruption: Interruption,
+    ) -> Result<(), CommandError> {
+        while self.is_starting && interruption == Interruption::Following {
+            let Some(index) = self.next_turn() else { return Ok(()) };
+            if self.is_stopped() {
+                self.start_no_more("the group was stopped");
+                return Ok(());
+            }
+            self.start(index)?;
+            // Whoever stopped the group meanwhile may not have seen this one.
+            if self.is_stopped() {
+                self.start_no_more("the group was stopped");
+                self.stop(StopManner::Ladder);
+                return Ok(());
+            }
+            self.tell_progress();
+            if self.watch.has_signal() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether somebody has stopped the group since we began.
+    fn is_stopped(&self) -> bool {
+        let record = GroupRecord::read(&self.preparation.host.state, self.group);
+        record.stopped_ms.is_some_and(|at| at >= self.begun_ms)
+    }
+
+    /// Through the queue all may come at once: it is the daemon that says when each starts.
+    fn next_turn(&self) -> Option<usize> {
+        let waiting = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| matches!(slot, Slot::Waiting))
+            .map(|(index, _)| (index, &self.taken[index]));
+        match self.preparation.route {
+            Route::Queue { .. } => waiting.map(|(index, _)| index).next(),
+            Route::Direct => {
+                let under_way: Vec<&Taken> = self
+                    .slots
+                    .iter()
+                    .zip(&self.taken)
+                    .filter(|(slot, _)| matches!(slot, Slot::UnderWay))
+                    .map(|(_, taken)| taken)
+                    .collect();
+                let account = self.items[0].options.queue.account.as_ref().map(RunName::as_str);
+                turns::next(waiting, &under_way, &self.caps, self.group, account)
+            }
+        }
+    }
+
+    /// What cannot be started does not keep the others from it; but where not even the first can, nothing was begun.
+    fn start(&mut self, index: usize) -> Result<(), CommandError> {
+        let item = &self.items[index];
+        match self.preparation.start(item) {
+            Ok(run) => {
+                self.watch.add(run.clone());
+                self.runs[index] = Some(run);
+                self.slots[index] = Slot::UnderWay;
+                Ok(())
+            }
+            Err(error) if self.slots.iter().all(|slot| matches!(slot, Slot::Waiting)) => Err(error),
+            Err(error) => {
+                let code = error.exit_code();
+                self.slots[index] = Slot::NotStarted(code);
+                self.not_started(item, &error.message_with_causes(), code)
+            }
+        }
+    }
+
+    fn not_started(&self, item: &Item, why: &str, code: ExitCode) -> Result<(), CommandError> {
+        let name = item.options.name.as_ref().map(RunName::as_str);
+        let line = item.line.map_or(String::new(), |line| format!(" of line {line}"));
+        self.bar.say_above(&format!("a run{line} was not started: {why}"));
+        if self.is_json {
+            let why = why.to_owned();
+            print_json(&BatchResult::not_started(self.group, item.line, name, why, code as u8))?;
+        }
+        Ok(())
+    }
+
+    fn note_end(&mut self, overview: RunOverview) -> Result<(), CommandError> {
+        let is_it = |run: &Option<RunDirectory>| {
+            run.as_ref().is_some_and(|run| run.run_id() == overview.run)
+        };
+        let Some(index) = self.runs.iter().position(is_it) else { return Ok(()) };
+        if self.is_json {
+            let answer = self.runs[index].as_ref().and_then(Answer::read);
+            print_json(&BatchResult::of(&overview, answer))?;
+        } else {
+            let line =
+                self.items[index].line.map_or(String::new(), |line| format!(" (line {line})"));
+            let name = overview.name.clone().unwrap_or_else(|| short_id(overview.run));
+            self.bar.say_above(&format!("run {name}{line}: {}", words::state(&overview.state)));
+        }
+        self.slots[index] = Slot::Over(Box::new(overview));
+        Ok(())
+    }
+
+    fn tell_progress(&self) {
+        let count = |is_it: fn(&Slot) -> bool| self.slots.iter().filter(|slot| is_it(slot)).count();
+        let n_waiting = count(|slot| matches!(slot, Slot::Waiting));
+        let n_under_way = count(|slot| matches!(slot, Slot::UnderWay));
+        let text = match (&self.preparation.route, n_waiting) {
+            (Route::Queue { .. }, 0) => format!("{n_under_way} queued or running"),
+            (_, 0) => format!("{n_under_way} running"),
+            (_, n) => format!("{n_under_way} running, {n} to start"),
+        };
+        self.bar.describe(text);
+        self.bar.show(self.slots.len() - n_waiting - n_under_way, self.slots.len());
+    }
+
+    fn start_no_more(&mut self, why: &str) {
+        self.is_starting = false;
+        for index in 0..self.slots.len() {
+            if matches!(self.slots[index], Slot::Waiting) {
+                self.slots[index] = Slot::NotStarted(ExitCode::Cancelled);
+                // Nobody is left to read it; what was begun is stopped all the same.
+                self.not_started(&self.items[index], why, ExitCode::Cancelled).ok();
+            }
+        }
+    }
+
+    /// All at once, and in a thread of its own, so that a second signal is heard meanwhile.
+    fn stop(&mut self, manner: StopManner) {
+        self.bar.say_above(match manner {
+            StopManner::Ladder => "stopping all runs; once more stops them at once",
+            StopManner::Now => "stopping all runs at once",
+        });
+        self.start_no_more("it was cancelled before it began");
+        let host = self.preparation.host;
+        let runs = self.slots.iter().zip(&self.runs);
+        let runs: Vec<_> = runs
+            .filter(|(slot, _)| matches!(slot, Slot::UnderWay))
+            .filter_map(|(_, run)| run.clone())
+            .map(|run| (host.control_socket(&run), run))
+            .collect();
+        std::thread::spawn(move || {
+            for (socket, run) in runs {
+                if let Err(error) = tell(&run, &socket, &ControlRequest::Stop { manner }) {
+                    error.report();
+                }
+            }
+        });
+    }
+
+    fn say_how_to_go_on(&self, or_else: &str) {
+        let group = self.group;
+        let n_waiting = self.slots.iter().filter(|slot| matches!(slot, Slot::Waiting)).count();
+        let mut text = String::from("\ndetached: the runs go on");
+        if n_waiting > 0 {
+            write!(text, "; {n_waiting} that were not started will not be").ok();
+        }
+        write!(
+            text,
+            "\n  see how they stand   caretaker group show {group}\n  \
+               wait for them        caretaker group wait {group}\n  \
+               stop them            caretaker group kill {group}{or_else}"
+        )
+        .ok();
+        self.bar.say_above(&text);
+    }
+
+    /// `--detach`: the ids, one a line.
+    fn leave_alone(&self) -> Result<ExitCode, CommandError> {
+        let ids: String =
+            self.runs.iter().flatten().map(|run| format!("{}\n", run.run_id())).collect();
+        print_text(&ids)?;
+        let codes = self.slots.iter().filter_map(|slot| match slot {
+            Slot::NotStarted(code) => Some(*code),
+            _ => None,
+        });
+        Ok(worst(codes))
+    }
+
+    fn sum_up(&self) -> Result<ExitCode, CommandError> {
+        let over: Vec<&RunOverview> = self
+            .slots
+            .iter()
+            .filter_map(|slot| match slot {
+                Slot::Over(overview) => Some(&**overview),
+                _ => None,
+            })
+            .collect();
+        let not_started = self.slots.iter().filter_map(|slot| match slot {
+            Slot::NotStarted(code) => Some(*code),
+            // Its directory was taken away.
+            Slot::UnderWay => Some(ExitCode::Unknown),
+            _ => None,
+        });
+        let not_started: Vec<ExitCode> = not_started.collect();
+        self.bar.clear();
+        if !self.is_json && !over.is_empty() {
+            print_text(&format!("{}\n", as_table(&over, now_ms(), Width::of_stdout())))?;
+        }
+        let tally = Tally::of(over.iter().copied());
+        let mut text = format!("{} of {} succeeded", tally.succeeded, self.slots.len());
+        if !not_started.is_empty() {
+            write!(text, "; {} came to nothing", not_started.len()).ok();
+        }
+        if !self.preparation.in_place {
+            text.push_str(
+                "; see what each did with `caretaker diff RUN`, and take it with `apply`",
+            );
+        }
+        say(&text);
+        Ok(worst(not_started.into_iter().chain([exit_code(over)])))
+    }
+}

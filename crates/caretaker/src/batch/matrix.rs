@@ -1,0 +1,171 @@
+//! `--matrix NAME=A,B`: every combination of the values.
+
+use std::str::FromStr;
+
+use super::prompt_lines::Wish;
+
+/// What can be varied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AxisName {
+    Model,
+    Mode,
+    Profile,
+    Workspace,
+}
+
+/// One thing that is varied, and its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Axis {
+    pub(crate) name: AxisName,
+    pub(crate) values: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MatrixError {
+    #[error("write NAME=VALUE,VALUE; NAME is model, mode, profile or workspace")]
+    Form,
+    #[error("`{0}` cannot be varied; model, mode, profile and workspace can")]
+    Name(String),
+    #[error("`{0}` is there twice")]
+    Twice(String),
+    #[error("there is a value missing between the commas")]
+    NoValue,
+    #[error("line {line} sets the {} itself, and --matrix does too", .name.as_str())]
+    SetByLine { line: usize, name: AxisName },
+}
+
+impl AxisName {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Mode => "mode",
+            Self::Profile => "profile",
+            Self::Workspace => "workspace",
+        }
+    }
+
+    fn of(self, wish: &mut Wish) -> &mut Option<String> {
+        match self {
+            Self::Model => &mut wish.model,
+            Self::Mode => &mut wish.mode,
+            Self::Profile => &mut wish.profile,
+            Self::Workspace => &mut wish.workspace,
+        }
+    }
+}
+
+impl FromStr for Axis {
+    type Err = MatrixError;
+
+    fn from_str(text: &str) -> Result<Self, MatrixError> {
+        let (name, values) = text.split_once('=').ok_or(MatrixError::Form)?;
+        let name = [AxisName::Model, AxisName::Mode, AxisName::Profile, AxisName::Workspace]
+            .into_iter()
+            .find(|known| known.as_str() == name.trim())
+            .ok_or_else(|| MatrixError::Name(name.to_owned()))?;
+        let values: Vec<String> = values.split(',').map(|it| it.trim().to_owned()).collect();
+        for (index, value) in values.iter().enumerate() {
+            if value.is_empty() {
+                return Err(MatrixError::NoValue);
+            }
+            if values[..index].contains(value) {
+                return Err(MatrixError::Twice(value.clone()));
+            }
+        }
+        Ok(Self { name, values })
+    }
+}
+
+/// One combination: what each axis is.
+pub(crate) type Combination<'a> = Vec<(AxisName, &'a str)>;
+
+/// Every combination, the last axis fastest; one empty one where there is no axis.
+pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination<'_>>, MatrixError> {
+    for (index, axis) in axes.iter().enumerate() {
+        if axes[..index].iter().any(|earlier| earlier.name == axis.name) {
+            return Err(MatrixError::Twice(axis.name.as_str().to_owned()));
+        }
+    }
+    let mut all: Vec<Combination<'_>> = vec![Vec::new()];
+    for axis in axes {
+        all = all
+            .iter()
+            .flat_map(|before| {
+                axis.values.iter().map(|value| {
+                    let mut longer = before.clone();
+                    longer.push((axis.name, value.as_str()));
+                    longer
+                })
+            })
+            .collect();
+    }
+    Ok(all)
+}
+
+/// The wish of a line, as one combination has it.
+pub(crate) fn vary(
+    line: usize,
+    wish: &Wish,
+    combination: &Combination<'_>,
+) -> Result<Wish, MatrixError> {
+    let mut varied = wish.clone();
+    for (name, value) in combination {
+        let slot = name.of(&mut varied);
+        if slot.is_some() {
+            return Err(MatrixError::SetByLine { line, name: *name });
+        }
+        *slot = Some((*value).to_owned());
+    }
+    Ok(varied)
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_axis_is_a_name_and_values_and_nothing_else() {
+        let axis: Axis = "model=a, b".parse().unwrap();
+        assert_eq!((axis.name, axis.values), (AxisName::Model, vec!["a".into(), "b".into()]));
+        for (text, error) in [
+            ("model", MatrixError::Form),
+            ("colour=red", MatrixError::Name("colour".to_owned())),
+            ("model=a,,b", MatrixError::NoValue),
+            ("model=", MatrixError::NoValue),
+            ("model=a,a", MatrixError::Twice("a".to_owned())),
+        ] {
+            assert_eq!(text.parse::<Axis>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_sets_what_is_varied_is_refused_by_its_number() {
+        let axes = ["model=a,b".parse().unwrap()];
+        let wish = Wish { model: Some("c".to_owned()), ..Wish::default() };
+        let error = vary(3, &wish, &combinations(&axes).unwrap()[0]).unwrap_err();
+        assert_eq!(error.to_string(), "line 3 sets the model itself, and --matrix does too");
+        let twice = ["model=a".parse().unwrap(), "model=b".parse().unwrap()];
+        assert_eq!(combinations(&twice), Err(MatrixError::Twice("model".to_owned())));
+    }
+
+    proptest! {
+        /// As many as the product, each different, each with every axis.
+        #[test]
+        fn every_combination_comes_once(models in 1usize..6, modes in 1usize..4, profiles in 0usize..4) {
+            let axis = |name: AxisName, n: usize| Axis { name, values: (0..n).map(|it| format!("v{it}")).collect() };
+            let mut axes = vec![axis(AxisName::Model, models), axis(AxisName::Mode, modes)];
+            if profiles > 0 {
+                axes.push(axis(AxisName::Profile, profiles));
+            }
+            let all = combinations(&axes).unwrap();
+            prop_assert_eq!(all.len(), models * modes * profiles.max(1));
+            let distinct: std::collections::BTreeSet<String> =
+                all.iter().map(|it| format!("{it:?}")).collect();
+            prop_assert_eq!(distinct.len(), all.len());
+            prop_assert!(all.iter().all(|it| it.len() == axes.len()));
+        }
+    }
+}

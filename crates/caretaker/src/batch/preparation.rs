@@ -1,0 +1,120 @@
+//! What each run of a batch needs before it can start: every check first, then a worktree of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use run_journal::RunDirectory;
+
+use super::items::Item;
+use super::turns::Taken;
+use crate::admission::{Admission, Admitted, Conversation};
+use crate::command_error::CommandError;
+use crate::config::Config;
+use crate::host::Host;
+use crate::launching::{Launch, warn_of_no_sandbox};
+use crate::name_claim;
+use crate::queue_options::Route;
+use crate::run_options::RunOptions;
+use crate::workspace;
+use crate::worktrees::Fresh;
+
+pub(crate) struct Preparation<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) config: &'a Config,
+    /// Our own program.
+    pub(crate) program: &'a Path,
+    pub(crate) route: &'a Route,
+    /// Of those that name none.
+    pub(crate) workspace: Option<&'a Path>,
+    pub(crate) in_place: bool,
+}
+
+/// Checks every run as it is checked alone, and makes nothing. Says what each takes.
+pub(crate) fn check(
+    preparation: &Preparation<'_>,
+    items: &[Item],
+) -> Result<Vec<Taken>, CommandError> {
+    let host = preparation.host;
+    let mut seen = BTreeSet::new();
+    let mut places: BTreeMap<Option<PathBuf>, PathBuf> = BTreeMap::new();
+    let mut taken = Vec::with_capacity(items.len());
+    for item in items {
+        let in_line = |error: CommandError| match item.line {
+            Some(line) => error.in_line(line),
+            None => error,
+        };
+        let named = preparation.named(item);
+        let key = named.map(Path::to_owned);
+        let place = match places.get(&key) {
+            Some(place) => place.clone(),
+            None => {
+                let place = workspace::check(host, named).map_err(in_line)?.as_path().to_owned();
+                if !preparation.in_place {
+                    Fresh::check(host, named).map_err(without_worktrees).map_err(in_line)?;
+                }
+                places.insert(key, place.clone());
+                place
+            }
+        };
+        if let Some(name) = &item.options.name {
+            name_claim::check_free(&host.state, name).map_err(in_line)?;
+        }
+        // What differs in nothing that is checked is checked once.
+        let plain = RunOptions { name: None, labels: Vec::new(), ..item.options.clone() };
+        if seen.insert((place.clone(), format!("{plain:?}"))) {
+            let admitted = preparation.admit(&plain, named).map_err(in_line)?;
+            if seen.len() == 1 {
+                warn_of_no_sandbox(&admitted.spec);
+            }
+        }
+        let model = item.options.model.clone().or_else(|| preparation.config.model.clone());
+        let workspace = preparation.in_place.then_some(place);
+        taken.push(Taken { model, workspace });
+    }
+    Ok(taken)
+}
+
+/// The runs of a batch are side by side, so they cannot all have the one workspace.
+fn without_worktrees(error: CommandError) -> CommandError {
+    error.hint(
+        "each run of a batch works in a git worktree of its own; make this a repository with `git init` and a first \
+         commit, or work right in the workspaces with --in-place: then those that share one run one after the other",
+    )
+}
+
+impl Preparation<'_> {
+    fn named<'i>(&'i self, item: &'i Item) -> Option<&'i Path> {
+        item.workspace.as_deref().or(self.workspace)
+    }
+
+    fn admit(
+        &self,
+        options: &RunOptions,
+        workspace: Option<&Path>,
+    ) -> Result<Admitted, CommandError> {
+        let Self { host, config, program, .. } = *self;
+        let conversation = &Conversation::New { workspace: workspace.map(Path::to_owned) };
+        let (retry_of, like) = (None, None);
+        Admission { host, config, options, conversation, program, retry_of, like }.admit()
+    }
+
+    /// Starts the run, or puts it into the queue.
+    pub(crate) fn start(&self, item: &Item) -> Result<RunDirectory, CommandError> {
+        let Self { host, config, program, route, .. } = *self;
+        let options = &item.options;
+        let named = self.named(item);
+        let fresh = match self.in_place {
+            true => None,
+            false => Some(Fresh::make_quietly(host, named, options.name.as_ref())?),
+        };
+        let workspace = fresh.as_ref().map_or(named, |fresh| Some(fresh.path()));
+        let started = self.admit(options, workspace).and_then(|admitted| {
+            let launch = Launch { host, config, options, program, route };
+            launch.start_silently(admitted, &item.prompt).map(|(run, _)| run)
+        });
+        if let Some(fresh) = fresh {
+            fresh.settle(started.is_ok());
+        }
+        started
+    }
+}

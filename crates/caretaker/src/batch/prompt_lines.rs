@@ -1,0 +1,158 @@
+//! The file of prompts: one JSON object a line, or one string, or plain words.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+
+/// More than anybody means; what is more is a wrong file.
+pub(crate) const MOST_RUNS: usize = 10_000;
+/// How many bad lines are told of at once.
+const MOST_TOLD: usize = 10;
+
+/// What one line asks for. The names are those of the flags of `caretaker run`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wish {
+    pub(crate) prompt: String,
+    pub(crate) name: Option<String>,
+    pub(crate) workspace: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) mode: Option<String>,
+    pub(crate) profile: Option<String>,
+    pub(crate) timeout: Option<String>,
+    pub(crate) idle_timeout: Option<String>,
+    pub(crate) priority: Option<i32>,
+    #[serde(default)]
+    pub(crate) labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+/// A wish, and the line it is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Counted from one.
+    pub(crate) number: usize,
+    pub(crate) wish: Wish,
+}
+
+/// What is wrong with which lines.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct BadLines(pub(crate) Vec<(usize, String)>);
+
+impl fmt::Display for BadLines {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told: Vec<String> = self
+            .0
+            .iter()
+            .take(MOST_TOLD)
+            .map(|(line, problem)| format!("line {line}: {problem}"))
+            .collect();
+        formatter.write_str(&told.join("; "))?;
+        match self.0.len().saturating_sub(MOST_TOLD) {
+            0 => Ok(()),
+            more => write!(formatter, "; and {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for BadLines {}
+
+/// Reads all lines; empty ones say nothing.
+pub(crate) fn parse(text: &[u8]) -> Result<Vec<Line>, BadLines> {
+    let mut lines = Vec::new();
+    let mut bad = BadLines::default();
+    for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let number = index + 1;
+        match parse_line(line) {
+            Ok(None) => {}
+            Ok(Some(wish)) => lines.push(Line { number, wish }),
+            Err(problem) => bad.0.push((number, problem)),
+        }
+    }
+    if bad.0.is_empty() { Ok(lines) } else { Err(bad) }
+}
+
+fn parse_line(line: &[u8]) -> Result<Option<Wish>, String> {
+    let line = std::str::from_utf8(line)
+        .map_err(|error| format!("it is not UTF-8, from byte {}", error.valid_up_to()))?
+        .trim();
+    let of_words = |prompt: String| Wish { prompt, ..Wish::default() };
+    let explained = |error: serde_json::Error| {
+        // Our caller knows the line, and the parser has seen only one.
+        let text = error.to_string();
+        text.split(" at line 1").next().unwrap_or(&text).to_owned()
+    };
+    let wish = match line.as_bytes().first() {
+        None => return Ok(None),
+        Some(b'{') => serde_json::from_str(line).map_err(explained)?,
+        Some(b'"') => of_words(serde_json::from_str(line).map_err(explained)?),
+        _ if serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok() => {
+            return Err("it is neither an object, nor a string, nor plain words".to_owned());
+        }
+        Some(b'[') => return Err("a list is no prompt".to_owned()),
+        Some(_) => of_words(line.to_owned()),
+    };
+    if wish.prompt.trim().is_empty() {
+        return Err("the prompt is empty".to_owned());
+    }
+    if wish.prompt.contains('\0') {
+        return Err("the prompt has a NUL character".to_owned());
+    }
+    Ok(Some(wish))
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn prompts(text: &str) -> Vec<(usize, String)> {
+        parse(text.as_bytes()).unwrap().into_iter().map(|it| (it.number, it.wish.prompt)).collect()
+    }
+
+    #[test]
+    fn objects_strings_and_plain_words_are_prompts_and_keep_their_line() {
+        let text = "{\"prompt\":\"one\",\"model\":\"m\"}\n\n\"two\\nlines\"\r\nfix the [parser]\n";
+        let expected = [(1, "one"), (3, "two\nlines"), (4, "fix the [parser]")];
+        assert_eq!(prompts(text), expected.map(|(line, prompt)| (line, prompt.to_owned())));
+        let lines = parse(text.as_bytes()).unwrap();
+        assert_eq!(lines[0].wish.model.as_deref(), Some("m"));
+    }
+
+    #[test]
+    fn every_bad_line_is_told_of_by_its_number() {
+        let text =
+            b"{\"prompt\":\"fine\"}\n{\"prompt\":\"x\",\"modell\":\"m\"}\n{\"model\":\"m\"}\n\
+            {\"prompt\":\nnull\n[1,\n\"open\n{\"prompt\":\" \"}\ncaf\xe9\n";
+        let bad = parse(text).unwrap_err();
+        let numbers: Vec<usize> = bad.0.iter().map(|(line, _)| *line).collect();
+        assert_eq!(numbers, [2, 3, 4, 5, 6, 7, 8, 9]);
+        let told = bad.to_string();
+        for part in ["line 2: unknown field `modell`", "missing field `prompt`", "not UTF-8"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert!(!told.contains("at line 1"), "{told}");
+    }
+
+    #[test]
+    fn of_very_many_bad_lines_some_are_told_of() {
+        let bad = parse("42\n".repeat(50).as_bytes()).unwrap_err();
+        assert!(bad.to_string().ends_with("; and 40 more"), "{bad}");
+    }
+
+    proptest! {
+        /// Whatever the file holds, each line with something in it is either a prompt or told of.
+        #[test]
+        fn no_line_is_lost(lines in proptest::collection::vec("[ -~]{0,20}", 0..20)) {
+            let n_full = lines.iter().filter(|line| !line.trim().is_empty()).count();
+            match parse(lines.join("\n").as_bytes()) {
+                Ok(read) => prop_assert_eq!(read.len(), n_full),
+                Err(bad) => prop_assert!(!bad.0.is_empty() && bad.0.len() <= n_full),
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Budgets as people write them, and the look at them where no daemon looks.
+
+use std::str::FromStr;
+
+use caretaker_daemon::{Budget, GroupRecord, Spending, judge};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use run_journal::{RunFilter, RunIndex, RunOverview, Which};
+use run_protocol::ExitCode;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::command_error::CommandError;
+use crate::config::Config;
+use crate::daemon_client::DaemonClient;
+use crate::host::{Host, now_ms};
+use crate::human_duration::HumanDuration;
+
+const DAY_MS: u64 = 24 * 3600 * 1000;
+
+/// A number, or no limit: zero. `5k` and `2M` are thousands and millions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CountLimit(pub(crate) u64);
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotABudget {
+    #[error("`{0}` is not a number; write `500`, `20k`, `5M` or `none`")]
+    Count(String),
+    #[error("write tool_calls=N, time=DURATION, tokens=N, or several of them with commas between")]
+    Form,
+    #[error("`{0}` cannot be limited; tool_calls, time and tokens can")]
+    Name(String),
+    #[error("`{0}` is there twice")]
+    Twice(String),
+    #[error(transparent)]
+    Time(#[from] crate::human_duration::NotADuration),
+}
+
+impl CountLimit {
+    fn limit(self) -> Option<u64> {
+        (self.0 > 0).then_some(self.0)
+    }
+}
+
+impl FromStr for CountLimit {
+    type Err = NotABudget;
+
+    fn from_str(text: &str) -> Result<Self, NotABudget> {
+        let refused = || NotABudget::Count(text.to_owned());
+        let number = text.trim();
+        if number == "none" {
+            return Ok(Self(0));
+        }
+        let (digits, factor) = match number.char_indices().last() {
+            Some((at, 'k' | 'K')) => (&number[..at], 1_000),
+            Some((at, 'm' | 'M')) => (&number[..at], 1_000_000),
+            _ => (number, 1),
+        };
+        // What `parse` takes beside digits is a sign.
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(refused());
+        }
+        let number: u64 = digits.parse().map_err(|_| refused())?;
+        number.checked_mul(factor).map(Self).ok_or_else(refused)
+    }
+}
+
+impl<'de> Deserialize<'de> for CountLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// `tool_calls=500,time=8h,tokens=5M`; `none` for no limit at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BudgetOption(pub(crate) Budget);
+
+impl FromStr for BudgetOption {
+    type Err = NotABudget;
+
+    fn from_str(text: &str) -> Result<Self, NotABudget> {
+        let mut budget = Budget::default();
+        if text.trim() == "none" {
+            return Ok(Self(budget));
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        for part in text.split(',') {
+            let (name, amount) = part.split_once('=').ok_or(NotABudget::Form)?;
+            let name = name.trim();
+            match name {
+                "tool_calls" => budget.tool_calls = amount.parse::<CountLimit>()?.limit(),
+                "tokens" => budget.tokens = amount.parse::<CountLimit>()?.limit(),
+                "time" => budget.time_ms = time(amount.parse()?),
+                name => return Err(NotABudget::Name(name.to_owned())),
+            }
+            if seen.contains(&name) {
+                return Err(NotABudget::Twice(name.to_owned()));
+            }
+            seen.push(name);
+        }
+        Ok(Self(budget))
+    }
+}
+
+fn time(duration: HumanDuration) -> Option<u64> {
+    Some(duration.milliseconds()).filter(|milliseconds| *milliseconds > 0)
+}
+
+/// `[budgets]` of the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct BudgetsConfig {
+    pub(crate) day: BudgetConfig,
+    pub(crate) group: BudgetConfig,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct BudgetConfig {
+    tool_calls: CountLimit,
+    time: HumanDuration,
+    tokens: CountLimit,
+}
+
+impl Default for BudgetConfig {
+    fn default() -> Self {
+        let none = CountLimit(0);
+        Self { tool_calls: none, time: HumanDuration::Unlimited, tokens: none }
+    }
+}
+
+impl BudgetConfig {
+    pub(crate) fn budget(self) -> Budget {
+        Budget {
+            tool_calls: self.tool_calls.limit(),
+            time_ms: time(self.time),
+            tokens: self.tokens.limit(),
+        }
+    }
+}
+
+/// When the day began that a moment is in, where the user lives, and when it ends.
+pub(crate) fn day(now_ms: u64) -> (u64, u64) {
+    let bounds = || {
+        let now = Timestamp::from_millisecond(i64::try_from(now_ms).ok()?).ok()?;
+        let began = now.to_zoned(TimeZone::system()).start_of_day().ok()?;
+        let ends = began.checked_add(1.day()).ok()?;
+        let ms = |at: Timestamp| u64::try_from(at.as_millisecond()).ok();
+        Some((ms(began.timestamp())?, ms(ends.timestamp())?))
+    };
+    // A clock that is nowhere near has days all the same.
+    bounds().unwrap_or((now_ms - now_ms % DAY_MS, now_ms - now_ms % DAY_MS + DAY_MS))
+}
+
+/// What the runs of a group may spend: its own budget, or that of every group.
+pub(crate) fn of_group(host: &Host, config: &Config, group: &str) -> Budget {
+    let own = GroupRecord::read(&host.state, group).budget;
+    own.unwrap_or_else(|| config.budgets.group.budget())
+}
+
+/// What these runs have spent since then.
+pub(crate) fn spending<'a>(
+    runs: impl IntoIterator<Item = &'a RunOverview>,
+    since_ms: u64,
+) -> Spending {
+    let now = now_ms();
+    let mut spending = Spending::default();
+    runs.into_iter().for_each(|run| spending.add_run(run, since_ms, now));
+    spending
+}
+
+/// Gives a group its budget. The daemon, if there is one, hears of it at once.
+pub(crate) fn set_of_group(host: &Host, group: &str, budget: Budget) -> Result<(), CommandError> {
+    if let Some(daemon) = DaemonClient::find(host)? {
+        let path = format!("/v1/groups/{group}/budget");
+        return daemon.post::<serde_json::Value>(&path, &budget).map(drop);
+    }
+    let record = GroupRecord { budget: Some(budget), ..GroupRecord::read(&host.state, group) };
+    record.write(&host.state, group).map_err(|error| {
+        let what = format!("the budget of group `{group}` cannot be written down");
+        CommandError::new(ExitCode::Failed, what).because(error)
+    })
+}
+
+/// Refuses a run that no daemon would admit either.
+pub(crate) fn check(host: &Host, config: &Config, group: Option<&str>) -> Result<(), CommandError> {
+    let day_budget = config.budgets.day.budget();
+    let group_budget = group.map(|group| (group, of_group(host, config, group)));
+    let group_budget = group_budget.filter(|(_, budget)| budget.is_set());
+    if !day_budget.is_set() && group_budget.is_none() {
+        return Ok(());
+    }
+    let cannot = |error| {
+        CommandError::new(ExitCode::Failed, "what was spent cannot be looked up").because(error)
+    };
+    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
+    index.refresh().map_err(cannot)?;
+    let runs =
+        index.list(&RunFilter { which: Which::All, ..RunFilter::default() }).map_err(cannot)?;
+    let refused = |what: String| CommandError::new(ExitCode::QuotaExceeded, what);
+    if let Some(spent) = judge(&day_budget, &spending(&runs, day(now_ms()).0)) {
+        return Err(refused(format!("the budget of the day is spent: {spent}"))
+            .hint("wait until tomorrow, or raise `[budgets.day]` of the configuration"));
+    }
+    let Some((group, budget)) = group_budget else { return Ok(()) };
+    let of_group = runs.iter().filter(|run| run.group.as_deref() == Some(group));
+    match judge(&budget, &spending(of_group, 0)) {
+        Some(spent) => Err(refused(format!("the budget of group `{group}` is spent: {spent}"))
+            .hint(format!("raise it with `caretaker group budget {group} …`"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn numbers_may_be_short_and_what_is_none_is_refused() {
+        let parsed = |text: &str| text.parse::<CountLimit>().map(|limit| limit.0);
+        assert_eq!(
+            ["500", "20k", "5M", "none", "0"].map(|it| parsed(it).unwrap()),
+            [500, 20_000, 5_000_000, 0, 0]
+        );
+        for text in
+            ["", "k", "-1", "+1", "1.5M", "many", "99999999999999999999", "20000000000000000M"]
+        {
+            assert_eq!(parsed(text), Err(NotABudget::Count(text.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_budget_names_what_it_limits() {
+        let budget: BudgetOption = "tool_calls=500, time=8h,tokens=5M".parse().unwrap();
+        assert_eq!(
+            budget.0,
+            Budget { tool_calls: Some(500), time_ms: Some(8 * 3_600_000), tokens: Some(5_000_000) }
+        );
+        assert_eq!("none".parse::<BudgetOption>().unwrap().0, Budget::default());
+        for (text, part) in [
+            ("500", "tool_calls=N"),
+            ("money=5", "`money` cannot be limited"),
+            ("tokens=1,tokens=2", "`tokens` is there twice"),
+            ("time=soon", "not a duration"),
+        ] {
+            let error = text.parse::<BudgetOption>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_day_has_its_moments_in_it() {
+        let now = 1_790_000_000_000;
+        let (began, ends) = day(now);
+        assert!(began <= now && now < ends);
+        assert!((22..=26).contains(&((ends - began) / 3_600_000)));
+        assert_eq!(day(ends - 1), (began, ends));
+    }
+}

@@ -1,0 +1,126 @@
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn builtin(name: &str) -> &'static str {
+    builtin_profiles().iter().find(|(builtin, _)| *builtin == name).unwrap().1
+}
+
+/// The spec of a parent, with what is to be otherwise.
+fn parent(otherwise: Value) -> RunSpec {
+    let mut spec = json!({
+        "run": "01941f29-7c00-7000-8000-000000000001", "created_ms": 1,
+        "session": "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11", "session_start": "new",
+        "workspace": "/w",
+        "agent": {"kind": "simulated", "program": "/a", "expose": ["/a"]},
+        "tool_approval": "force",
+        "profile": "default", "profile_text": builtin("default"),
+        "expose": ["/srv/data"], "allow_hosts": ["registry.npmjs.org", "*.example.org:8443"],
+        "bwrap": "/b", "home": "/h", "host_config_root": "/h/.cursor",
+        "secrets": ["TOKEN"], "env": {"A": "b"},
+        "limits": {"wall_ms": 600_000},
+        "resources": {"memory_bytes": 2_147_483_648_u64, "processes": 100},
+        "socket_dir": "/s",
+    });
+    for (name, value) in otherwise.as_object().unwrap() {
+        spec[name] = value.clone();
+    }
+    serde_json::from_value(spec).unwrap()
+}
+
+fn child(parent: &RunSpec, request: Value) -> Result<RunSpec, String> {
+    let mut whole = json!({"prompt": "x"});
+    for (name, value) in request.as_object().unwrap() {
+        whole[name] = value.clone();
+    }
+    let request: ChildRequest = serde_json::from_value(whole).unwrap();
+    narrow(parent, &request, Some(500_000)).map_err(|error| match error {
+        NotMade::Forbidden(what) => what,
+        NotMade::Failed(error) => panic!("{}", error.text()),
+    })
+}
+
+#[test]
+fn who_asks_for_nothing_has_what_the_parent_has_and_its_time_that_is_left() {
+    let parent = parent(json!({}));
+    let limits = RunLimits { wall_ms: 500_000, ..parent.limits.clone() };
+    assert_eq!(child(&parent, json!({})).unwrap(), RunSpec { limits, ..parent });
+}
+
+#[test]
+fn who_asks_for_less_has_less() {
+    let child = child(
+        &parent(json!({})),
+        json!({
+            "profile": "strict", "network": "none", "hosts": ["a.example.org:8443"], "mode": "ask",
+            "timeout_seconds": 60, "memory_mb": 512, "processes": 100, "disk_mb": 10,
+        }),
+    )
+    .unwrap();
+    assert_eq!(
+        (child.profile.as_str(), child.profile_text.as_str()),
+        ("strict", builtin("strict"))
+    );
+    assert_eq!(child.network, Some(NetworkMode::None));
+    assert_eq!(child.allow_hosts, ["a.example.org:8443"]);
+    assert_eq!(child.mode, Some(AgentMode::Ask));
+    assert_eq!(child.limits.wall_ms, 60_000);
+    assert_eq!(child.resources.memory_bytes, 512 * MEBIBYTE);
+    assert_eq!((child.resources.processes, child.resources.disk_bytes), (100, 10 * MEBIBYTE));
+}
+
+#[test]
+fn whatever_would_be_more_is_refused_by_its_name() {
+    let parent = parent(json!({}));
+    for (request, name) in [
+        (json!({"profile": "off"}), "profile `off`"),
+        (json!({"profile": "my-own"}), "profile `my-own`"),
+        (json!({"network": "host"}), "network `host`"),
+        (json!({"hosts": ["evil.example"]}), "host `evil.example`"),
+        (json!({"hosts": ["registry.npmjs.org:22"]}), "host `registry.npmjs.org:22`"),
+        (json!({"hosts": ["*.npmjs.org"]}), "host `*.npmjs.org`"),
+        (json!({"timeout_seconds": 501}), "timeout_seconds `501`"),
+        (json!({"timeout_seconds": 0}), "timeout_seconds `0`"),
+        (json!({"memory_mb": 4096}), "memory_mb `4096`"),
+        (json!({"memory_mb": 0}), "memory_mb `0`"),
+        (json!({"memory_mb": u64::MAX}), "memory_mb"),
+        (json!({"processes": 101}), "processes `101`"),
+    ] {
+        let refused = child(&parent, request.clone()).unwrap_err();
+        assert!(refused.contains(name), "{request}: {refused}");
+    }
+}
+
+#[test]
+fn a_profile_of_the_users_own_is_not_thought_weaker_than_any_other() {
+    let text = format!("extends = \"default\"\n# {}", "mine");
+    let parent = parent(json!({"profile_text": text}));
+    assert!(child(&parent, json!({"profile": "strict"})).is_err());
+    assert_eq!(child(&parent, json!({"profile": "default"})).unwrap().profile_text, text);
+}
+
+#[test]
+fn a_parent_without_a_sandbox_or_without_time_has_no_children_and_one_that_reads_has_readers() {
+    let off = parent(json!({"profile": "off", "profile_text": builtin("off")}));
+    assert!(child(&off, json!({})).unwrap_err().contains("without a sandbox"));
+    let request = ChildRequest { prompt: "x".to_owned(), ..ChildRequest::default() };
+    let late = narrow(&parent(json!({})), &request, Some(0));
+    assert!(matches!(late, Err(NotMade::Forbidden(_))));
+    let reader = parent(json!({"mode": "plan"}));
+    assert_eq!(child(&reader, json!({})).unwrap().mode, Some(AgentMode::Plan));
+}
+
+#[test]
+fn generations_end_somewhere() {
+    let caps = ChildrenConfig { depth: 2, at_once: 1, in_all: 1 };
+    assert_eq!(depth_of(&parent(json!({})), &caps).unwrap(), 1);
+    let lineage = |depth: u32| {
+        json!({"lineage": {
+            "run": "01941f29-7c00-7000-8000-000000000009",
+            "session": "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f12", "depth": depth,
+        }})
+    };
+    assert_eq!(depth_of(&parent(lineage(1)), &caps).unwrap(), 2);
+    assert!(matches!(depth_of(&parent(lineage(2)), &caps), Err(NotMade::Forbidden(_))));
+}

@@ -1,0 +1,322 @@
+//! `caretaker gc`: removes old runs.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::str::FromStr;
+
+use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview};
+use run_protocol::{ExitCode, RunId};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use crate::budgets::CountLimit;
+use crate::command_error::CommandError;
+use crate::commands::discard::discard_worktree;
+use crate::config::Config;
+use crate::data_out::{print_json, print_text};
+use crate::host::{Host, now_ms, short_id};
+use crate::human_duration::HumanDuration;
+use crate::limit_options::SizeLimit;
+use crate::retention::needs::{WorktreeSight, candidates, worktree};
+use crate::retention::plan::{Candidate, Criteria, Need, Plan, plan};
+use crate::retention::removal::{finish_earlier, remove};
+use crate::talk::{note, say};
+use crate::view::table::table;
+use crate::view::width::Width;
+use crate::view::{units, words};
+use crate::worktrees::Worktree;
+
+/// Remove old runs: their records, and worktrees of which the checkout has everything.
+///
+/// A run goes if one of the criteria says so; those not given here are taken from `[retention]` of the configuration.
+/// Nothing is removed without `--yes`. What is live, queued or pinned stays, and so does what something else needs: a
+/// session that waits to be resumed, a worktree with work that was not applied, a run that waits for it, a budget. The
+/// conversations stay in any case.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker gc --older-than 30d             what would go
+  caretaker gc --older-than 30d --yes       and gone it is
+  caretaker gc --keep 500 --max-size 10GiB")]
+pub(crate) struct Args {
+    /// Remove what was last heard of longer ago: `30d`, `2w`, `12h`; `none` for no limit.
+    #[arg(long, value_name = "AGE")]
+    older_than: Option<Age>,
+    /// Keep so many, the latest; `none` for no limit.
+    #[arg(long, value_name = "COUNT")]
+    keep: Option<CountLimit>,
+    /// Remove the oldest until all together take no more than this: `10GiB`, `none`.
+    #[arg(long, value_name = "SIZE")]
+    max_size: Option<SizeLimit>,
+    /// Really remove them.
+    #[arg(long)]
+    yes: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// An age in days, weeks, or as any duration; zero for none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Age(u64);
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an age; write `30d`, `2w`, `12h` or `none`")]
+pub(crate) struct NotAnAge(String);
+
+impl FromStr for Age {
+    type Err = NotAnAge;
+
+    fn from_str(text: &str) -> Result<Self, NotAnAge> {
+        let refused = || NotAnAge(text.to_owned());
+        let days = |digits: &str, factor: u64| {
+            let number: u64 = digits.trim().parse().ok()?;
+            number.checked_mul(factor * 24 * 3600 * 1000)
+        };
+        if let Some(digits) = text.strip_suffix('d') {
+            return days(digits, 1).map(Self).ok_or_else(refused);
+        }
+        if let Some(digits) = text.strip_suffix('w') {
+            return days(digits, 7).map(Self).ok_or_else(refused);
+        }
+        text.parse::<HumanDuration>().map(|it| Self(it.milliseconds())).map_err(|_| refused())
+    }
+}
+
+impl<'de> Deserialize<'de> for Age {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// `[retention]` of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RetentionConfig {
+    older_than: Age,
+    keep: CountLimit,
+    max_size: SizeLimit,
+}
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        Self { older_than: Age(0), keep: CountLimit(0), max_size: SizeLimit(0) }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    v: u32,
+    /// Whether they are gone; else they would be, with `--yes`.
+    is_done: bool,
+    runs: Vec<Gone>,
+    bytes: u64,
+    /// What would go by the criteria, and does not.
+    kept: Vec<Kept>,
+    /// What could not be removed.
+    failed: Vec<Failed>,
+}
+
+#[derive(Debug, Serialize)]
+struct Gone {
+    run: RunId,
+    name: Option<String>,
+    last_event_ms: u64,
+    bytes: u64,
+    /// Its worktree, which goes too.
+    worktree: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Kept {
+    run: RunId,
+    #[serde(flatten)]
+    need: Need,
+    why: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Failed {
+    run: RunId,
+    why: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let config = Config::load(&host.environment, &host.places)?;
+    let criteria = args.criteria(config.retention)?;
+    if args.yes {
+        finish_earlier(&host.state);
+    }
+    let runs = list(&host)?;
+    let (plan, found, worktrees) = decide(&host, &config, &runs, criteria)?;
+    let overview = |run: RunId| runs.iter().find(|it| it.run == run);
+    let bytes = |run: RunId| found.iter().find(|it| it.run == run).map_or(0, |it| it.bytes);
+    let mut report = Report {
+        v: 1,
+        is_done: args.yes,
+        runs: Vec::new(),
+        bytes: 0,
+        kept: plan
+            .stay
+            .into_iter()
+            .map(|(run, need)| Kept { run, why: need.words(), need })
+            .collect(),
+        failed: Vec::new(),
+    };
+    for run in &plan.go {
+        let Some(overview) = overview(*run) else { continue };
+        let worktree = worktrees.iter().find(|worktree| worktree.run == *run);
+        if args.yes
+            && let Err(why) = take_away(&host, *run, worktree)
+        {
+            report.failed.push(Failed { run: *run, why });
+            continue;
+        }
+        report.bytes += bytes(*run);
+        report.runs.push(Gone {
+            run: *run,
+            name: overview.name.clone(),
+            last_event_ms: overview.last_event_ms,
+            bytes: bytes(*run),
+            worktree: worktree.map(|worktree| worktree.path.display().to_string()),
+        });
+    }
+    if args.json {
+        print_json(&report)?;
+    } else {
+        show(&report, &runs)?;
+    }
+    Ok(if report.failed.is_empty() { ExitCode::Success } else { ExitCode::Failed })
+}
+
+impl Args {
+    fn criteria(&self, config: RetentionConfig) -> Result<Criteria, CommandError> {
+        let some = |number: u64| Some(number).filter(|number| *number > 0);
+        let criteria = Criteria {
+            older_than_ms: some(self.older_than.unwrap_or(config.older_than).0),
+            keep: some(self.keep.unwrap_or(config.keep).0)
+                .map(|keep| usize::try_from(keep).unwrap_or(usize::MAX)),
+            max_bytes: some(self.max_size.unwrap_or(config.max_size).0),
+        };
+        if criteria == Criteria::default() {
+            return Err(CommandError::new(ExitCode::Usage, "nothing says which runs may go").hint(
+                "say it: --older-than 30d, --keep 500 or --max-size 10GiB; or in `[retention]` of the configuration",
+            ));
+        }
+        Ok(criteria)
+    }
+}
+
+fn list(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
+    let cannot =
+        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
+    if !host.state.runs().is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
+    index.refresh().map_err(cannot)?;
+    index.list(&RunFilter::default()).map_err(cannot)
+}
+
+/// What goes, with the worktrees that go too. Worktrees are looked at only where they would go, so it may take two rounds.
+fn decide(
+    host: &Host,
+    config: &Config,
+    runs: &[RunOverview],
+    criteria: Criteria,
+) -> Result<(Plan, Vec<Candidate>, Vec<Worktree>), CommandError> {
+    let mut found = candidates(host, config, runs)?;
+    let now = now_ms();
+    loop {
+        let decided = plan(&found, criteria, now);
+        let going: BTreeSet<RunId> = decided.go.iter().copied().collect();
+        let others: BTreeSet<&Path> = runs
+            .iter()
+            .filter(|run| !going.contains(&run.run))
+            .map(|run| &*run.workspace.0)
+            .collect();
+        let mut worktrees: Vec<Worktree> = Vec::new();
+        let mut has_changed = false;
+        for run in runs.iter().filter(|run| going.contains(&run.run)) {
+            if worktrees.iter().any(|worktree| worktree.path == run.workspace.0) {
+                continue;
+            }
+            match worktree(host, run, &others) {
+                WorktreeSight::None => {}
+                WorktreeSight::Taken(worktree) => worktrees.push(*worktree),
+                WorktreeSight::Needed(need) => {
+                    for candidate in found.iter_mut().filter(|it| it.run == run.run) {
+                        candidate.need = Some(need.clone());
+                        has_changed = true;
+                    }
+                }
+            }
+        }
+        if !has_changed {
+            return Ok((decided, found, worktrees));
+        }
+    }
+}
+
+/// First the worktree: without its run nobody could name it any more.
+fn take_away(host: &Host, run: RunId, worktree: Option<&Worktree>) -> Result<(), String> {
+    if let Some(worktree) = worktree {
+        discard_worktree(host, worktree).map_err(|error| error.message_with_causes())?;
+    }
+    let directory = RunDirectory::open(&host.state, run).map_err(|error| error.to_string())?;
+    remove(&host.state, &directory).map_err(|error| match std::error::Error::source(&error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    })
+}
+
+fn show(report: &Report, runs: &[RunOverview]) -> Result<(), CommandError> {
+    let now = now_ms();
+    if !report.runs.is_empty() {
+        let rows = report.runs.iter().map(|gone| {
+            let run = runs.iter().find(|run| run.run == gone.run);
+            [
+                short_id(gone.run),
+                gone.name.clone().unwrap_or_default(),
+                run.map(|run| words::state(&run.state)).unwrap_or_default(),
+                units::age(now.saturating_sub(gone.last_event_ms)),
+                units::bytes(gone.bytes),
+                run.map(|run| run.prompt_start.clone()).unwrap_or_default(),
+            ]
+        });
+        let header = ["RUN", "NAME", "STATE", "AGE", "SIZE", "ABOUT"];
+        print_text(&format!("{}\n", table(&header, rows, Width::of_stdout())))?;
+    }
+    for Kept { run, why, .. } in &report.kept {
+        note(&format!("run {} stays: {why}", short_id(*run)));
+    }
+    for Failed { run, why } in &report.failed {
+        note(&format!("run {} could not be removed: {why}", short_id(*run)));
+    }
+    let what = units::counted(report.runs.len() as u64, "run", "runs");
+    let size = units::bytes(report.bytes);
+    say(&match (report.is_done, report.runs.is_empty()) {
+        (_, true) => "nothing to remove".to_owned(),
+        (true, false) => format!("{what} removed, {size}"),
+        (false, false) => format!("{what} would go, {size}; nothing was removed: say --yes"),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn ages_are_days_weeks_or_durations() {
+        const DAY: u64 = 24 * 3600 * 1000;
+        for (text, ms) in [("30d", 30 * DAY), ("2w", 14 * DAY), ("12h", DAY / 2), ("none", 0)] {
+            assert_eq!(text.parse(), Ok(Age(ms)), "{text}");
+        }
+        for text in ["", "d", "-1d", "soon", "1.5d", "99999999999999d"] {
+            assert_eq!(text.parse::<Age>(), Err(NotAnAge(text.to_owned())), "{text}");
+        }
+    }
+}

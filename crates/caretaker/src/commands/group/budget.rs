@@ -1,0 +1,74 @@
+//! `caretaker group budget`.
+
+use caretaker_daemon::{Budget, Overspent, Spending, Sum, judge};
+use run_protocol::ExitCode;
+use serde::Serialize;
+
+use super::runs_of;
+use crate::budgets::{self, BudgetOption};
+use crate::command_error::CommandError;
+use crate::config::Config;
+use crate::data_out::{print_json, print_text};
+use crate::host::Host;
+use crate::view::units;
+
+/// Show or set what the runs of a group may spend together; when it is spent, no more of them are started.
+///
+/// What is under way goes on. A run that does not say what it took counts as much as the dearest that did.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The group.
+    group: String,
+    /// The new budget, in place of the old: `tool_calls=500,time=8h,tokens=5M`, or `none`.
+    budget: Option<BudgetOption>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    v: u32,
+    group: &'a str,
+    budget: Budget,
+    spent: Spending,
+    /// What of it is spent, so that nothing more is started.
+    overspent: Option<Overspent>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let config = Config::load(&host.environment, &host.places)?;
+    let runs = runs_of(&host, &args.group)?;
+    if let Some(BudgetOption(budget)) = args.budget {
+        budgets::set_of_group(&host, &args.group, budget)?;
+    }
+    let budget = budgets::of_group(&host, &config, &args.group);
+    let spent = budgets::spending(&runs, 0);
+    let overspent = judge(&budget, &spent);
+    if args.json {
+        print_json(&Report { v: 1, group: &args.group, budget, spent, overspent })?;
+    } else {
+        print_text(&lines(&budget, &spent, overspent.as_ref()))?;
+    }
+    Ok(ExitCode::Success)
+}
+
+/// What was spent of what, one thing a line.
+pub(super) fn lines(budget: &Budget, spent: &Spending, overspent: Option<&Overspent>) -> String {
+    let line = |name: &str, sum: &Sum, limit: Option<u64>, number: fn(u64) -> String| {
+        let limit = limit.map_or(String::new(), |limit| format!(" of {}", number(limit)));
+        let unknown = match sum.n_unknown {
+            0 => String::new(),
+            n => format!(", and unknown of {}", units::counted(n.into(), "run", "runs")),
+        };
+        format!("{name:<11}{}{limit}{unknown}\n", number(sum.known))
+    };
+    let mut text = line("tool calls", &spent.tool_calls, budget.tool_calls, units::grouped)
+        + &line("time", &spent.time_ms, budget.time_ms, units::duration)
+        + &line("tokens", &spent.tokens, budget.tokens, units::grouped);
+    if let Some(overspent) = overspent {
+        text.push_str(&format!("spent: {overspent}; nothing more of it is started\n"));
+    }
+    text
+}

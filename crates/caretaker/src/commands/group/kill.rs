@@ -1,0 +1,73 @@
+//! `caretaker group kill`.
+
+use caretaker_daemon::GroupRecord;
+use run_protocol::{ControlRequest, ExitCode, StopManner};
+
+use super::{runs_of, unfinished};
+use crate::batch::summary::worst;
+use crate::command_error::CommandError;
+use crate::host::{Host, now_ms, overview};
+use crate::run_report;
+use crate::stopping::{tell, wait_until_dead};
+use crate::talk::say;
+use crate::view::words;
+
+/// Stop all runs of a group, those that wait too, and return only when nothing of them is left.
+///
+/// A batch that is still being started starts no more.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The group.
+    group: String,
+    /// Kill the sandboxes at once.
+    #[arg(long)]
+    now: bool,
+    /// Print one JSON object per run that was stopped: how it stands now.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let group = &args.group;
+    runs_of(&host, group)?;
+    // First this: whoever starts more of it has to hear of it before we look what there is.
+    let record =
+        GroupRecord { stopped_ms: Some(now_ms()), ..GroupRecord::read(&host.state, group) };
+    record.write(&host.state, group).map_err(|error| {
+        let what = format!("that group `{group}` is stopped cannot be written down");
+        CommandError::new(ExitCode::Failed, what).because(error)
+    })?;
+    let manner = if args.now { StopManner::Now } else { StopManner::Ladder };
+    let stop = ControlRequest::Stop { manner };
+    let mut codes = Vec::new();
+    // One may have been on its way when the others were looked for.
+    loop {
+        let all = runs_of(&host, group)?;
+        // Those that wait first: else one takes the place of another that ends.
+        let (queued, live): (Vec<_>, Vec<_>) =
+            unfinished(&host, &all).partition(|run| run.is_queued().unwrap_or(false));
+        let runs: Vec<_> = queued.into_iter().chain(live).collect();
+        if runs.is_empty() {
+            break;
+        }
+        let told: Vec<Result<(), CommandError>> =
+            runs.iter().map(|run| tell(run, &host.control_socket(run), &stop)).collect();
+        let n_codes = codes.len();
+        for (run, told) in runs.iter().zip(told) {
+            let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
+            match ended.and_then(|()| overview(run)) {
+                Ok(overview) if args.json => run_report::print(&overview)?,
+                Ok(overview) => {
+                    say(&format!("run {}: {}", run.run_id(), words::state(&overview.state)));
+                }
+                Err(error) => codes.push(error.report()),
+            }
+        }
+        // What cannot be stopped now cannot be stopped by asking again.
+        if codes.len() > n_codes {
+            break;
+        }
+    }
+    Ok(worst(codes))
+}

@@ -1,0 +1,85 @@
+//! `caretaker group`: runs that were started together, by `run --each`, `--matrix` or `--group`.
+
+mod budget;
+mod kill;
+mod ls;
+mod show;
+mod wait;
+
+use clap::Subcommand;
+use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, Which};
+use run_protocol::ExitCode;
+
+use crate::command_error::CommandError;
+use crate::host::Host;
+
+/// See, wait for and stop the runs of a group, and say what they may spend.
+///
+/// A group is made by giving runs the same `--group`, and by `run --each` and `run --matrix`. It works with and without a
+/// daemon.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker group ls
+  caretaker group show nightly
+  caretaker group wait nightly --timeout 1h
+  caretaker group kill nightly
+  caretaker group budget nightly tokens=5M,time=8h")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Ls(ls::Args),
+    Show(show::Args),
+    Wait(wait::Args),
+    Kill(kill::Args),
+    Budget(budget::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    match &args.action {
+        Action::Ls(args) => ls::run(args),
+        Action::Show(args) => show::run(args),
+        Action::Wait(args) => wait::run(args),
+        Action::Kill(args) => kill::run(args),
+        Action::Budget(args) => budget::run(args),
+    }
+}
+
+/// All runs that are of a group, the oldest first.
+fn grouped_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
+    let cannot =
+        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
+    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
+    index.refresh().map_err(cannot)?;
+    let filter = RunFilter { which: Which::All, ..RunFilter::default() };
+    let mut runs = index.list(&filter).map_err(cannot)?;
+    runs.retain(|run| run.group.is_some());
+    runs.sort_by_key(|run| run.run);
+    Ok(runs)
+}
+
+/// The runs of one group, the oldest first.
+fn runs_of(host: &Host, group: &str) -> Result<Vec<RunOverview>, CommandError> {
+    let mut runs = grouped_runs(host)?;
+    runs.retain(|run| run.group.as_deref() == Some(group));
+    if runs.is_empty() {
+        let what = format!("there is no run of a group `{group}`");
+        return Err(CommandError::new(ExitCode::NotFound, what)
+            .hint("see all groups with `caretaker group ls`"));
+    }
+    Ok(runs)
+}
+
+/// Those that are not over, with their directories.
+fn unfinished<'a>(
+    host: &'a Host,
+    runs: &'a [RunOverview],
+) -> impl Iterator<Item = RunDirectory> + 'a {
+    runs.iter()
+        .filter(|run| run.state.is_unfinished())
+        .filter_map(|run| RunDirectory::open(&host.state, run.run).ok())
+}

@@ -1,0 +1,83 @@
+//! `caretaker group wait`.
+
+use std::time::{Duration, Instant};
+
+use run_journal::RunOverview;
+use run_protocol::ExitCode;
+
+use super::show::describe;
+use super::{runs_of, unfinished};
+use crate::batch::result::{Answer, BatchResult};
+use crate::batch::runs_watch::RunsWatch;
+use crate::batch::summary::{Tally, as_table, exit_code};
+use crate::command_error::CommandError;
+use crate::data_out::{print_json, print_text};
+use crate::host::{Host, now_ms};
+use crate::human_duration::HumanDuration;
+use crate::progress::Progress;
+use crate::talk::say;
+use crate::view::width::Width;
+
+/// Nothing need happen for so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Wait until all runs of a group are over, then show how they came out.
+///
+/// The exit code is the worst of theirs: 0 only if all succeeded.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The group.
+    group: String,
+    /// Give up after this long, with exit code 75; the runs go on. `0` and `none` mean never.
+    #[arg(long, value_name = "DURATION", default_value = "none")]
+    timeout: HumanDuration,
+    /// Print one JSON object per run, in the order in which they were created: how it came out, and the agent's answer.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let deadline = args.timeout.limit().map(|limit| Instant::now() + limit);
+    let runs = wait(&host, &args.group, deadline)?;
+    let is_over = runs.iter().all(|run| !run.state.is_unfinished());
+    if args.json {
+        for run in &runs {
+            let directory = run_journal::RunDirectory::open(&host.state, run.run).ok();
+            print_json(&BatchResult::of(run, directory.as_ref().and_then(Answer::read)))?;
+        }
+    } else {
+        let rows: Vec<&RunOverview> = runs.iter().collect();
+        print_text(&format!("{}\n", as_table(&rows, now_ms(), Width::of_stdout())))?;
+    }
+    say(&describe(&args.group, Tally::of(&runs)));
+    Ok(if is_over { exit_code(&runs) } else { ExitCode::StillRunning })
+}
+
+/// The runs as they stand when all are over, or when the time is up. Those that join the group meanwhile count too.
+fn wait(
+    host: &Host,
+    group: &str,
+    deadline: Option<Instant>,
+) -> Result<Vec<RunOverview>, CommandError> {
+    loop {
+        let runs = runs_of(host, group)?;
+        let mut watch = RunsWatch::new();
+        unfinished(host, &runs).for_each(|run| watch.add(run));
+        let n_over = runs.iter().filter(|run| !run.state.is_unfinished()).count();
+        if watch.is_empty() {
+            return Ok(runs);
+        }
+        let bar = Progress::of(runs.len(), "waiting");
+        let mut n_done = n_over;
+        bar.show(n_done, runs.len());
+        while !watch.is_empty() {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return runs_of(host, group);
+            }
+            n_done += watch.wait(left.unwrap_or(PATIENCE)).over.len();
+            bar.show(n_done, runs.len());
+        }
+    }
+}

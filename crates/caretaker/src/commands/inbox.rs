@@ -1,0 +1,256 @@
+//! `caretaker inbox`, `answer` and `send`: the person's side of what agents ask and are told.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use caretaker_daemon::{
+    Delivery, Left, LetterError, OpenLetters, OpenQuestion, Presence, WaitingMessage,
+    answer_question, answer_run, leave_message, open_letters, presence,
+};
+use run_journal::{InboxError, RunDirectory};
+use run_protocol::{Correspondent, ExitCode, RunSpec};
+use serde::Serialize;
+
+use crate::command_error::CommandError;
+use crate::data_out::print_json;
+use crate::environment::Audience;
+use crate::host::{Host, now_ms, short_id};
+use crate::prompt::PromptSource;
+use crate::talk::say;
+use crate::view::safe_text::on_one_line;
+use crate::view::styled_line::{BOLD, DIM};
+use crate::view::{units, words};
+
+/// What is written at once; more belongs into a file of the workspace.
+const MOST_CHARS: usize = 100_000;
+
+/// List what agents ask you, and what was written to them and has not reached them.
+///
+/// An agent asks with its tools `ask_human` and `request_access`. Its run goes on, or ends its turn and waits.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker inbox
+  caretaker answer q-1a2b3c4d \"the new database\"
+  caretaker inbox --json | jq -r '.questions[].question'")]
+pub(crate) struct Args {
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Listing<'a> {
+    v: u32,
+    questions: &'a [OpenQuestion],
+    undelivered: &'a [WaitingMessage],
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let OpenLetters { questions, undelivered } = open_letters(&host.state).map_err(refused)?;
+    if args.json {
+        print_json(&Listing { v: 1, questions: &questions, undelivered: &undelivered })?;
+        return Ok(ExitCode::Success);
+    }
+    let mut out = anstream::stdout().lock();
+    let now = now_ms();
+    let mut print = || -> std::io::Result<()> {
+        for question in &questions {
+            print_question(&mut out, question, now)?;
+        }
+        for message in &undelivered {
+            print_message(&mut out, message, now)?;
+        }
+        out.flush()
+    };
+    print().map_err(CommandError::writing)?;
+    if questions.is_empty() && undelivered.is_empty() {
+        say("nobody asks anything");
+    } else if !undelivered.is_empty() {
+        say(how_delivered(&host, Delivery::NextTurn)?);
+    }
+    Ok(ExitCode::Success)
+}
+
+fn print_question(
+    out: &mut dyn Write,
+    question: &OpenQuestion,
+    now_ms: u64,
+) -> std::io::Result<()> {
+    let OpenQuestion { question: id, at_ms, run, name, about, text, options, host, .. } = question;
+    let called = name.clone().unwrap_or_else(|| short_id(*run));
+    let age = units::age(now_ms.saturating_sub(*at_ms));
+    let asks = on_one_line(&words::question(*about, host.as_deref())).into_owned();
+    writeln!(
+        out,
+        "{BOLD}{}{BOLD:#}  {DIM}run {}, {age} ago: {asks}{DIM:#}",
+        on_one_line(id),
+        on_one_line(&called)
+    )?;
+    for line in text.lines() {
+        writeln!(out, "  {}", on_one_line(line))?;
+    }
+    options.iter().try_for_each(|option| writeln!(out, "  - {}", on_one_line(option)))
+}
+
+fn print_message(
+    out: &mut dyn Write,
+    message: &WaitingMessage,
+    now_ms: u64,
+) -> std::io::Result<()> {
+    let from = match &message.from {
+        Correspondent::Person => "you".to_owned(),
+        Correspondent::Agent { run, name, .. } => name.clone().unwrap_or_else(|| short_id(*run)),
+        Correspondent::End { .. } => "caretaker".to_owned(),
+    };
+    let age = units::age(now_ms.saturating_sub(message.at_ms));
+    let first = message.text.lines().next().unwrap_or_default();
+    writeln!(
+        out,
+        "{DIM}undelivered, {age} ago, from {} to session {}:{DIM:#} {}",
+        on_one_line(&from),
+        message.session,
+        on_one_line(first)
+    )
+}
+
+/// Answer what an agent asks you.
+///
+/// It gets the answer when it looks into its inbox; if its session is not at work, the daemon starts a run that begins
+/// with it. TO is a question's id, or a run that asks one thing: an id, a beginning of one that is unique, a name, or `-`
+/// for the latest run. An answer grants nothing: what a sandbox does not give is given to the next run, by flags.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker answer q-1a2b3c4d \"the new database\"
+  caretaker answer nightly - < answer.txt")]
+pub(crate) struct AnswerArgs {
+    /// The question, or the run that asks it.
+    #[arg(value_name = "TO")]
+    to: String,
+    /// The answer, or `-` to read it from stdin.
+    text: OsString,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn answer(args: &AnswerArgs) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let text = words_of(&args.text)?;
+    let is_question = args.to.starts_with("q-");
+    let left = if is_question {
+        answer_question(&host.state, &args.to, text)
+    } else {
+        let run = host.find_run(&args.to)?;
+        answer_run(&host.state, run.run_id(), spec_of(&run)?.session, text)
+    };
+    report(&host, &left.map_err(refused)?, args.json)
+}
+
+/// Write to the agent of a run.
+///
+/// It gets the message when it looks into its inbox; if its session is not at work, the daemon starts a run that begins
+/// with it. RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker send nightly \"leave the parser alone\"
+  caretaker send - - < notes.txt")]
+pub(crate) struct SendArgs {
+    /// The run.
+    run: String,
+    /// The message, or `-` to read it from stdin.
+    text: OsString,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn send(args: &SendArgs) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let text = words_of(&args.text)?;
+    let run = host.find_run(&args.run)?;
+    let left = leave_message(&host.state, spec_of(&run)?.session, text).map_err(refused)?;
+    report(&host, &left, args.json)
+}
+
+fn spec_of(run: &RunDirectory) -> Result<RunSpec, CommandError> {
+    run.spec().map_err(|error| {
+        let what = format!("the session of run {} is not known", run.run_id());
+        CommandError::new(ExitCode::Failed, what).because(error)
+    })
+}
+
+fn words_of(text: &OsString) -> Result<String, CommandError> {
+    let words = PromptSource::of(Some(text), None, Audience::Person)?.read()?;
+    let words = String::from_utf8(words).map_err(|error| {
+        CommandError::new(ExitCode::Usage, "the text is not UTF-8").because(error)
+    })?;
+    if words.chars().nth(MOST_CHARS).is_some() {
+        let what = format!("the text has more than {MOST_CHARS} characters");
+        return Err(CommandError::new(ExitCode::Usage, what)
+            .hint("put it into a file of the workspace, and write which"));
+    }
+    Ok(words)
+}
+
+fn report(host: &Host, left: &Left, json: bool) -> Result<ExitCode, CommandError> {
+    #[derive(Serialize)]
+    struct Report<'a> {
+        v: u32,
+        #[serde(flatten)]
+        left: &'a Left,
+    }
+    if json {
+        print_json(&Report { v: 1, left })?;
+    } else {
+        say(how_delivered(host, left.delivery)?);
+    }
+    Ok(ExitCode::Success)
+}
+
+fn how_delivered(host: &Host, delivery: Delivery) -> Result<&'static str, CommandError> {
+    if delivery == Delivery::CheckInbox {
+        return Ok("left in its inbox: the agent is at work and finds it when it looks");
+    }
+    let found = presence(&host.state).map_err(|error| {
+        CommandError::new(ExitCode::Failed, "whether a daemon runs cannot be found out")
+            .because(error)
+    })?;
+    Ok(match found {
+        Presence::Held(_) => "left in its inbox: the daemon delivers it as the session's next turn",
+        Presence::None => {
+            "left in its inbox, and nobody is there to deliver it: no daemon runs\n\
+             hint: `caretaker daemon start` delivers it as the session's next turn; or `caretaker resume` the session, and \
+             its agent finds it when it looks"
+        }
+    })
+}
+
+fn refused(error: LetterError) -> CommandError {
+    let (code, hint) = match &error {
+        LetterError::NoQuestion(_) | LetterError::Inbox(InboxError::NoSuchQuestion(_)) => {
+            (ExitCode::NotFound, "see what is asked with `caretaker inbox`".to_owned())
+        }
+        LetterError::AsksNothing(_) => {
+            (ExitCode::NotFound, "write to it with `caretaker send`".to_owned())
+        }
+        LetterError::AsksMore { questions, .. } => {
+            (ExitCode::Usage, format!("name the one you mean: {}", questions.join(", ")))
+        }
+        LetterError::Inbox(InboxError::Answered(_)) => {
+            (ExitCode::Conflict, "say more with `caretaker send`".to_owned())
+        }
+        LetterError::Inbox(InboxError::Full) => {
+            (ExitCode::Conflict, "see what waits there with `caretaker inbox`".to_owned())
+        }
+        _ => (ExitCode::Failed, "see what `caretaker doctor` says".to_owned()),
+    };
+    let command_error = CommandError::new(code, error.to_string()).hint(hint);
+    match std::error::Error::source(&error) {
+        Some(source) => command_error.because(source.to_string()),
+        None => command_error,
+    }
+}

@@ -1,0 +1,69 @@
+//! `caretaker pin` and `caretaker unpin`.
+
+use run_protocol::{ExitCode, RunId};
+use serde::Serialize;
+
+use crate::command_error::CommandError;
+use crate::data_out::print_json;
+use crate::host::Host;
+use crate::retention::pins;
+use crate::talk::say;
+
+/// Keep runs: `caretaker gc` never takes a pinned one.
+///
+/// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PinArgs {
+    /// The runs.
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<String>,
+    /// Print one JSON object per run.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Let runs go that were pinned, when `caretaker gc` says so.
+#[derive(Debug, clap::Args)]
+pub(crate) struct UnpinArgs {
+    /// The runs.
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<String>,
+    /// Print one JSON object per run.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    v: u32,
+    run: RunId,
+    is_pinned: bool,
+}
+
+pub(crate) fn pin(args: &PinArgs) -> Result<ExitCode, CommandError> {
+    change(&args.runs, args.json, true)
+}
+
+pub(crate) fn unpin(args: &UnpinArgs) -> Result<ExitCode, CommandError> {
+    change(&args.runs, args.json, false)
+}
+
+fn change(texts: &[String], is_json: bool, is_pinned: bool) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    for run in host.find_runs(texts)? {
+        let run = run.run_id();
+        let (done, word) = match is_pinned {
+            true => (pins::pin(&host.state, run), "pinned"),
+            false => (pins::unpin(&host.state, run).map(drop), "not pinned"),
+        };
+        done.map_err(|error| {
+            let what = format!("that run {run} is {word} cannot be written down");
+            CommandError::new(ExitCode::Failed, what).because(error)
+        })?;
+        match is_json {
+            true => print_json(&Report { v: 1, run, is_pinned })?,
+            false => say(&format!("run {run}: {word}")),
+        }
+    }
+    Ok(ExitCode::Success)
+}

@@ -1,0 +1,137 @@
+//! What still needs a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use run_journal::{RunDirectory, RunOverview, RunState};
+use run_protocol::{ChangeCounts, ExitCode, RunId, RunOutcome};
+use workspace_history::{compare, count};
+
+use super::pins;
+use super::plan::{Candidate, Need};
+use crate::budgets;
+use crate::command_error::CommandError;
+use crate::config::Config;
+use crate::continuation::{is_interrupted, last_of_each_session};
+use crate::host::{Host, now_ms};
+use crate::worktrees::Worktree;
+
+/// Every run with what needs it. Worktrees are looked at by [`worktree`], for those alone that would go.
+pub(crate) fn candidates(
+    host: &Host,
+    config: &Config,
+    runs: &[RunOverview],
+) -> Result<Vec<Candidate>, CommandError> {
+    let pinned = pins::all(&host.state).map_err(|error| {
+        CommandError::new(ExitCode::Failed, "which runs are pinned cannot be found out")
+            .because(error)
+    })?;
+    let followers = followers(host, runs);
+    let cut_off: BTreeSet<RunId> = last_of_each_session(runs.to_vec())
+        .into_iter()
+        .filter(|run| is_to_be_taken_up(&run.state))
+        .map(|run| run.run)
+        .collect();
+    let mut budgeted: BTreeMap<String, bool> = BTreeMap::new();
+    let day_began = budgets::day(now_ms()).0;
+    let has_day_budget = config.budgets.day.budget().is_set();
+    let candidates = runs.iter().map(|run| {
+        let is_budgeted = has_day_budget && run.last_event_ms >= day_began
+            || run.group.as_ref().is_some_and(|group| {
+                *budgeted
+                    .entry(group.clone())
+                    .or_insert_with(|| budgets::of_group(host, config, group).is_set())
+            });
+        let is_live =
+            RunDirectory::open(&host.state, run.run).is_ok_and(|directory| directory.is_live());
+        let need = if run.state.is_unfinished() || is_live {
+            Some(Need::Unfinished)
+        } else if pinned.contains(&run.run) {
+            Some(Need::Pinned)
+        } else if let Some(follower) = followers.get(&run.run) {
+            Some(Need::Follower { follower: *follower })
+        } else if cut_off.contains(&run.run) {
+            Some(Need::Session)
+        } else {
+            is_budgeted.then_some(Need::Budget)
+        };
+        Candidate {
+            run: run.run,
+            session: run.session.clone(),
+            at_ms: run.last_event_ms,
+            bytes: size_of(&host.state.run_dir(&run.run)),
+            need,
+        }
+    });
+    Ok(candidates.collect())
+}
+
+fn is_to_be_taken_up(state: &RunState) -> bool {
+    is_interrupted(state) || matches!(state, RunState::Ended { outcome: RunOutcome::Suspended, .. })
+}
+
+/// Runs that others wait for, and one of those others.
+fn followers(host: &Host, runs: &[RunOverview]) -> BTreeMap<RunId, RunId> {
+    let mut followers = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.state.is_unfinished()) {
+        let spec = RunDirectory::open(&host.state, run.run).ok().and_then(|it| it.spec().ok());
+        let Some(terms) = spec.and_then(|spec| spec.queue) else { continue };
+        followers.extend(terms.after.iter().chain(&terms.after_ok).map(|it| (*it, run.run)));
+    }
+    followers
+}
+
+/// What there is of a run's worktree.
+pub(crate) enum WorktreeSight {
+    /// It has none, or has it no more, or others have it too.
+    None,
+    /// The checkout has all that is in it.
+    Taken(Box<Worktree>),
+    Needed(Need),
+}
+
+/// Looks at the worktree of a run that would go. `others`: the workspaces of those that stay.
+pub(crate) fn worktree(host: &Host, run: &RunOverview, others: &BTreeSet<&Path>) -> WorktreeSight {
+    if run.worktree.is_none() || !run.workspace.0.is_dir() || others.contains(&*run.workspace.0) {
+        return WorktreeSight::None;
+    }
+    let needed = |why: String| WorktreeSight::Needed(Need::Worktree { why });
+    let directory = match RunDirectory::open(&host.state, run.run) {
+        Ok(directory) => directory,
+        Err(error) => return needed(error.to_string()),
+    };
+    let unapplied = Worktree::of(host, &directory).and_then(|worktree| {
+        let taken = worktree.taken()?;
+        let present = worktree.present(&taken)?;
+        Ok((count(&compare(&taken, &present)), worktree))
+    });
+    match unapplied {
+        Ok((changes, worktree)) if changes == ChangeCounts::default() => {
+            WorktreeSight::Taken(Box::new(worktree))
+        }
+        Ok(_) => needed(
+            "its worktree has what the checkout does not: `apply` or `discard` it".to_owned(),
+        ),
+        Err(error) => {
+            needed(format!("its worktree cannot be examined: {}", error.message_with_causes()))
+        }
+    }
+}
+
+/// What a directory takes on disk, as far as it can be read. Links are not followed.
+fn size_of(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mut total = 0;
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            total += metadata.blocks() * 512;
+            if metadata.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    total
+}

@@ -1,0 +1,53 @@
+//! Takes a run away: out of sight in one step, under its lock, then from the disk.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use run_journal::{LockRunError, RunDirectory, StateRoot};
+use run_protocol::RunId;
+
+use super::pins;
+
+/// What is being removed has a name that is no run's.
+const GOING: &str = ".going-";
+
+/// Says why a run is still there.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RemoveError {
+    #[error("it is in use")]
+    InUse,
+    #[error("its lock cannot be taken")]
+    Lock(#[source] io::Error),
+    #[error("its directory cannot be removed")]
+    Remove(#[source] io::Error),
+}
+
+/// Removes the directory of a run that is over.
+pub(crate) fn remove(state: &StateRoot, run: &RunDirectory) -> Result<(), RemoveError> {
+    // Whoever wanted to take it up again finds it either whole or not at all.
+    let lock = match run.lock() {
+        Ok(lock) => lock,
+        Err(LockRunError::Take(error)) => return Err(RemoveError::Lock(error)),
+        Err(_) => return Err(RemoveError::InUse),
+    };
+    let going = place(state, run.run_id());
+    fs::rename(run.path(), &going).map_err(RemoveError::Remove)?;
+    drop(lock);
+    pins::unpin(state, run.run_id()).ok();
+    fs::remove_dir_all(state.hooks().join(run.run_id().to_string())).ok();
+    fs::remove_dir_all(&going).map_err(RemoveError::Remove)
+}
+
+fn place(state: &StateRoot, run: RunId) -> PathBuf {
+    state.runs().join(format!("{GOING}{run}"))
+}
+
+/// Finishes what somebody began who was killed at it.
+pub(crate) fn finish_earlier(state: &StateRoot) {
+    for entry in fs::read_dir(state.runs()).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(GOING)) {
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}

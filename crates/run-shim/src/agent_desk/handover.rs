@@ -1,0 +1,118 @@
+//! Messages on their way to the agent: taken from the inbox, passed on, and confirmed by what the agent prints.
+//!
+//! An answer that was written to a socket may never have been read, so nothing counts as delivered before the agent's own
+//! output shows that it is: the end of the call that brought it, the first word after a prompt, or the result.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use agent_stream::{EventKind, StreamLine};
+use run_journal::{Inbox, InboxError, StateRoot};
+use run_protocol::{HandOver, Message, RunEvent, RunId, RunSpec};
+
+/// What the agent's output names when one of its calls was this.
+const TOOL: &[u8] = b"check_inbox";
+
+#[derive(Debug)]
+pub(crate) struct Handover {
+    inbox: Inbox,
+    run: RunId,
+    underway: Mutex<Underway>,
+}
+
+#[derive(Debug, Default)]
+struct Underway {
+    /// The prompt's.
+    turn: Vec<String>,
+    /// Of each call that was not seen to end; some brought nothing.
+    calls: VecDeque<Vec<String>>,
+}
+
+/// Messages that the agent has.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    by: HandOver,
+    messages: Vec<String>,
+}
+
+impl Handover {
+    pub(crate) fn new(state: &StateRoot, spec: &RunSpec) -> Self {
+        Self::of(Inbox::of(state, spec.session), spec.run)
+    }
+
+    pub(super) fn of(inbox: Inbox, run: RunId) -> Self {
+        Self { inbox, run, underway: Mutex::default() }
+    }
+
+    /// Takes what waits, for the answer to a call.
+    pub(crate) fn offer(
+        &self,
+        most_messages: usize,
+        most_bytes: usize,
+    ) -> Result<Vec<Message>, InboxError> {
+        let messages =
+            self.inbox.offer(self.run, HandOver::CheckInbox, most_messages, most_bytes)?;
+        let ids = messages.iter().map(|message| message.id.clone()).collect();
+        self.underway().calls.push_back(ids);
+        Ok(messages)
+    }
+
+    /// Takes the messages that are the run's prompt. `false`: somebody else has passed one of them on.
+    pub(crate) fn offer_as_turn(&self, messages: &[String]) -> Result<bool, InboxError> {
+        let is_taken = self.inbox.offer_as_turn(self.run, messages)?.is_some();
+        if is_taken {
+            self.underway().turn = messages.to_vec();
+        }
+        Ok(is_taken)
+    }
+
+    /// Looks at a line of the agent's; what of the messages it has is known then.
+    pub(crate) fn see(&self, line: &StreamLine<'_>) -> Vec<Arrived> {
+        let mut underway = self.underway();
+        if underway.turn.is_empty() && underway.calls.is_empty() {
+            return Vec::new();
+        }
+        let (has_begun, ended) = match &line.event.kind {
+            EventKind::Result(_) => (true, underway.calls.len()),
+            EventKind::ToolCompleted(_)
+                if memchr::memmem::find(line.raw.bytes(), TOOL).is_some() =>
+            {
+                (true, 1)
+            }
+            EventKind::ToolCompleted(_)
+            | EventKind::ToolStarted(_)
+            | EventKind::User { .. }
+            | EventKind::Assistant { .. } => (true, 0),
+            _ => (false, 0),
+        };
+        let mut arrived = Vec::new();
+        if has_begun && !underway.turn.is_empty() {
+            let messages = std::mem::take(&mut underway.turn);
+            arrived.push(Arrived { by: HandOver::Turn, messages });
+        }
+        let ended = ended.min(underway.calls.len());
+        let messages: Vec<String> = underway.calls.drain(..ended).flatten().collect();
+        if !messages.is_empty() {
+            arrived.push(Arrived { by: HandOver::CheckInbox, messages });
+        }
+        arrived
+    }
+
+    /// Writes down that the agent has them. May block for a moment.
+    pub(crate) fn confirm(&self, arrived: &Arrived) -> Result<RunEvent, InboxError> {
+        let delivered = self.inbox.confirm(self.run, arrived.by, &arrived.messages)?;
+        Ok(RunEvent::MessagesDelivered {
+            by: arrived.by,
+            messages: arrived.messages.clone(),
+            answers: delivered.into_iter().filter_map(|message| message.answers).collect(),
+        })
+    }
+
+    fn underway(&self) -> MutexGuard<'_, Underway> {
+        self.underway.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "handover_tests.rs"]
+mod tests;

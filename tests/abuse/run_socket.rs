@@ -1,0 +1,147 @@
+//! D: the run's own socket, by which the supervisor's tools are reached.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+use crate::attempt::{Answer, Attempt, Evidence};
+use crate::tries::{name_of, outcome, rename_over, write};
+use crate::world::World;
+
+const DIRECTORY: &str = "/run/caretaker";
+const SOCKET: &str = "/run/caretaker/mcp.sock";
+const PATIENCE: Duration = Duration::from_secs(20);
+const SENT_AWAY: &str = "sent away";
+
+pub(crate) const ATTEMPTS: &[Attempt] = &[
+    Attempt {
+        id: "D1a",
+        does: "removes the run's socket",
+        held_by: &["EROFS"],
+        evidence: Evidence::Inside,
+        act: |_| outcome(fs::remove_file(SOCKET), "it is gone"),
+    },
+    Attempt {
+        id: "D1b",
+        does: "renames something of its own over the run's socket",
+        held_by: &["EXDEV", "EROFS"],
+        evidence: Evidence::Inside,
+        act: |_| rename_over(Path::new("/run/own"), Path::new(SOCKET)),
+    },
+    Attempt {
+        id: "D1c",
+        does: "puts a file beside the run's socket",
+        held_by: &["EROFS"],
+        evidence: Evidence::Inside,
+        act: |_| write(&Path::new(DIRECTORY).join("evil")),
+    },
+    Attempt {
+        id: "D1d",
+        does: "makes the supervisor hold descriptors for it",
+        held_by: &["it let go of it"],
+        evidence: Evidence::Inside,
+        act: |_| hand_over_descriptor().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
+    },
+    Attempt {
+        id: "D1e",
+        does: "sends the supervisor a line without an end",
+        held_by: &[SENT_AWAY],
+        evidence: Evidence::Inside,
+        act: |_| endless_line().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
+    },
+    Attempt {
+        id: "D1f",
+        does: "says that it is another run",
+        held_by: &["it is who it is"],
+        evidence: Evidence::Inside,
+        act: |_| say_another_name().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
+    },
+    Attempt {
+        id: "D1g",
+        does: "looks for the sockets of other runs and of the person who started it",
+        held_by: &["ENOENT"],
+        evidence: Evidence::Inside,
+        act: |world: &World| outcome(fs::read_dir(&world.sockets), "they are there"),
+    },
+    Attempt {
+        id: "D1h",
+        does: "looks for the supervisor's own socket beside the run's",
+        held_by: &["mcp.sock alone"],
+        evidence: Evidence::Inside,
+        act: |_| match fs::read_dir(DIRECTORY) {
+            Ok(found) => match found.flatten().find(|entry| entry.file_name() != "mcp.sock") {
+                Some(other) => Answer::done(format!("{:?}", other.file_name())),
+                None => Answer::refused("mcp.sock alone"),
+            },
+            Err(error) => Answer::refused(name_of(&error)),
+        },
+    },
+];
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"evil","version":"1"}}}"#;
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+fn connect() -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(SOCKET)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Sends the end of a pipe along; whoever keeps it keeps the pipe open.
+fn hand_over_descriptor() -> io::Result<Answer> {
+    let stream = connect()?;
+    let (ours, theirs) = UnixStream::pair()?;
+    let descriptors = [theirs.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let line = format!("{INITIALIZE}\n");
+    let bytes = [IoSlice::new(line.as_bytes())];
+    sendmsg(&stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?;
+    drop(theirs);
+    // The answer says that the line, and what came with it, was read.
+    BufReader::new(&stream).read_line(&mut String::new())?;
+    ours.set_read_timeout(Some(PATIENCE))?;
+    Ok(match (&ours).read(&mut [0]) {
+        Ok(0) => Answer::refused("it let go of it"),
+        _ => Answer::done("it still holds it"),
+    })
+}
+
+fn endless_line() -> io::Result<Answer> {
+    let mut stream = connect()?;
+    let piece = vec![b'x'; 64 * 1024];
+    for _ in 0..256 {
+        // A supervisor that does not read is as good as one that hangs up.
+        if let Err(error) = stream.write_all(&piece) {
+            let is_slow =
+                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+            return Ok(Answer::refused(if is_slow { "it stopped reading" } else { SENT_AWAY }));
+        }
+    }
+    Ok(Answer::done("sixteen megabytes were taken"))
+}
+
+/// Asks who it is, and says another name with the question.
+fn say_another_name() -> io::Result<Answer> {
+    const ANOTHER: &str = "00000000-0000-7000-8000-000000000001";
+    let mut stream = connect()?;
+    let question = format!(
+        r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"whoami","arguments":{{"run":"{ANOTHER}","agent_id":"{ANOTHER}"}}}}}}"#
+    );
+    stream.write_all(format!("{INITIALIZE}\n{INITIALIZED}\n{question}\n").as_bytes())?;
+    let mut lines = BufReader::new(&stream).lines();
+    lines.next().transpose()?;
+    let answer = lines.next().transpose()?.unwrap_or_default();
+    // Refused for what it does not know, or answered with what is true.
+    Ok(match answer.contains(&format!("\\\"run\\\":\\\"{ANOTHER}")) || answer.is_empty() {
+        true => Answer::done(answer),
+        false => Answer::refused("it is who it is"),
+    })
+}

@@ -1,0 +1,67 @@
+//! L1: room. Each of the memory file systems is filled until it says that it is full.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::attempt::{Answer, Attempt, Evidence};
+use crate::tries::name_of;
+use crate::world::World;
+
+pub(crate) const ATTEMPTS: &[Attempt] = &[
+    Attempt {
+        id: "L1c",
+        does: "fills /tmp",
+        held_by: &["ENOSPC"],
+        evidence: Evidence::Inside,
+        act: |world| fill(Path::new("/tmp"), world),
+    },
+    Attempt {
+        id: "L1d",
+        does: "fills /dev/shm",
+        held_by: &["ENOSPC"],
+        evidence: Evidence::Inside,
+        act: |world| fill(Path::new("/dev/shm"), world),
+    },
+    Attempt {
+        id: "L1e",
+        does: "fills the private home",
+        held_by: &["ENOSPC"],
+        evidence: Evidence::Inside,
+        act: |world| fill(&world.home, world),
+    },
+    Attempt {
+        id: "L1f",
+        does: "fills /run",
+        held_by: &["ENOSPC"],
+        evidence: Evidence::Inside,
+        act: |world| fill(Path::new("/run"), world),
+    },
+    Attempt {
+        id: "L1g",
+        does: "fills the directory that the workspace is in",
+        held_by: &["ENOSPC"],
+        evidence: Evidence::Inside,
+        act: |world| fill(world.workspace.parent().unwrap_or(Path::new("/")), world),
+    },
+];
+
+/// Writes twice as much as there is to be room for.
+fn fill(directory: &Path, world: &World) -> Answer {
+    let path = directory.join("filler");
+    let result = write_until_full(&path, 2 * world.space_bytes);
+    fs::remove_file(&path).ok();
+    match result {
+        Ok(()) => Answer::done("there is room for more"),
+        Err(error) => Answer::refused(name_of(&error)),
+    }
+}
+
+fn write_until_full(path: &Path, bytes: u64) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    let piece = vec![7; 64 * 1024];
+    for _ in 0..bytes.div_ceil(piece.len() as u64) {
+        file.write_all(&piece)?;
+    }
+    Ok(())
+}

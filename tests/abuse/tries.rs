@@ -1,0 +1,96 @@
+//! What many attempts have in common.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use crate::attempt::Answer;
+
+/// What is written wherever it can be.
+pub(crate) const EVIL: &str = "EVIL\n";
+
+/// Nothing of what was looked for was there.
+pub(crate) const NOTHING: &str = "nothing";
+
+/// An error by its name.
+pub(crate) fn name_of(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => format!("{:?}", Errno::from_raw(number)),
+        None => error.to_string(),
+    }
+}
+
+/// Done, or refused by the error's name.
+pub(crate) fn outcome<T>(result: io::Result<T>, done: &str) -> Answer {
+    match result {
+        Ok(_) => Answer::done(done),
+        Err(error) => Answer::refused(name_of(&error)),
+    }
+}
+
+pub(crate) fn called<T>(result: Result<T, Errno>, done: &str) -> Answer {
+    match result {
+        Ok(_) => Answer::done(done),
+        Err(errno) => Answer::refused(format!("{errno:?}")),
+    }
+}
+
+/// Whether a file can be read.
+pub(crate) fn read(path: &Path) -> Answer {
+    outcome(fs::read(path), "it was read")
+}
+
+/// Whether a file tells the secret.
+pub(crate) fn reveals(path: &Path, secret: &str) -> Answer {
+    match fs::read(path) {
+        Ok(bytes) if contains(&bytes, secret) => Answer::done("it was read"),
+        Ok(_) => Answer::refused(NOTHING),
+        Err(error) => Answer::refused(name_of(&error)),
+    }
+}
+
+pub(crate) fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+/// Writes into a file, which is made if it is not there.
+pub(crate) fn write(path: &Path) -> Answer {
+    let written = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(EVIL.as_bytes()));
+    outcome(written, "it was written")
+}
+
+/// Renames, and puts back what could be renamed when `back` says so.
+pub(crate) fn rename(from: &Path, to: &Path) -> Answer {
+    outcome(fs::rename(from, to), "it was moved")
+}
+
+/// A file of ours, to be put in the place of another.
+pub(crate) fn own_file(path: &Path) -> io::Result<()> {
+    fs::write(path, EVIL)
+}
+
+/// Puts a file of ours in the place of another by renaming it.
+pub(crate) fn rename_over(own: &Path, target: &Path) -> Answer {
+    if let Err(error) = own_file(own) {
+        return Answer::NotHere(format!("nothing could be prepared: {error}"));
+    }
+    rename(own, target)
+}
+
+/// The first of some answers that shows that something was done, else the last.
+pub(crate) fn first_done(answers: impl IntoIterator<Item = Answer>) -> Answer {
+    let mut last = Answer::refused(NOTHING);
+    for answer in answers {
+        if matches!(answer, Answer::Done(_)) {
+            return answer;
+        }
+        last = answer;
+    }
+    last
+}

@@ -1,0 +1,109 @@
+//! L1, N7: runs that take all they can get. Each ends itself, typed, while a run beside it goes on.
+
+use serde_json::json;
+
+use super::hostile::{Caller, is_root};
+use super::table::Verdict;
+use super::whole_runs::{ALL, ONE, WholeRun};
+use crate::limits::{self, Guarded, MIB, Neighbour};
+use crate::network::outside::require;
+use crate::network::{count, network_events};
+use crate::stage::stderr;
+
+const FORK_BOMB: &str = "shell python3 -c \"exec('import os\\nwhile 1:\\n try: os.fork()\\n except OSError: pass')\"\nshell sleep 600";
+const MEMORY_BOMB: &str = "shell python3 -c \"exec('b=[]\\nwhile 1:\\n try: b.append(bytes([7])*(1<<20))\\n except MemoryError: pass')\"\nshell sleep 600";
+const DISK_FILLER: &str =
+    "shell for i in 1 2 3 4 5 6 7 8 9; do head -c 10000000 /dev/zero > filler-$i; done; sleep 600";
+
+const fn bomb(
+    id: &'static str,
+    does: &'static str,
+    callers: &'static [Caller],
+    act: fn(Caller) -> Verdict,
+) -> WholeRun {
+    WholeRun { id, does, callers, act }
+}
+
+pub(super) const BOMBS: &[WholeRun] = &[
+    bomb("N7", "makes ten thousand connections at once", ONE, flood),
+    bomb("L1a", "starts processes without end", ALL, fork_bomb),
+    bomb("L1b", "takes memory without end", ALL, memory_bomb),
+    bomb("L1i", "fills the disk that the workspace is on", ALL, disk_filler),
+];
+
+/// The same caller, in the words of the tests of limits.
+fn guarded(caller: Caller) -> limits::Caller {
+    match caller {
+        Caller::User if is_root() => limits::Caller::Ordinary,
+        Caller::User | Caller::Root => limits::Caller::Ourselves,
+        Caller::RootForUser => limits::Caller::RootForOrdinary,
+    }
+}
+
+fn fork_bomb(caller: Caller) -> Verdict {
+    let caller = guarded(caller);
+    let guarded = Guarded::new(caller);
+    if !guarded.holds_processes(64) {
+        let why = "nothing holds the number of processes here, so no bomb was let go";
+        return Verdict::NotHere(why.to_owned());
+    }
+    let neighbour = Neighbour::new(caller);
+    let output = guarded.play(FORK_BOMB, &["--processes", "64"]);
+    let limit = json!({"limit": "processes", "most": 64});
+    guarded.assert_over_limit(&output, &limit, "--processes");
+    neighbour.assert_alive();
+    Verdict::Held("the limit of processes".to_owned())
+}
+
+fn memory_bomb(caller: Caller) -> Verdict {
+    let caller = guarded(caller);
+    let guarded = Guarded::new(caller);
+    let output = guarded.play("say Nothing yet.", &["--memory", "128MiB"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let limits = guarded.in_force()["limits"].clone();
+    assert_eq!(limits["held"]["memory_bytes"], json!(128 * MIB), "{limits}");
+    let neighbour = Neighbour::new(caller);
+    let output = guarded.play(MEMORY_BOMB, &["--memory", "128MiB"]);
+    let limit = json!({"limit": "memory", "bytes": 128 * MIB});
+    guarded.assert_over_limit(&output, &limit, "--memory");
+    neighbour.assert_alive();
+    Verdict::Held("the limit of memory".to_owned())
+}
+
+fn disk_filler(caller: Caller) -> Verdict {
+    let caller = guarded(caller);
+    let guarded = Guarded::new(caller);
+    // What was there before is not the run's.
+    std::fs::write(guarded.stage.workspace().join("before"), vec![7; 40 << 20]).unwrap();
+    let neighbour = Neighbour::new(caller);
+    let output = guarded.play(DISK_FILLER, &["--disk", "32MiB"]);
+    guarded.assert_over_limit(&output, &json!({"limit": "disk", "bytes": 32 * MIB}), "--disk");
+    neighbour.assert_alive();
+    Verdict::Held("the limit of growth".to_owned())
+}
+
+/// More connections than may be are refused, told in a few events, and whoever goes on all the same is ended.
+fn flood(caller: Caller) -> Verdict {
+    require(&["node"]);
+    let caller = guarded(caller);
+    let guarded = Guarded::new(caller);
+    let stage = &guarded.stage;
+    let program = include_str!("../network/flood.js");
+    std::fs::write(stage.workspace().join("flood.js"), program).unwrap();
+    let neighbour = Neighbour::new(caller);
+    // Those that are let in say nothing, and are sent away when they have been silent long enough.
+    let profiles = stage.home().join(".config/caretaker/profiles");
+    std::fs::create_dir_all(&profiles).unwrap();
+    let impatient = "extends = \"default\"\n[network]\nhandshake = \"2s\"\n";
+    std::fs::write(profiles.join("impatient.toml"), impatient).unwrap();
+    let script = "shell[timeout=300s] node flood.js > results\nsay done";
+    let output = guarded.play(script, &["--profile", "impatient"]);
+    let limit = json!({"limit": "connections", "most": 256});
+    guarded.assert_over_limit(&output, &limit, "`[network]`");
+    let events = network_events(&stage.journal(&guarded.last_run()));
+    assert!(events.len() < 20, "{} events", events.len());
+    let n_told = count(&events, |event| event["reason"] == "too_many_connections");
+    assert!(n_told >= 1_000, "{events:#?}");
+    neighbour.assert_alive();
+    Verdict::Held("the cap of connections".to_owned())
+}

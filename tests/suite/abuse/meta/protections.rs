@@ -1,0 +1,195 @@
+//! Every protection that can be taken away, and the attempt that then succeeds.
+
+use nix::libc;
+
+/// Something to take away. Places begin with `~` for the home directory and `./` for the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Off {
+    /// An option of bubblewrap.
+    Option(&'static str),
+    /// What is mounted here read-only is mounted writable.
+    ReadOnly(&'static str),
+    /// Nothing is mounted here.
+    Mount(&'static str),
+    /// It does not become read-only in the end.
+    Remount(&'static str),
+    /// The memory file system here has no size.
+    Size(&'static str),
+    /// What is private here is the host's, from the second place.
+    Private(&'static str, &'static str),
+    /// A filter of system calls.
+    Filter(&'static str),
+    /// One system call in all filters.
+    Call(i64),
+    /// What the supervisor refuses to start with, or to let go, is there: a shell makes it in the home directory, `$home`.
+    Refusal(&'static str),
+    /// Bubblewrap is started with the supervisor's environment.
+    EmptyEnvironment,
+    /// The probe is started without our gate, which closes descriptors and sets limits.
+    Gate,
+}
+
+pub(super) struct Protection {
+    pub(super) name: &'static str,
+    /// All of these at once: where several hold the same attempt, each alone would hold it.
+    pub(super) off: &'static [Off],
+    pub(super) attempts: &'static [&'static str],
+}
+
+/// Attempts that are never made without their protection, because their success would touch the machine itself, or because
+/// nothing can take the protection away.
+pub(super) const EXCLUDED: &[(&str, &str)] = &[
+    ("P4a", "core_pattern is the machine's; root's code would run on the next crash"),
+    ("P4b", "the emergency key is the machine's"),
+    ("P4f", "settings of the kernel are the machine's"),
+    ("L1a", "a fork bomb that nothing holds takes the machine"),
+    ("L1b", "a memory bomb that nothing holds takes the machine"),
+    ("S2d", "a program in the kernel is the machine's"),
+    ("S2o", "the kernel's log is the machine's"),
+    ("P3b", "bubblewrap sets no_new_privs whatever it is told"),
+];
+
+/// A repository that ships this, and no rules, takes bubblewrap up to 0.11 to the host's root (CVE-2026-87766).
+const LINK: &str = r#"mv "$home/work/project/.cursor" "$home/victim"
+ln -s "/oldroot$home/victim" "$home/work/project/.cursor""#;
+
+const CAPABILITIES: Off = Off::Option("--cap-drop");
+const NESTING: Off = Off::Option("--disable-userns");
+
+/// Attempts whose success the outer host does not show: what they change is the run's own, in memory or in its directory.
+pub(super) const SEEN_INSIDE_ALONE: &[&str] = &["C1a", "C3d", "C4a"];
+
+const fn protection(
+    name: &'static str,
+    off: &'static [Off],
+    attempts: &'static [&'static str],
+) -> Protection {
+    Protection { name, off, attempts }
+}
+
+pub(super) const PROTECTIONS: &[Protection] = &[
+    protection("processes of its own", &[Off::Option("--unshare-pid")], &["P1a", "P1b"]),
+    protection("a /proc of its own", &[Off::Private("/proc", "/proc")], &["P1a"]),
+    protection("shared memory of its own", &[Off::Option("--unshare-ipc")], &["P8"]),
+    protection(
+        "a host name of its own",
+        &[Off::Option("--unshare-uts"), Off::Option("--hostname")],
+        &["P7b"],
+    ),
+    protection("a network of its own", &[Off::Option("--unshare-net")], &["N1a", "N6a"]),
+    protection("no user namespaces", &[NESTING, Off::Call(libc::SYS_unshare)], &["S1a"]),
+    protection("no user namespaces", &[NESTING, Off::Call(libc::SYS_clone)], &["S1b"]),
+    protection("no hidden flags", &[NESTING, Off::Filter("hidden-arguments")], &["S1c"]),
+    protection("no capabilities", &[CAPABILITIES], &["P3a"]),
+    protection("no mounts", &[CAPABILITIES, NESTING, Off::Call(libc::SYS_mount)], &["P5c"]),
+    protection("no unmounting", &[CAPABILITIES, NESTING, Off::Call(libc::SYS_umount2)], &["P5a"]),
+    protection("no chroot", &[CAPABILITIES, Off::Call(libc::SYS_chroot)], &["P5e"]),
+    protection("no new mounts", &[CAPABILITIES, NESTING, Off::Call(libc::SYS_fsopen)], &["P5h"]),
+    protection(
+        "no copies of mounts",
+        &[CAPABILITIES, NESTING, Off::Call(libc::SYS_open_tree)],
+        &["P5i"],
+    ),
+    protection(
+        "no other networks",
+        &[CAPABILITIES, NESTING, Off::Call(libc::SYS_unshare)],
+        &["S1e"],
+    ),
+    protection("no raw sockets", &[CAPABILITIES, NESTING], &["S3d"]),
+    protection("a terminal session of its own", &[Off::Option("--new-session")], &["S4d"]),
+    protection("bubblewrap's own environment is empty", &[Off::EmptyEnvironment], &["P2a"]),
+    protection(
+        "the agent's environment begins empty",
+        &[Off::EmptyEnvironment, Off::Option("--clearenv")],
+        &["P2c"],
+    ),
+    protection("descriptors are closed", &[Off::Gate], &["F6a", "P9b"]),
+    protection("/usr is read-only", &[Off::ReadOnly("/usr")], &["F3a"]),
+    protection("/ is read-only", &[Off::Remount("/")], &["F3b", "F3c"]),
+    protection("/dev is read-only", &[Off::Remount("/dev")], &["F3d"]),
+    protection("tools are read-only", &[Off::ReadOnly("~/.local/bin")], &["F3g"]),
+    protection(
+        "the home is private",
+        &[Off::Private("~", "~")],
+        &["F1a", "F1d", "F2b", "F4c", "F5a", "F1j"],
+    ),
+    protection("directories on the way are private", &[Off::Private("~/work", "~/work")], &["F1e"]),
+    protection("directories on the way are pinned", &[Off::Mount("~/work")], &["C3d"]),
+    protection(
+        "sessions are private",
+        &[Off::Private("the sessions", "the sessions")],
+        &["W2a", "W2b"],
+    ),
+    protection(".cursor is read-only", &[Off::ReadOnly("./.cursor")], &["C1a", "C4a"]),
+    protection(".cursor is pinned", &[Off::Mount("./.cursor")], &["C2a"]),
+    protection("rules are read-only", &[Off::ReadOnly("./.cursor/rules")], &["C4e"]),
+    protection(
+        "links are refused, and mounts looked at",
+        &[Off::Refusal(LINK), Off::Mount("./.cursor/rules")],
+        &["C2a"],
+    ),
+    protection(".git is pinned", &[Off::Mount("./.git")], &["C10"]),
+    protection("hooks are read-only", &[Off::Mount("./.git/hooks")], &["C9a", "C9c"]),
+    protection("git's configuration is read-only", &[Off::Mount("./.git/config")], &["C9d", "C9f"]),
+    protection("git's other configuration", &[Off::Mount("./.git/config.worktree")], &["C9g"]),
+    protection("git's attributes", &[Off::Mount("./.git/info/attributes")], &["C9h"]),
+    protection("the way to git's attributes is pinned", &[Off::Mount("./.git/info")], &["C9i"]),
+    protection("where git's configuration is", &[Off::Mount("./.git/commondir")], &["C17a"]),
+    protection(
+        "where a submodule's configuration is",
+        &[Off::Mount("./.git/modules/lib/commondir")],
+        &["C17b"],
+    ),
+    protection("other worktrees are read-only", &[Off::Mount("./.git/worktrees")], &["C17c"]),
+    protection(
+        "a submodule's configuration",
+        &[Off::Mount("./.git/modules/lib/config")],
+        &["C18a"],
+    ),
+    protection("a submodule's hooks", &[Off::Mount("./.git/modules/lib/hooks")], &["C18b"]),
+    protection("submodules are pinned", &[Off::Mount("./.git/modules")], &["C18d"]),
+    protection("where a submodule's repository is", &[Off::Mount("./lib/.git")], &["C18e"]),
+    protection("the way to a submodule is pinned", &[Off::Mount("./lib")], &["C18f"]),
+    protection("repositories within", &[Off::Mount("./vendor/inner/.git/config")], &["C19a"]),
+    protection("repositories within", &[Off::Mount("./vendor/inner/.git/hooks")], &["C19b"]),
+    protection("the way to repositories is pinned", &[Off::Mount("./vendor")], &["C19c"]),
+    protection("hooks that are elsewhere", &[Off::Mount("./githooks")], &["C19d"]),
+    protection("configuration that is included", &[Off::Mount("./team.gitconfig")], &["C19e"]),
+    protection("configuration that is missing", &[Off::Mount("./missing.gitconfig")], &["C19f"]),
+    protection(".vscode is protected", &[Off::Mount("./.vscode")], &["C15a"]),
+    protection(".idea is protected", &[Off::Mount("./.idea")], &["C15c"]),
+    protection("*.code-workspace is protected", &[Off::Mount("./all.code-workspace")], &["C15d"]),
+    protection(".claude is protected", &[Off::Mount("./.claude")], &["C15e"]),
+    protection(".mcp.json is protected", &[Off::Mount("./.mcp.json")], &["C15f"]),
+    protection(".cursorignore is protected", &[Off::Mount("./.cursorignore")], &["C15g"]),
+    protection(".gitmodules is protected", &[Off::Mount("./.gitmodules")], &["C15h"]),
+    protection(".envrc is protected", &[Off::Mount("./.envrc")], &["C15i"]),
+    protection("the run's socket is read-only", &[Off::ReadOnly("/run/caretaker")], &["D1a"]),
+    protection("no io_uring", &[Off::Call(libc::SYS_io_uring_setup)], &["S2a"]),
+    protection("no keyrings", &[Off::Call(libc::SYS_keyctl)], &["S2b"]),
+    protection("no new keys", &[Off::Call(libc::SYS_add_key)], &["S2c"]),
+    protection("no userfaultfd", &[Off::Call(libc::SYS_userfaultfd)], &["S2e"]),
+    protection("no perf", &[Off::Call(libc::SYS_perf_event_open)], &["S2f"]),
+    protection("no ptrace", &[Off::Call(libc::SYS_ptrace)], &["S2g"]),
+    protection("no reading of memory", &[Off::Call(libc::SYS_process_vm_readv)], &["S2h"]),
+    protection("no writing of memory", &[Off::Call(libc::SYS_process_vm_writev)], &["S2i"]),
+    protection("no comparing", &[Off::Call(libc::SYS_kcmp)], &["S2j"]),
+    protection("no taking of descriptors", &[Off::Call(libc::SYS_pidfd_getfd)], &["S2k"]),
+    protection("no fanotify", &[Off::Call(libc::SYS_fanotify_init)], &["S2l"]),
+    protection("no personalities", &[Off::Call(libc::SYS_personality)], &["S2m"]),
+    protection("no placing of memory", &[Off::Call(libc::SYS_set_mempolicy)], &["S2n"]),
+    protection("only some kinds of socket", &[Off::Filter("socket-families")], &["S3a"]),
+    protection("no typing for others", &[Off::Call(libc::SYS_ioctl)], &["S4a"]),
+    // Only the first terminal that one opens becomes one's own.
+    protection("no typing for others", &[Off::Call(libc::SYS_ioctl)], &["S4b"]),
+    protection("no set-user-id files", &[Off::Filter("nosuid")], &["P6a", "P6e"]),
+    protection("no set-user-id files", &[Off::Call(libc::SYS_fchmod)], &["P6b"]),
+    protection("no set-user-id files", &[Off::Call(libc::SYS_fchmodat2)], &["P6c"]),
+    protection("no set-user-id files", &[Off::Call(libc::SYS_openat)], &["P6d"]),
+    protection("no hidden modes", &[Off::Filter("hidden-arguments")], &["P6f"]),
+    protection("/tmp has a size", &[Off::Size("/tmp")], &["L1c"]),
+    protection("/dev/shm has a size", &[Off::Size("/dev/shm")], &["L1d"]),
+    protection("the private home has a size", &[Off::Size("~")], &["L1e"]),
+    protection("/run has a size", &[Off::Size("/run")], &["L1f"]),
+    protection("directories on the way have a size", &[Off::Size("~/work")], &["L1g"]),
+];

@@ -1,0 +1,167 @@
+//! What the supervisor really told bubblewrap for a run, and the host as it was at that moment.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use abuse::World;
+use tempfile::TempDir;
+
+use super::super::hostile::{Caller, Hostile, ORDINARY_UID, is_root};
+use crate::namespace::Namespace;
+use crate::programs::{for_others, program as built_program};
+use crate::stage::{Stage, stderr};
+
+/// How many words follow an option.
+const WORDS: &[(&str, usize)] = &[
+    ("--unshare-user", 0),
+    ("--unshare-pid", 0),
+    ("--unshare-ipc", 0),
+    ("--unshare-uts", 0),
+    ("--unshare-net", 0),
+    ("--unshare-cgroup-try", 0),
+    ("--disable-userns", 0),
+    ("--new-session", 0),
+    ("--die-with-parent", 0),
+    ("--clearenv", 0),
+    ("--hostname", 1),
+    ("--cap-drop", 1),
+    ("--size", 1),
+    ("--perms", 1),
+    ("--tmpfs", 1),
+    ("--proc", 1),
+    ("--dev", 1),
+    ("--remount-ro", 1),
+    ("--chdir", 1),
+    ("--add-seccomp-fd", 1),
+    ("--json-status-fd", 1),
+    ("--setenv", 2),
+    ("--bind", 2),
+    ("--ro-bind", 2),
+    ("--symlink", 2),
+    ("--file", 2),
+];
+
+/// One option with its words.
+pub(super) type Operation = Vec<String>;
+
+/// A run that was really started, taken down in the middle.
+pub(super) struct Recording {
+    pub(super) operations: Vec<Operation>,
+    /// Contents of the other descriptors, by their numbers.
+    pub(super) descriptors: BTreeMap<i32, Vec<u8>>,
+    pub(super) args_fd: i32,
+    /// The supervisor's program.
+    pub(super) program: PathBuf,
+    pub(super) world: World,
+    /// Where everything was, and is again for each replay.
+    pub(super) stage_root: PathBuf,
+    /// A copy of it, in the hands of whom the replays run as.
+    pub(super) snapshot: PathBuf,
+    /// Holds the snapshot and the program; results go there too.
+    pub(super) directory: TempDir,
+    /// Holds the place.
+    _hostile: Hostile,
+}
+
+impl Recording {
+    /// Starts a run whose bubblewrap takes down what it is told, and ends it. `None` where no bubblewrap of ours is trusted.
+    pub(super) fn new() -> Option<Self> {
+        let namespace = Namespace::with_mounts()?;
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        let taken = directory.path().join("taken");
+        fs::create_dir(&taken).unwrap();
+        let program = for_others(&built_program("caretaker"), directory.path());
+
+        let caller = if is_root() { Caller::Root } else { Caller::User };
+        let hostile = Hostile::on(Stage::new(), caller, program.clone());
+        hostile.bring_probe();
+        let run = record(&hostile, namespace, &taken);
+        let snapshot = directory.path().join("snapshot");
+        copy(&hostile.stage.root(), &snapshot);
+        fs::write(snapshot.join("home/world"), without_neighbour(hostile.world())).unwrap();
+        if is_root() {
+            crate::strict::give_away(&snapshot, ORDINARY_UID);
+        }
+        hostile.stage.output(&["kill", "--now", &run]);
+
+        let (args_fd, args, descriptors) = read_taken(&taken);
+        Some(Self {
+            operations: operations(&args),
+            descriptors,
+            args_fd,
+            program,
+            world: hostile.world().clone(),
+            stage_root: hostile.stage.root(),
+            snapshot,
+            directory,
+            _hostile: hostile,
+        })
+    }
+}
+
+/// Starts a run that waits, and returns when its bubblewrap has told everything.
+fn record(hostile: &Hostile, namespace: Namespace, taken: &Path) -> String {
+    // A descriptor that is opened anew leaves the one that bubblewrap reads where it is.
+    let bwrap = format!(
+        "#!/bin/sh\n\
+         case \" $* \" in *' --args '*)\n\
+           for fd in /proc/$$/fd/*; do\n\
+             case $(readlink \"$fd\") in /memfd:*) cat \"$fd\" > '{0}'/\"${{fd##*/}}\" ;; esac\n\
+           done\n\
+           echo \"$2\" > '{0}/args' ;;\n\
+         esac\n\
+         exec /usr/bin/bwrap \"$@\"\n",
+        taken.display()
+    );
+    let prompt = "```agent\nshell sleep 600\n```\n";
+    let args = ["run", "--agent", "simulated", "--profile", "abused", "--detach", prompt];
+    let mut command = hostile.command(&args);
+    namespace.trust_bubblewrap(&hostile.stage, bwrap.as_bytes(), &mut command);
+    let output = namespace.command(&[], &command).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    hostile.stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    run
+}
+
+/// The description of the world up to where its neighbour is described: each replay has another one.
+fn without_neighbour(world: &World) -> String {
+    let mut told = serde_json::to_value(world).unwrap();
+    told.as_object_mut().unwrap().remove("neighbour");
+    format!("{},\"neighbour\":", told.to_string().trim_end_matches('}'))
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").args([from, to]).output().unwrap();
+    assert!(copied.status.success(), "{}", stderr(&copied));
+}
+
+fn read_taken(taken: &Path) -> (i32, Vec<u8>, BTreeMap<i32, Vec<u8>>) {
+    let number = |text: &str| text.trim().parse::<i32>().unwrap();
+    let args_fd = number(&fs::read_to_string(taken.join("args")).unwrap());
+    let mut descriptors: BTreeMap<i32, Vec<u8>> = fs::read_dir(taken)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.file_name() != "args")
+        .map(|entry| (number(entry.file_name().to_str().unwrap()), fs::read(entry.path()).unwrap()))
+        .collect();
+    let args = descriptors.remove(&args_fd).expect("the options were taken down");
+    (args_fd, args, descriptors)
+}
+
+fn operations(args: &[u8]) -> Vec<Operation> {
+    let text = String::from_utf8(args.to_vec()).unwrap();
+    let mut words = text.split_terminator('\0').map(str::to_owned);
+    let mut operations = Vec::new();
+    while let Some(option) = words.next() {
+        let known = WORDS.iter().find(|(name, _)| *name == option);
+        let (_, count) = known.unwrap_or_else(|| panic!("the option `{option}` is new here"));
+        let more: Vec<String> = words.by_ref().take(*count).collect();
+        operations.push([vec![option], more].concat());
+    }
+    operations
+}

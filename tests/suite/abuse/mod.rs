@@ -1,0 +1,93 @@
+//! The abuse suite: a hostile agent really tries to get out, as an ordinary user and as root, and a table says what came
+//! of it. The attempts themselves are in `tests/abuse`, one row each; those that take a whole run are in `whole_runs`.
+//!
+//!     cargo test -p suite abuse -- --nocapture
+//!
+//! That the attempts can succeed is shown by `meta`: each protection is taken away in turn, and its attempt must escape.
+
+mod bombs;
+mod evidence;
+mod hostile;
+mod meta;
+mod table;
+mod way_out;
+mod whole_runs;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bombs::BOMBS;
+use hostile::{Caller, Hostile, is_root};
+use table::{Table, Verdict};
+use way_out::try_the_way_out;
+use whole_runs::{WHOLE_RUNS, WholeRun, words_of};
+
+/// What only a control group, or becoming somebody else, holds for root; without either, root is told so before the run.
+const HELD_FOR_ROOT_BY_A_GROUP_OR_ANOTHER_USER: &[(&str, &str)] =
+    &[("L1a", "the kernel does not count root's processes: a control group, or another user")];
+
+/// Runs at a time.
+const AT_ONCE: usize = 3;
+
+/// The attempts that the probe makes, as everybody.
+fn ordinary_attempts(table: &mut Table) {
+    let attempts = abuse::attempts();
+    for caller in Caller::ALL {
+        let Some(hostile) = Hostile::new(caller) else {
+            table.not_here(caller, attempts.iter().copied(), "we are not root");
+            continue;
+        };
+        let answers =
+            hostile.try_all(&attempts.iter().map(|attempt| attempt.id).collect::<Vec<_>>());
+        for attempt in &attempts {
+            table.judge(caller, attempt, answers.get(attempt.id), &hostile);
+        }
+    }
+}
+
+/// The attempts that take whole runs, as everybody, a few at a time.
+fn whole_runs(table: &mut Table) {
+    // The longest first.
+    let all: Vec<(&WholeRun, Caller)> = BOMBS
+        .iter()
+        .chain(WHOLE_RUNS)
+        .flat_map(|whole| whole.callers.iter().map(move |caller| (whole, *caller)))
+        .collect();
+    let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((whole, caller)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let verdict = verdict_of(whole, *caller);
+                    verdicts.lock().unwrap().push((*whole, *caller, verdict));
+                }
+            });
+        }
+    });
+    for (whole, caller, verdict) in verdicts.into_inner().unwrap() {
+        table.add(caller, whole.id, whole.does, verdict);
+    }
+}
+
+fn verdict_of(whole: &WholeRun, caller: Caller) -> Verdict {
+    if caller != Caller::User && !is_root() {
+        return Verdict::NotHere("we are not root".to_owned());
+    }
+    catch_unwind(AssertUnwindSafe(|| (whole.act)(caller)))
+        .unwrap_or_else(|panic| Verdict::Escaped(words_of(&*panic)))
+}
+
+#[test]
+fn every_abuse_is_held() {
+    let mut table = Table::default();
+    ordinary_attempts(&mut table);
+    try_the_way_out(&mut table);
+    whole_runs(&mut table);
+    table.print();
+    for (id, why) in HELD_FOR_ROOT_BY_A_GROUP_OR_ANOTHER_USER {
+        eprintln!("as root, {id} is held by nothing else: {why}");
+    }
+    assert!(table.n_attempts() >= 55);
+    table.check();
+}

@@ -1,0 +1,450 @@
+//! Attempts that take a whole run: the repository is the attack, or the run does not survive it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use abuse::{Evidence, OTHER_SESSION};
+
+use super::evidence::Snapshot;
+use super::hostile::{Caller, Hostile, is_root, write};
+use super::table::Verdict;
+use crate::stage::stderr;
+use crate::strict::extend_strict;
+
+/// An attempt with a run, or several, of its own. It panics where it does not hold.
+pub(super) struct WholeRun {
+    pub(super) id: &'static str,
+    pub(super) does: &'static str,
+    pub(super) callers: &'static [Caller],
+    pub(super) act: fn(Caller) -> Verdict,
+}
+
+/// Where it makes no difference who the agent runs as.
+pub(super) const ONE: &[Caller] = &[Caller::User];
+pub(super) const ALL: &[Caller] = &Caller::ALL;
+
+const fn whole(id: &'static str, does: &'static str, act: fn(Caller) -> Verdict) -> WholeRun {
+    WholeRun { id, does, callers: ALL, act }
+}
+
+const fn once(id: &'static str, does: &'static str, act: fn(Caller) -> Verdict) -> WholeRun {
+    WholeRun { id, does, callers: ONE, act }
+}
+
+pub(super) const WHOLE_RUNS: &[WholeRun] = &[
+    whole("C5", "ships .cursor as a link through bubblewrap's old root", |caller| {
+        refused_repository(caller, |workspace, victim| {
+            fs::remove_dir_all(workspace.join(".cursor")).unwrap();
+            symlink(format!("/oldroot{}", victim.display()), workspace.join(".cursor")).unwrap();
+        })
+    }),
+    whole("C6a", "ships mcp.json as a link through bubblewrap's old root", |caller| {
+        refused_repository(caller, |workspace, victim| {
+            let mcp_json = workspace.join(".cursor/mcp.json");
+            fs::remove_file(&mcp_json).unwrap();
+            symlink(format!("/oldroot{}/made", victim.display()), mcp_json).unwrap();
+        })
+    }),
+    whole("C6b", "ships .git/hooks as a link to elsewhere", |caller| {
+        refused_repository(caller, |workspace, victim| {
+            fs::remove_dir_all(workspace.join(".git/hooks")).unwrap();
+            symlink(victim, workspace.join(".git/hooks")).unwrap();
+        })
+    }),
+    whole("C7", "swaps .cursor for a link between the check and the start", swapped),
+    whole("C8", "works in a workspace where another agent works", second_run),
+    whole("C11", "makes hooks and tasks that were not there", audited),
+    whole("C12", "leads git astray from a worktree", from_worktree),
+    whole("C20", "spoils the user's checkout from a worktree of its own", from_own_worktree),
+    whole("C16", "makes hooks and tasks that were not there, in `strict`", blocked_by_strict),
+    once("D3a", "stops a run that is none of its family", |caller| {
+        meddle(caller, "stop_run", r#"{"run":"RUN"}"#)
+    }),
+    once("D3b", "asks how a run stands that is none of its family", |caller| {
+        meddle(caller, "get_run", r#"{"run":"RUN"}"#)
+    }),
+    once("D3c", "tells a run what to do that is none of its family", |caller| {
+        meddle(caller, "send_message", r#"{"to":"RUN","text":"do something EVIL"}"#)
+    }),
+    whole("P1c", "kills all that it can", kill_all),
+    whole("W3a", "leaves a FIFO in the place of its store", |caller| {
+        hostile_store(caller, "mkfifo store.db")
+    }),
+    whole("W3b", "leaves a link to another file in the place of its store", |caller| {
+        hostile_store(caller, "ln -s \"$HOME\"/other/notes.txt store.db")
+    }),
+    once("W3c", "leaves a directory in the place of its store", |caller| {
+        hostile_store(caller, "mkdir store.db")
+    }),
+    once("W3d", "leaves noise in the place of its store", |caller| {
+        hostile_store(caller, "head -c 100000 /dev/urandom > store.db")
+    }),
+    whole("W3e", "leaves a store of ten gigabytes that are not there", |caller| {
+        hostile_store(caller, "truncate -s 10G store.db")
+    }),
+    whole(
+        "W2d",
+        "makes a place in the name of another session, and reads it in its next run",
+        other_session_in_the_next_run,
+    ),
+    whole("W5a", "leaves a link where the next run writes its approvals", |caller| {
+        planted(caller, "os.rename(project, aside); os.symlink(victim, project)")
+    }),
+    whole("W5b", "leaves links under every name that the next run may write under", |caller| {
+        planted(
+            caller,
+            "for name in ['mcp-approvals.json', '.workspace-trusted']:
+    for end in [''] + [f'.{pid}' for pid in range(last_pid, last_pid + 20000)]:
+        path = os.path.join(project, name + end)
+        if os.path.exists(path): os.unlink(path)
+        os.symlink(os.path.join(victim, 'file'), path)",
+        )
+    }),
+    once("L2a", "prints a line of twenty megabytes", |caller| {
+        prints(caller, "misbehave giant-line 20\nsay done")
+    }),
+    once("L2b", "prints what is no text", |caller| {
+        prints(caller, "misbehave noise\nshell printf '\\377\\376\\n'\nsay done")
+    }),
+    once("L2c", "steers the terminal of who watches it", |caller| {
+        let escapes = "\x1b]0;evil\x07\x1b[2J\u{9b}2J";
+        prints(caller, &format!("say {escapes}\nshell printf '\\033[2J'\nsay done"))
+    }),
+    whole("T1", "leaves processes behind that hear no signal", left_behind),
+    whole("T2", "goes on without its supervisor", orphaned),
+];
+
+/// Hides from its parent, and from every signal that can be ignored.
+const HIDE: &str =
+    "(setsid sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1; done' > /dev/null 2>&1 &)";
+
+fn hostile(caller: Caller) -> Hostile {
+    Hostile::new(caller).expect("who cannot be this caller was not asked")
+}
+
+fn held(by: &str) -> Verdict {
+    Verdict::Held(by.to_owned())
+}
+
+/// A repository that is an attack by itself: nothing runs, and nothing is made where it points to.
+fn refused_repository(caller: Caller, make: fn(&Path, &Path)) -> Verdict {
+    let hostile = hostile(caller);
+    let victim = hostile.stage.home().join("victim");
+    fs::create_dir(&victim).unwrap();
+    make(&hostile.workspace(), &victim);
+    hostile.give_away();
+    let output = hostile.play("shell touch it-ran", &[]);
+    assert!(!output.status.success());
+    assert!(!hostile.workspace().join("it-ran").exists(), "the agent ran");
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "something is at the victim's");
+    assert_eq!(hostile.stage.run_ids(), Vec::<String>::new());
+    held("a refusal before the start")
+}
+
+/// Somebody on the host who is quick: bubblewrap finds another `.cursor` than was checked.
+fn swapped(caller: Caller) -> Verdict {
+    if !is_root() {
+        return Verdict::NotHere("no bubblewrap but root's is trusted".to_owned());
+    }
+    let hostile = hostile(caller);
+    let workspace = hostile.workspace();
+    let bin = tempfile::tempdir().unwrap();
+    fs::set_permissions(bin.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!(
+        "#!/bin/sh\n\
+         case \" $* \" in *' --args '*) mv '{0}/.cursor' '{0}/.aside'; ln -s .aside '{0}/.cursor' ;; esac\n\
+         exec /usr/bin/bwrap \"$@\"\n",
+        workspace.display()
+    );
+    let content = bin.path().join("content");
+    fs::write(&content, script).unwrap();
+    fs::set_permissions(&content, fs::Permissions::from_mode(0o755)).unwrap();
+    crate::programs::copy_program(&content, &bin.path().join("bwrap"));
+    fs::set_permissions(bin.path().join("bwrap"), fs::Permissions::from_mode(0o755)).unwrap();
+
+    let prompt = "```agent\nshell touch it-ran\n```\n";
+    let mut command = hostile.command(&["run", "--agent", "simulated", prompt]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.path().display()));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert!(!workspace.join("it-ran").exists(), "the agent ran");
+    assert_eq!(hostile.stage.ended()["outcome"], "sandbox_failed");
+    held("a look at what is mounted, before the release")
+}
+
+fn second_run(caller: Caller) -> Verdict {
+    let hostile = hostile(caller);
+    let first = hostile.detach("shell sleep 600", &[]);
+    let output = hostile.play("shell touch it-ran", &[]);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains(&first), "{}", stderr(&output));
+    assert!(!hostile.workspace().join("it-ran").exists(), "the second agent ran");
+    hostile.command(&["kill", "--now", &first]).output().unwrap();
+    held("the lock of the workspace")
+}
+
+/// Names that the profile protects where they exist, and that are not there.
+const NEW: &str = "shell rm -f own; mkdir -p .devcontainer new/.vscode .husky; \
+                   echo evil > .devcontainer/devcontainer.json; echo evil > .husky/pre-commit; \
+                   mkdir -p .github/workflows; echo evil > .github/workflows/evil.yml; true\nsay done";
+
+/// In a worktree `.git` is a file that names the repository, whose hooks and configuration git obeys everywhere.
+fn from_worktree(caller: Caller) -> Verdict {
+    let hostile = hostile(caller);
+    let (main, worktree) = (hostile.workspace(), hostile.stage.home().join("work/tree"));
+    let git = |words: &[&str]| {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"];
+        let git = Command::new("git").args(identity).args(words).current_dir(&main).output();
+        assert!(git.as_ref().unwrap().status.success(), "{}", stderr(&git.unwrap()));
+    };
+    // The repository's own, which is no configuration, is in git's way.
+    fs::remove_file(main.join(".git/config.worktree")).unwrap();
+    git(&["commit", "--quiet", "--allow-empty", "-m", "one"]);
+    git(&["worktree", "add", "--quiet", worktree.to_str().unwrap()]);
+    hostile.give_away();
+    let watched = [worktree.join(".git"), main.join(".git/config"), main.join(".git/hooks")];
+    let before = watched.each_ref().map(|path| Snapshot::of(path));
+    let hooks = main.join(".git/hooks/pre-commit");
+    let script = format!(
+        "shell echo 'gitdir: /tmp' > .git; mv .git .old; rm -f .git; echo evil > {0}; \
+         git config core.fsmonitor ./evil; echo evil >> {1}; mv {2} {2}.old; true\nsay done",
+        hooks.display(),
+        main.join(".git/config").display(),
+        main.join(".git").display()
+    );
+    let output = hostile.play(&script, &["--workspace", worktree.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for (path, before) in watched.iter().zip(before) {
+        assert_eq!(before.difference(&Snapshot::of(path)), None);
+    }
+    held("read-only mounts of what git obeys")
+}
+
+/// Of the repository that a run's own worktree belongs to, only what commits go to can be written.
+fn from_own_worktree(caller: Caller) -> Verdict {
+    let hostile = hostile(caller);
+    let main = hostile.workspace();
+    let git = |words: &[&str]| {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"];
+        let git = Command::new("git").args(identity).args(words).current_dir(&main).output();
+        assert!(git.as_ref().unwrap().status.success(), "{}", stderr(&git.unwrap()));
+    };
+    fs::remove_file(main.join(".git/config.worktree")).unwrap();
+    fs::remove_dir_all(main.join(".git/hooks")).unwrap();
+    fs::create_dir_all(main.join(".git/refs/heads")).unwrap();
+    git(&["commit", "--quiet", "--allow-empty", "-m", "one"]);
+    git(&["branch", "precious"]);
+    hostile.give_away();
+    let watched = [".git/HEAD", ".git/index", ".git/hooks", ".git/config", ".git/commondir"];
+    let watched = watched.map(|name| main.join(name));
+    let before = watched.each_ref().map(|path| Snapshot::of(path));
+    let script = "shell cd \"$(git rev-parse --git-common-dir)\" && for name in HEAD index config commondir; do \
+                  echo evil > $name; rm -f $name; done; mkdir hooks; echo evil > hooks/post-commit; true\n\
+                  shell git branch -D precious; true\n\
+                  shell git -c user.name=a -c user.email=a@b commit --allow-empty -m two && git branch made\nsay done";
+    let output = hostile.play(script, &["--worktree"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for (path, before) in watched.iter().zip(before) {
+        assert_eq!(before.difference(&Snapshot::of(path)), None);
+    }
+    git(&["status"]);
+    git(&["rev-parse", "--verify", "--quiet", "precious"]);
+    // What it may do, it could.
+    git(&["rev-parse", "--verify", "--quiet", "made"]);
+    held("a repository that is read-only but for commits")
+}
+
+fn audited(caller: Caller) -> Verdict {
+    let hostile = hostile(caller);
+    let output = hostile.play(NEW, &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = hostile.stage.run_ids().pop().unwrap();
+    let journal = hostile.stage.journal(&run);
+    let audit = journal.iter().find(|entry| entry.line["run"]["kind"] == "audit").unwrap();
+    let findings = audit.line["run"]["findings"].as_array().unwrap();
+    let is_told = |path: &str| findings.iter().any(|finding| finding["path"] == path);
+    for path in
+        [".devcontainer/devcontainer.json", ".husky/pre-commit", ".github/workflows/evil.yml"]
+    {
+        assert!(is_told(path), "{path} is not told of: {}", audit.line);
+    }
+    held("the audit after the run")
+}
+
+fn blocked_by_strict(caller: Caller) -> Verdict {
+    if caller == Caller::Root {
+        return Verdict::NotHere("`strict` is not for root".to_owned());
+    }
+    let hostile = hostile(caller);
+    extend_strict(&hostile.stage, "strict-here", "[limits]\nrequired = false\n");
+    hostile.give_away();
+    let output = hostile.play(NEW, &["--profile", "strict-here"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for name in [".devcontainer", ".husky", ".github"] {
+        assert!(!hostile.workspace().join(name).exists(), "{name} was made");
+    }
+    held("something empty in their place")
+}
+
+/// Uses a tool of ours on somebody else's run.
+fn meddle(caller: Caller, tool: &str, arguments: &str) -> Verdict {
+    let hostile = hostile(caller);
+    let other = hostile.stage.home().join("other");
+    let stranger = hostile.detach("shell sleep 600", &["--workspace", other.to_str().unwrap()]);
+    let call = format!("mcp caretaker {tool} {}", arguments.replace("RUN", &stranger));
+    let output = hostile.play(&format!("{call}\nsay done"), &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+
+    let run = hostile.stage.run_ids().pop().unwrap();
+    let of_kind = |run: &str, kind: &str| {
+        let journal = hostile.stage.journal(run).into_iter();
+        journal.filter(|entry| entry.line["run"]["kind"] == kind).count()
+    };
+    assert_eq!(of_kind(&run, "mcp_call"), 1, "the tool was not called");
+    let told = fs::read_to_string(hostile.stage.journal_path(&stranger)).unwrap();
+    assert!(!told.contains("EVIL"), "{told}");
+    assert_eq!(of_kind(&stranger, "stop_requested") + of_kind(&stranger, "ended"), 0);
+    // What is known of it inside is no more than what was said.
+    let seen = fs::read_to_string(hostile.stage.journal_path(&run)).unwrap();
+    assert!(!seen.contains("\"state\"") && !seen.contains("\\\"state\\\""), "{seen}");
+    hostile.command(&["kill", "--now", &stranger]).output().unwrap();
+    held("a tool that knows its family alone")
+}
+
+fn kill_all(caller: Caller) -> Verdict {
+    let hostile = hostile(caller);
+    let output = hostile.play("shell kill -9 -1\nsay done", &[]);
+    assert!(!output.status.success(), "{}", stderr(&output));
+    let ended = hostile.stage.ended();
+    assert_eq!(ended["outcome"], "failed", "{ended}");
+    hostile.look(Evidence::NeighbourLives).unwrap();
+    held("its own processes alone")
+}
+
+/// The host reads the store after the run, and is neither held up nor led astray.
+fn hostile_store(caller: Caller, make: &str) -> Verdict {
+    let hostile = hostile(caller);
+    let agent = hostile.stage.home().join(".local/bin/agent");
+    let content = hostile.stage.root().join("agent-content");
+    let script = format!(
+        "#!/bin/sh\ncat > /dev/null\ncd \"$HOME\"/.cursor/chats/*/*/ && rm -rf store.db* && {make} || exit 9\n\
+         echo '{{\"type\":\"system\",\"subtype\":\"init\"}}'\n\
+         echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"\"}}'\n"
+    );
+    fs::write(&content, script).unwrap();
+    crate::programs::copy_program(&content, &agent);
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    hostile.give_away();
+    let agent = agent.to_str().unwrap();
+    let output = hostile.command(&["run", "--agent", agent, "go"]).output().unwrap();
+    assert!(output.status.success(), "{} {}", hostile.stage.ended(), stderr(&output));
+    let run = hostile.stage.run_ids().pop().unwrap();
+    let journal = hostile.stage.journal(&run);
+    let of_kind = |kind: &str| journal.iter().find(|entry| entry.line["run"]["kind"] == kind);
+    let checkpoint = &of_kind("checkpoint").expect("the store was looked at").line["run"];
+    assert_ne!(checkpoint["resumable"], "yes", "{checkpoint}");
+    let text = fs::read_to_string(hostile.stage.journal_path(&run)).unwrap();
+    assert!(!text.contains(&hostile.world().secret), "{text}");
+    held("a reader that looks first")
+}
+
+/// What the supervisor writes for the next run of a session goes nowhere that the last one chose.
+fn planted(caller: Caller, make: &str) -> Verdict {
+    let hostile = hostile(caller);
+    let victim = hostile.stage.home().join("victim");
+    write(&victim.join("file"), "the user's own");
+    let load = fs::read_to_string("/proc/loadavg").unwrap();
+    let last_pid = load.split_whitespace().last().unwrap();
+    let program = format!(
+        "import glob, os\n\
+         project = glob.glob(os.path.expanduser('~/.cursor/projects/*'))[0]\n\
+         aside, victim, last_pid = project + '-aside', os.path.expanduser('~/victim'), {last_pid}\n\
+         {make}\n"
+    );
+    write(&hostile.workspace().join("plant.py"), &program);
+    hostile.give_away();
+    let before = Snapshot::of(&victim);
+    let output = hostile.play("shell python3 plant.py && touch planted\nsay done", &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(hostile.workspace().join("planted").exists(), "nothing was planted");
+    let output = next_turn(&hostile, "say again");
+    assert_eq!(before.difference(&Snapshot::of(&victim)), None, "{}", stderr(&output));
+    assert!(output.status.success(), "{}", stderr(&output));
+    held("a writer that follows no link")
+}
+
+/// Continues the session of the latest run.
+fn next_turn(hostile: &Hostile, script: &str) -> Output {
+    let session = hostile.stage.session_of(&hostile.stage.run_ids().pop().unwrap());
+    let prompt = format!("```agent\n{script}\n```\n");
+    let next = ["resume", &session, &prompt, "--agent", "simulated"];
+    hostile.command(&next).output().unwrap()
+}
+
+/// An agent that was told the name of another session of its workspace.
+fn other_session_in_the_next_run(caller: Caller) -> Verdict {
+    let hostile = hostile(caller);
+    let store = format!("{}/store.db", hostile.world().other_session);
+    let make = format!(
+        "cd ~/.cursor/chats/*/ && mkdir {} && touch $OLDPWD/made",
+        hostile.world().other_session
+    );
+    let output = hostile.play(&format!("shell {make}\nsay done"), &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(hostile.workspace().join("made").exists(), "no place was made");
+    let read =
+        format!("cd ~/.cursor/chats/*/; cat {store} > $OLDPWD/seen; echo EVIL >> {store}; true");
+    let output = next_turn(&hostile, &format!("shell {read}"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(hostile.workspace().join("seen")).unwrap(), "");
+    hostile.look(Evidence::Intact(&[OTHER_SESSION])).unwrap();
+    held("a record of its own sub-agents")
+}
+
+/// What it prints is kept, and what is shown of it steers nobody's terminal.
+fn prints(caller: Caller, script: &str) -> Verdict {
+    let hostile = hostile(caller);
+    let output = hostile.play(script, &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(hostile.stage.ended()["outcome"], "succeeded");
+    let views = [&["tail", "-"][..], &["show", "-"]];
+    let views = views.map(|view| hostile.command(view).output().unwrap().stdout);
+    for shown in views.iter().chain([&output.stdout]) {
+        let text = String::from_utf8_lossy(shown);
+        let steers = |c: char| c.is_control() && !['\n', '\t', '\r'].contains(&c);
+        assert!(!text.contains(steers), "{text:?}");
+        assert!(shown.len() < 4 << 20, "{} bytes are shown", shown.len());
+    }
+    held("a view that says it in words")
+}
+
+fn left_behind(caller: Caller) -> Verdict {
+    let mut hostile = hostile(caller);
+    let script = format!(
+        "shell {HIDE}; {HIDE}; true\nmisbehave unkillable-child\nmisbehave linger\nsay done"
+    );
+    let output = hostile.play(&script, &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    hostile.dismiss_neighbour();
+    hostile.stage.assert_no_survivors("after the end");
+    held("the end of its first process")
+}
+
+fn orphaned(caller: Caller) -> Verdict {
+    let mut hostile = hostile(caller);
+    let run = hostile.detach(&format!("shell {HIDE}; {HIDE}; sleep 600"), &[]);
+    let shim = i32::try_from(hostile.stage.shim_pid(&run)).unwrap();
+    let shim = rustix::process::Pid::from_raw(shim).unwrap();
+    rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+    hostile.dismiss_neighbour();
+    hostile.stage.assert_no_survivors("after its supervisor");
+    held("death with the supervisor")
+}
+
+/// What a panic said.
+pub(super) fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it went wrong").to_owned()
+}

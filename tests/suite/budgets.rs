@@ -1,0 +1,125 @@
+//! What runs may spend: alone, as a group, in a day; with a daemon and without.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::daemon_stage::DaemonStage;
+use crate::stage::{Stage, stderr};
+
+fn spent(stage: &Stage, run: &str) -> Value {
+    let entries = stage.journal(run);
+    let spent = entries.iter().find(|entry| entry.line["run"]["kind"] == "spent").unwrap();
+    spent.line["run"].clone()
+}
+
+fn configure(stage: &Stage, more: &str) {
+    let path = stage.home().join(".config/caretaker/config.toml");
+    let config = std::fs::read_to_string(path).unwrap();
+    stage.configure(&format!("{config}{more}"));
+}
+
+#[test]
+fn a_run_that_calls_too_many_tools_is_stopped_and_says_so() {
+    let stage = Stage::new();
+    let script = "shell true\nshell true\nshell sleep 600\nsay never";
+    let output = stage.play(script, &["--max-tool-calls", "2"]);
+    assert_eq!(output.status.code(), Some(137), "{}", stderr(&output));
+    let ended = stage.ended();
+    assert_eq!(
+        (&ended["outcome"], &ended["limit"]["limit"]),
+        (&json!("quota_exceeded"), &json!("tool_calls"))
+    );
+    assert!(ended["why"].as_str().unwrap().contains("--max-tool-calls"), "{ended}");
+    let run = stage.run_ids().pop().unwrap();
+    assert_eq!(spent(&stage, &run)["tool_calls"], 3);
+    assert_eq!(spent(&stage, &run).get("tokens"), None, "it did not come to say it");
+    let output = stage.play("shell true\nshell true\nsay done", &["--max-tool-calls", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let run = stage.run_ids().pop().unwrap();
+    assert!(spent(&stage, &run)["tokens"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_group_that_has_spent_its_budget_waits_until_it_is_raised() {
+    let stage = DaemonStage::new(1);
+    let budget = ["--group", "night", "--group-budget", "tool_calls=2"];
+    let first = stage.queue("one", "shell true\nshell true\nsay done", &budget);
+    assert_eq!(stage.wait_for_end(&first), Some(0));
+    let second = stage.queue("two", "say done", &["--group", "night"]);
+    let why = stage.why(&second);
+    assert_eq!(
+        why,
+        "it is queued: the budget of group `night` is spent: 2 of 2 tool calls are taken"
+    );
+    let (_, one) = stage.get(&format!("/v1/runs/{second}"));
+    assert_eq!(one["waiting"]["waits_for"], "budget");
+    assert_eq!(one["waiting"]["spent"]["kind"], "tool_calls");
+    // Others are not held up, and the next daemon says the same.
+    let other = stage.queue("three", "say done", &[]);
+    assert_eq!(stage.wait_for_end(&other), Some(0));
+    stage.kill_daemon();
+    std::fs::remove_file(stage.root().join("state/index.db")).unwrap();
+    stage.start_daemon();
+    let third = stage.queue("four", "say done", &["--group", "night"]);
+    assert!(stage.why(&third).contains("budget of group `night`"), "{}", stage.why(&third));
+
+    let raised = stage.output(&["group", "budget", "night", "tool_calls=3", "--json"]);
+    assert_eq!(raised.status.code(), Some(0), "{}", stderr(&raised));
+    let raised: Value = serde_json::from_slice(&raised.stdout).unwrap();
+    assert_eq!((&raised["budget"]["tool_calls"], &raised["overspent"]), (&json!(3), &Value::Null));
+    for run in [second, third] {
+        assert_eq!(stage.wait_for_end(&run), Some(0));
+    }
+    let (status, _) = stage.post("/v1/groups/..%2Fqueue/budget", &json!({}));
+    assert_eq!(status, 400);
+}
+
+#[test]
+fn tokens_that_nobody_told_of_are_not_taken_for_none() {
+    let stage = Stage::new();
+    let group = ["--group", "night", "--group-budget", "tokens=100k"];
+    // It fails before it can say anything of tokens.
+    let output = stage.play("exit 3", &group);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let refused = stage.play("say hi", &["--group", "night"]);
+    assert_eq!(refused.status.code(), Some(137), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("one run did not say what it took"), "{}", stderr(&refused));
+    assert_eq!(stage.run_ids().len(), 1);
+    let shown = stage.output(&["group", "show", "night"]);
+    assert!(stderr(&shown).contains("unknown of 1 run"), "{}", stderr(&shown));
+    let lifted = stage.output(&["group", "budget", "night", "none"]);
+    assert_eq!(lifted.status.code(), Some(0), "{}", stderr(&lifted));
+    let taken = stage.play("say hi", &["--group", "night"]);
+    assert_eq!(taken.status.code(), Some(0), "{}", stderr(&taken));
+    let alone = stage.play("say hi", &["--group-budget", "tokens=1"]);
+    assert_eq!(alone.status.code(), Some(2), "{}", stderr(&alone));
+}
+
+#[test]
+fn the_budget_of_a_day_holds_everything() {
+    let stage = Stage::new();
+    configure(&stage, "[budgets.day]\ntool_calls = \"1\"\n");
+    let output = stage.play("shell true\nsay done", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let refused = stage.play("say hi", &[]);
+    assert_eq!(refused.status.code(), Some(137), "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("the budget of the day is spent: 1 of 1 tool calls"),
+        "{}",
+        stderr(&refused)
+    );
+
+    let stage = DaemonStage::without_daemon(2);
+    configure(&stage, "[budgets.day]\ntool_calls = \"1\"\n");
+    stage.start_daemon();
+    let first = stage.queue("one", "shell true\nsay done", &[]);
+    assert_eq!(stage.wait_for_end(&first), Some(0));
+    let second = stage.queue("two", "say done", &[]);
+    assert!(
+        stage.why(&second).contains("the budget of the day is spent"),
+        "{}",
+        stage.why(&second)
+    );
+    let killed = stage.output(&["kill", &second]);
+    assert_eq!(killed.status.code(), Some(0), "{}", stderr(&killed));
+}

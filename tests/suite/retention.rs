@@ -1,0 +1,136 @@
+//! Old runs go when they are told to, and nothing goes that somebody still needs.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::daemon_stage::DaemonStage;
+use crate::stage::{Stage, stderr};
+
+fn play(stage: &Stage, script: &str, flags: &[&str]) -> String {
+    let output = stage.play(script, flags);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stage.run_ids().pop().unwrap()
+}
+
+fn gc(stage: &Stage, flags: &[&str]) -> Value {
+    let output = stage.output(&[&["gc", "--json"], flags].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn runs(report: &Value, list: &str) -> Vec<String> {
+    let runs = report[list].as_array().unwrap();
+    runs.iter().map(|it| it["run"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn nothing_goes_without_yes_and_what_is_pinned_live_or_cut_off_stays() {
+    let stage = Stage::new();
+    let old = play(&stage, "say one", &[]);
+    let pinned = play(&stage, "say two", &[]);
+    assert!(stage.output(&["pin", &pinned]).status.success());
+    let suspended = stage.detach("shell sleep 600", &[]);
+    stage.wait_until(&suspended, |line| line["kind"] == "agent.tool_started");
+    assert!(stage.output(&["suspend", &suspended]).status.success());
+    let live = stage.detach("shell sleep 600", &[]);
+    stage.wait_until(&live, |line| line["kind"] == "agent.tool_started");
+
+    let aimless = stage.output(&["gc"]);
+    assert_eq!(aimless.status.code(), Some(2));
+    assert!(stderr(&aimless).contains("--older-than"), "{}", stderr(&aimless));
+
+    let all = ["--older-than", "1ms"];
+    let would = gc(&stage, &all);
+    assert_eq!((&would["is_done"], runs(&would, "runs")), (&json!(false), vec![old.clone()]));
+    assert_eq!(runs(&would, "kept"), [pinned.clone(), suspended.clone(), live.clone()]);
+    let needs: Vec<&Value> =
+        would["kept"].as_array().unwrap().iter().map(|it| &it["need"]).collect();
+    assert_eq!(needs, [&json!("pinned"), &json!("session"), &json!("unfinished")]);
+    assert_eq!(stage.run_ids().len(), 4, "it only said so");
+
+    let done = gc(&stage, &[&all[..], &["--yes"]].concat());
+    assert_eq!((&done["is_done"], runs(&done, "runs")), (&json!(true), vec![old.clone()]));
+    assert!(done["bytes"].as_u64().unwrap() > 0);
+    assert_eq!(stage.run_ids(), [pinned.clone(), suspended, live.clone()]);
+    assert_eq!(stage.output(&["show", &old]).status.code(), Some(3));
+
+    assert!(stage.output(&["kill", "--now", &live]).status.success());
+    assert!(stage.output(&["unpin", &pinned]).status.success());
+    let done = gc(&stage, &[&all[..], &["--yes"]].concat());
+    assert_eq!(runs(&done, "runs"), [pinned, live]);
+}
+
+#[test]
+fn a_conversation_outlives_its_runs_and_a_continued_one_does_not_look_cut_off() {
+    let stage = Stage::new();
+    let first = stage.detach("shell sleep 600", &[]);
+    stage.wait_until(&first, |line| line["kind"] == "agent.tool_started");
+    assert!(stage.output(&["suspend", &first]).status.success());
+    let session = stage.session_of(&first);
+    let resumed = stage.resume(&session, "say on", &[]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+    let second = stage.run_ids().pop().unwrap();
+    assert!(stage.output(&["pin", &first]).status.success());
+    let kept = gc(&stage, &["--older-than", "1ms", "--yes"]);
+    assert_eq!(runs(&kept, "runs"), [""; 0]);
+    assert_eq!(runs(&kept, "kept"), [first.clone(), second]);
+    assert!(stage.output(&["unpin", &first]).status.success());
+    let gone = gc(&stage, &["--older-than", "1ms", "--yes"]);
+    assert_eq!(runs(&gone, "runs").len(), 2);
+    let again = stage.resume(&session, "say again", &[]);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+}
+
+fn git(directory: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
+        .args(arguments)
+        .current_dir(directory)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_worktree_goes_with_its_run_only_when_the_checkout_has_all_of_it() {
+    let stage = Stage::new();
+    let checkout = stage.workspace();
+    git(&checkout, &["init", "-q", "-b", "main"]);
+    fs::write(checkout.join("plain"), "plain\n").unwrap();
+    git(&checkout, &["add", "."]);
+    git(&checkout, &["commit", "-qm", "one"]);
+    let idle = play(&stage, "say nothing changed", &["--worktree"]);
+    let busy = play(&stage, "shell echo new > new\nsay done", &["--worktree"]);
+    let report = gc(&stage, &["--older-than", "1ms", "--yes"]);
+    assert_eq!((runs(&report, "runs"), runs(&report, "kept")), (vec![idle], vec![busy.clone()]));
+    assert_eq!(report["kept"][0]["need"], "worktree");
+    assert_eq!(git(&checkout, &["worktree", "list"]).lines().count(), 2);
+    let applied = stage.output(&["apply", &busy]);
+    assert_eq!(applied.status.code(), Some(0), "{}", stderr(&applied));
+    let report = gc(&stage, &["--older-than", "1ms", "--yes"]);
+    assert_eq!(runs(&report, "runs"), [busy]);
+    assert_eq!(git(&checkout, &["worktree", "list"]).lines().count(), 1);
+    assert_eq!(fs::read_to_string(checkout.join("new")).unwrap(), "new\n");
+}
+
+#[test]
+fn a_run_that_another_is_to_follow_stays_and_a_living_daemon_does_not_mind() {
+    let stage = DaemonStage::new(2);
+    let first = stage.queue("one", "say one", &[]);
+    assert_eq!(stage.wait_for_end(&first), Some(0));
+    let other = stage.queue("two", "say two", &[]);
+    assert_eq!(stage.wait_for_end(&other), Some(0));
+    assert!(stage.output(&["queue", "pause"]).status.success());
+    let follower = stage.queue("three", "say three", &["--after-ok", &first]);
+    let report = gc(&stage, &["--keep", "1", "--yes"]);
+    assert_eq!((runs(&report, "runs"), runs(&report, "kept")), (vec![other], vec![first]));
+    assert_eq!(report["kept"][0]["need"], "follower");
+    assert!(stage.output(&["queue", "resume"]).status.success());
+    assert_eq!(stage.wait_for_end(&follower), Some(0));
+}
