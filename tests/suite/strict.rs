@@ -149,3 +149,43 @@ fn a_profile_of_ones_own_may_extend_strict() {
     let text = String::from_utf8_lossy(&explained.stdout).into_owned();
     assert!(text.contains("strict.toml:") && text.contains("default.toml:"), "{text}");
 }
+
+/// Repositories beyond what is looked for, or a second name for a protected file: what then stays unprotected.
+#[test]
+fn strict_refuses_what_it_cannot_protect_and_default_says_it() {
+    let many = |stage: &Stage| {
+        for number in 0..520 {
+            let inner = stage.workspace().join(format!("repositories/{number}"));
+            fs::create_dir_all(&inner).unwrap();
+            fs::write(inner.join(".git"), "gitdir: nowhere\n").unwrap();
+        }
+    };
+    let hard_link = |stage: &Stage| {
+        fs::write(stage.workspace().join(".envrc"), "").unwrap();
+        fs::hard_link(stage.workspace().join(".envrc"), stage.workspace().join("other")).unwrap();
+    };
+    let cases: [(&dyn Fn(&Stage), &str, &str); 2] = [
+        (&many, "repositories in it were looked for in", "--worktree"),
+        (&hard_link, "has another name (a hard link)", "make it a plain file"),
+    ];
+    for (furnish, what, hint) in cases {
+        let stage = Stage::new();
+        furnish(&stage);
+        extend_strict(&stage, "strict-here", "[limits]\nrequired = false\n");
+        let before = fs::read_dir(stage.workspace()).unwrap().count();
+        let output = play(&stage, "shell touch it-ran\nsay done", &["--profile", "strict-here"]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("does not run where something stays unprotected"), "{said}");
+        assert!(said.contains(what) && said.contains("hint: ") && said.contains(hint), "{said}");
+        assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), before);
+        assert_eq!(stage.run_ids(), Vec::<String>::new());
+
+        let output = play(&stage, "shell touch it-ran\nsay done", &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stage.workspace().join("it-ran").exists());
+        let run = stage.run_ids().pop().unwrap();
+        let journal = fs::read_to_string(stage.journal_path(&run)).unwrap();
+        assert!(journal.contains(what), "{journal}");
+    }
+}

@@ -265,3 +265,48 @@ fn only_so_many_runs_are_kept() {
     assert_eq!(undone.status.code(), Some(0), "{}", stderr(&undone));
     assert_eq!(fs::read_to_string(stage.workspace().join("file")).unwrap(), "2\n");
 }
+
+#[test]
+fn a_repository_that_a_run_makes_is_told_of_and_undone_with_it() {
+    for has_repository in [true, false] {
+        let stage = Stage::new();
+        let workspace = stage.workspace();
+        match has_repository {
+            true => furnish(&workspace),
+            false => fs::write(workspace.join("untracked"), "mine\n").unwrap(),
+        }
+        let before = seen(&workspace);
+        let script = "shell git init -q sub && printf '#!/bin/sh' > sub/.git/hooks/pre-commit && \
+            chmod +x sub/.git/hooks/pre-commit && echo x > sub/file && cd sub && git add file && \
+            git commit -qm one && cd .. && git init -q --bare bare.git && (test -e .git || git init -q)";
+        let output = stage.play(script, &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let after = seen(&workspace);
+        let run = stage.run_ids().pop().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let shown = String::from_utf8(stage.output(&["show", &run]).stdout).unwrap();
+        let mut findings = vec![
+            "new repository: sub/.git",
+            "hook: sub/.git/hooks/pre-commit",
+            "new repository: bare.git",
+        ];
+        if !has_repository {
+            findings.push("new repository: .git");
+        }
+        for finding in findings {
+            assert!(said.contains(&format!("! {finding}\n")), "{finding} is missing from\n{said}");
+            assert!(shown.contains(finding), "{finding} is missing from\n{shown}");
+        }
+
+        let undone = stage.output(&["undo", &run]);
+        assert_eq!(undone.status.code(), Some(0), "{}", stderr(&undone));
+        assert_eq!(seen(&workspace), before);
+        let redone = stage.output(&["undo", &run, "--redo"]);
+        assert_eq!(redone.status.code(), Some(0), "{}", stderr(&redone));
+        assert_eq!(seen(&workspace), after);
+        assert_eq!(git(&workspace.join("sub"), &["log", "--format=%s"]), "one\n");
+        let toggled = stage.output(&["undo", &run, "--redo"]);
+        assert_eq!(toggled.status.code(), Some(0), "{}", stderr(&toggled));
+        assert_eq!(seen(&workspace), before);
+    }
+}

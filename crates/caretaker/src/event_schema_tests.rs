@@ -240,6 +240,7 @@ fn run_examples() -> Vec<RunEvent> {
         RunEvent::ChildStopped { run: "0191d0f6-2222-7000-8000-0123456789ab".parse().unwrap() },
         RunEvent::WorkspaceMarked { label: text("green"), number: 1, files: 12, ms: 40 },
         RunEvent::Spent(Spend { tool_calls: Some(7), time_ms: Some(12_000), tokens: Some(68_000) }),
+        RunEvent::ProtectionLost { path: "/home/ada/project/.git/config".into() },
     ]
 }
 
@@ -282,6 +283,7 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::ChildStopped { .. } => 33,
         RunEvent::WorkspaceMarked { .. } => 34,
         RunEvent::Spent(_) => 35,
+        RunEvent::ProtectionLost { .. } => 36,
     }
 }
 

@@ -63,6 +63,7 @@ mod progress;
 mod promises;
 mod prompt;
 mod queue_options;
+mod reserved_variables;
 mod resumption;
 mod retention;
 mod retries;

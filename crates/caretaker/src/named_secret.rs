@@ -12,6 +12,7 @@ use run_protocol::{ExitCode, RunSpec};
 
 use crate::command_error::CommandError;
 use crate::environment::Environment;
+use crate::reserved_variables::reserved;
 use crate::run_marks::is_variable_name;
 use crate::talk::note;
 
@@ -22,22 +23,9 @@ const LONGEST: u64 = 64 * 1024;
 /// Of all together; the kernel takes a few times more.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Variables that decide how the agent is run, and are ours to set.
-const OURS: [&str; 11] = [
-    "HOME",
-    "PATH",
-    "SHELL",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "TERM",
-    "TMPDIR",
-    "SSH_AUTH_SOCK",
-    "NO_OPEN_BROWSER",
-    "NODE_OPTIONS",
-];
-const OUR_BEGINNINGS: [&str; 8] =
-    ["LD_", "GIT_", "DBUS_", "XDG_", "CURSOR_", "CARETAKER_", "AGENT_CLI_", "LC_"];
+/// Beyond what no variable may be: names whose values are no secrets, and would be replaced wherever they occur.
+const NO_SECRETS: [&str; 3] = ["LANG", "TERM", "TMPDIR"];
+const NO_SECRET_BEGINNINGS: [&str; 4] = ["GIT_", "CURSOR_", "AGENT_CLI_", "LC_"];
 /// The agent's own keys may come by this way too.
 pub(crate) const KEYS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
 
@@ -110,15 +98,23 @@ fn read(flag: &str, environment: &Environment) -> Result<NamedSecret, CommandErr
 }
 
 fn check_name(name: &str) -> Result<(), CommandError> {
-    let is_ours =
-        OURS.contains(&name) || OUR_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
-    if is_ours && !KEYS.contains(&name) {
-        let what = format!(
-            "`{name}` cannot be a secret: caretaker sets it, or it would move or break the agent"
-        );
-        return Err(usage(what).hint("choose another name"));
+    if KEYS.contains(&name) {
+        return Ok(());
     }
-    Ok(())
+    if let Some(reserved) = reserved(name) {
+        return Err(
+            usage(format!("`{name}` cannot be a secret: it {reserved}")).hint(reserved.hint())
+        );
+    }
+    let is_none = NO_SECRETS.contains(&name)
+        || NO_SECRET_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
+    match is_none {
+        true => {
+            Err(usage(format!("`{name}` cannot be a secret: it would move or break the agent"))
+                .hint("choose another name"))
+        }
+        false => Ok(()),
+    }
 }
 
 fn of_variable(
@@ -242,9 +238,16 @@ mod tests {
             (&["X=env:NOT_SET"], "`NOT_SET` of the secret `X` is not set"),
             (&["X=env:"], "after `env:`"),
             (&["X=env:PIN"], "less than 8"),
-            (&["HOME=env:TOKEN"], "caretaker sets it"),
-            (&["LD_PRELOAD=env:TOKEN"], "caretaker sets it"),
-            (&["CURSOR_CONFIG_DIR=env:TOKEN"], "caretaker sets it"),
+            (&["HOME=env:TOKEN"], "is set by caretaker"),
+            (&["LD_PRELOAD=env:TOKEN"], "before it starts"),
+            (&["NODE_OPTIONS=env:TOKEN"], "before it starts"),
+            (&["CURSOR_CONFIG_DIR=env:TOKEN"], "is set by caretaker"),
+            (
+                &["HTTPS_PROXY=env:TOKEN"],
+                "`HTTPS_PROXY` cannot be a secret: it is set by caretaker",
+            ),
+            (&["no_proxy=env:TOKEN"], "leads programs to the hosts"),
+            (&["GIT_DIR=env:TOKEN"], "would move or break the agent"),
             (&["X=env:TOKEN", "X=env:TOKEN"], "given twice"),
             (&[&missing], "cannot be read"),
             (&[&no_file], "is no file"),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use crate::reserved_variables::{Reserved, reserved};
+
 /// The longest name of a run, and of a label.
 const LONGEST_NAME: usize = 64;
 const LONGEST_VALUE: usize = 1024;
@@ -25,8 +27,8 @@ pub(crate) enum MarkError {
     Variable,
     #[error("a value has no control characters and at most 1024 bytes")]
     Value,
-    #[error("this variable is set by caretaker, or would move or break the agent")]
-    ReservedVariable,
+    #[error("this variable {0}; {hint}", hint = .0.hint())]
+    ReservedVariable(Reserved),
     #[error(
         "a secret does not belong on a command line or into a run's spec; CURSOR_API_KEY is taken from caretaker's own \
          environment, and --secret NAME=env:VARIABLE or NAME=file:PATH is for others"
@@ -112,11 +114,8 @@ impl FromStr for Variable {
         if matches!(name, "CURSOR_API_KEY" | "CURSOR_AUTH_TOKEN") {
             return Err(MarkError::Secret);
         }
-        let is_reserved = matches!(name, "HOME" | "SHELL" | "USER" | "LOGNAME" | "SSH_AUTH_SOCK")
-            || ["LD_", "DBUS_", "CARETAKER_"].iter().any(|prefix| name.starts_with(prefix))
-            || cursor_home::is_stripped(name.as_ref());
-        if is_reserved {
-            return Err(MarkError::ReservedVariable);
+        if let Some(reserved) = reserved(name) {
+            return Err(MarkError::ReservedVariable(reserved));
         }
         check_value(value)?;
         Ok(Self { name: name.to_owned(), value: value.to_owned() })
@@ -182,9 +181,10 @@ mod tests {
         );
         for (text, error) in [
             ("CURSOR_API_KEY=x", MarkError::Secret),
-            ("LD_PRELOAD=x", MarkError::ReservedVariable),
-            ("XDG_CONFIG_HOME=/x", MarkError::ReservedVariable),
-            ("HOME=/x", MarkError::ReservedVariable),
+            ("LD_PRELOAD=x", MarkError::ReservedVariable(Reserved::Loader)),
+            ("XDG_CONFIG_HOME=/x", MarkError::ReservedVariable(Reserved::Ours)),
+            ("HOME=/x", MarkError::ReservedVariable(Reserved::Ours)),
+            ("HTTPS_PROXY=http://x", MarkError::ReservedVariable(Reserved::Proxy)),
             ("1X=x", MarkError::Variable),
             ("X", MarkError::Variable),
             ("X=\n", MarkError::Value),

@@ -188,6 +188,7 @@ fn every_event_of_ours_is_read_back() {
             pending: vec![PendingTool { tool: "shell".to_owned(), subject: "ls".to_owned() }],
         },
         RunEvent::RootPutBack { from: None, to: "5e".repeat(32) },
+        RunEvent::ProtectionLost { path: BytesPath::from("w/.cursor") },
         RunEvent::WorkspaceSaved {
             files: 3,
             new_bytes: 20,

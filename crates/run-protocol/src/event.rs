@@ -292,6 +292,11 @@ pub enum RunEvent {
         /// How often, since the last event that says the same.
         count: u64,
     },
+    /// What a protection was mounted over was removed or replaced on the host: it holds no more.
+    ProtectionLost {
+        /// What.
+        path: BytesPath,
+    },
     /// The disk is full.
     DiskFull,
     /// The agent had forgotten the conversation; the store leads to it again.
@@ -352,6 +357,8 @@ pub enum StopReason {
     LeaseLost,
     /// The agent does not continue the session it was asked to.
     SessionMismatch,
+    /// Something that is protected from the agent is not any more.
+    ProtectionLost,
 }
 
 /// The signals of the ladder.

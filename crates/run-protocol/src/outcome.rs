@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ExitCode;
+use crate::{BytesPath, ExitCode};
 
 /// The outcome of a run: fixed once, at `result` or at the end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +50,11 @@ pub enum RunOutcome {
     LeaseLost,
     /// The sandbox could not be set up or was not as planned. The agent did not run.
     SandboxFailed,
+    /// Somebody on the host removed or replaced what a protection was mounted over, and the run was ended.
+    ProtectionLost {
+        /// What.
+        path: BytesPath,
+    },
     /// The agent's program could not be started inside the sandbox.
     AgentNotStarted,
     /// The agent answered for another session or directory than it was asked to.
@@ -145,6 +150,23 @@ pub enum LimitKind {
         /// Than this.
         bytes: u64,
     },
+    /// It filled its `/tmp`.
+    Tmp {
+        /// Which has this much room.
+        bytes: u64,
+    },
+    /// It filled its private home directory.
+    Home {
+        /// Which has this much room.
+        bytes: u64,
+    },
+    /// It filled another of the directories that it has in memory.
+    Scratch {
+        /// Which one, as it is called inside.
+        path: BytesPath,
+        /// Which has this much room.
+        bytes: u64,
+    },
 }
 
 impl RunOutcome {
@@ -162,9 +184,10 @@ impl RunOutcome {
             Self::LeaseLost => ExitCode::Conflict,
             Self::AgentNotStarted => ExitCode::AgentNotExecutable,
             Self::SessionMismatch | Self::Amnesia => ExitCode::Amnesia,
-            Self::SandboxFailed | Self::JournalFailed | Self::SupervisorFailed => {
-                ExitCode::SupervisorFailed
-            }
+            Self::SandboxFailed
+            | Self::ProtectionLost { .. }
+            | Self::JournalFailed
+            | Self::SupervisorFailed => ExitCode::SupervisorFailed,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The one task that owns a run under way: waits for exactly one thing, decides by [`RunState`], acts.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use crate::agent_desk::{Arrived, Handover};
 use crate::control_socket::Order;
 use crate::launch::Sandbox;
+use crate::mount_watch::{self, MountWatch};
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{AgentSign, Effect, Ending, Input, Moment, RunState};
 use crate::stderr_keeper::StderrKeeper;
@@ -49,6 +51,8 @@ pub(crate) struct Drive {
     pub(crate) forgotten: mpsc::Receiver<()>,
     /// Hears of it if the sandbox takes more of the machine than it may.
     pub(crate) exceeded: mpsc::Receiver<LimitKind>,
+    /// Hears of it if something that is protected from the agent is not any more.
+    pub(crate) mounts: Option<MountWatch>,
     /// What the agent says that its turn took, once it has said it.
     pub(crate) tokens: Option<u64>,
     pub(crate) n_results: u32,
@@ -85,6 +89,7 @@ enum Happened {
     Own(RunEvent),
     Forgotten,
     Exceeded(LimitKind),
+    ProtectionLost(PathBuf),
     Deadline,
     Look,
 }
@@ -108,6 +113,7 @@ impl Drive {
             let happened = tokio::select! {
                 biased;
                 Some(order) = self.orders.recv() => Happened::Order(order),
+                lost = mount_watch::lost(&mut self.mounts), if alive => Happened::ProtectionLost(lost),
                 Some(limit) = self.exceeded.recv() => Happened::Exceeded(limit),
                 read = self.sandbox.stdout.read(&mut chunk), if stdout_open => Happened::Stdout(read.unwrap_or(0)),
                 read = self.sandbox.stderr.read(&mut stderr_chunk), if stderr_open => Happened::Stderr(read.unwrap_or(0)),
@@ -161,6 +167,11 @@ impl Drive {
                 Happened::Order(Order::Interrupt) => vec![Input::Interrupt],
                 Happened::Forgotten => vec![Input::Forgotten],
                 Happened::Exceeded(limit) => vec![Input::Exceeded(limit)],
+                Happened::ProtectionLost(path) => {
+                    // It is the end; whatever else goes is not asked about.
+                    self.mounts = None;
+                    vec![Input::ProtectionLost(path.into())]
+                }
                 Happened::Order(Order::RegenerateMcp) => {
                     (self.regenerate_mcp)();
                     Vec::new()

@@ -12,11 +12,13 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
+use run_protocol::LimitKind;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -29,7 +31,8 @@ use tokio::process::{Child, Command};
 
 use crate::gate;
 use crate::keeper;
-use crate::limits::{Confined, HeldProcesses, PreparedLimits};
+use crate::limits::{Confined, HeldProcesses, PreparedLimits, Room};
+use crate::mount_watch::MountWatch;
 use crate::network::{Doors, PlaceError};
 use crate::unconfined::UnconfinedPlan;
 
@@ -65,7 +68,7 @@ pub(crate) enum LaunchError {
 /// What is launched.
 pub(crate) enum Launchable {
     Sandbox {
-        plan: Box<SandboxPlan>,
+        plan: Arc<SandboxPlan>,
         bwrap: PathBuf,
     },
     /// The same pipes and the same gate, and nothing around them.
@@ -209,11 +212,18 @@ impl HeldSandbox {
     pub(crate) async fn confine(
         &mut self,
         limits: PreparedLimits,
+        launchable: &Launchable,
+        home: &Path,
     ) -> Result<&Confined, LaunchError> {
         tracing::debug!("the mounts are verified");
         let processes = self.sandbox.process.all().map_err(LaunchError::Limits)?;
         let confined = tokio::task::spawn_blocking(move || limits.confine(&processes)).await;
-        let confined = confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
+        let mut confined =
+            confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
+        if let Launchable::Sandbox { plan, .. } = launchable {
+            let rooms = rooms(plan, self.sandbox.process.init, home);
+            confined.hold_rooms(rooms.map_err(LaunchError::Limits)?);
+        }
         tracing::debug!("the limits hold");
         Ok(self.sandbox.limits.insert(confined))
     }
@@ -281,6 +291,11 @@ impl SandboxProcess {
         Ok(HeldProcesses { all, init: pid_number(self.init) })
     }
 
+    /// Sees that everything which the plan says stays mounted.
+    pub(crate) fn watch_mounts(&self, plan: &Arc<SandboxPlan>) -> io::Result<MountWatch> {
+        MountWatch::new(Arc::clone(plan), pid_number(self.init))
+    }
+
     /// Signals the payload: neither bwrap, which would kill everything at once, nor pid 1, which would ignore it.
     pub(crate) fn signal_agent(&self, signal: Signal) -> io::Result<()> {
         let init = self.init.as_raw_nonzero();
@@ -339,6 +354,18 @@ async fn complaint(stderr: &mut pipe::Receiver) -> String {
     tokio::time::timeout(Duration::from_millis(500), read).await.ok();
     let text = String::from_utf8_lossy(&text).trim().to_owned();
     if text.is_empty() { "it gave no reason".to_owned() } else { text }
+}
+
+/// The directories that the sandbox has in memory.
+fn rooms(plan: &SandboxPlan, init: Pid, home: &Path) -> io::Result<Vec<Room>> {
+    let root = SandboxRoot::of(pid_number(init))?;
+    let limit = |path: &Path, bytes| match path {
+        path if path == Path::new("/tmp") => LimitKind::Tmp { bytes },
+        path if path == home => LimitKind::Home { bytes },
+        path => LimitKind::Scratch { path: path.into(), bytes },
+    };
+    let room = |(path, bytes)| Ok(Room::new(limit(path, bytes), root.directory(path)?));
+    plan.in_memory().map(room).collect()
 }
 
 fn look_at_mounts(plan: &SandboxPlan, init: Pid) -> Result<u32, Mismatch> {

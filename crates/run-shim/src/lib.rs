@@ -34,6 +34,7 @@ mod login_copy;
 mod login_watch;
 pub mod mcp_relay;
 mod mcp_server;
+mod mount_watch;
 mod network;
 mod outcome_words;
 mod preparation;

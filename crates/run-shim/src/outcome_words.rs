@@ -95,6 +95,19 @@ pub(crate) fn why(
                 "it wrote a file larger than {}; `--max-file-size` allows more",
                 size(*bytes)
             ),
+            LimitKind::Tmp { bytes } => format!(
+                "it filled its /tmp, which has {}; `tmp` in a profile's `[temporary]` allows more",
+                size(*bytes)
+            ),
+            LimitKind::Home { bytes } => format!(
+                "it filled its private home directory, which has {}; `size` in a profile's `[home]` allows more",
+                size(*bytes)
+            ),
+            LimitKind::Scratch { path, bytes } => format!(
+                "it filled `{}`, which is in memory and has {}; a profile's `[temporary]` and `[kernel]` allow more",
+                path.0.display(),
+                size(*bytes)
+            ),
         },
         RunOutcome::Cancelled => "it was stopped on request".to_owned(),
         RunOutcome::Suspended => "it was stopped on request, to be taken up again".to_owned(),
@@ -106,6 +119,10 @@ pub(crate) fn why(
             "the session's lease was taken away from the run, or its file was replaced".to_owned()
         }
         RunOutcome::SandboxFailed => "the sandbox could not be set up".to_owned(),
+        RunOutcome::ProtectionLost { path } => format!(
+            "`{}` was removed or replaced on the host while the agent ran, so that it was not protected any more; leave it alone, and resume the run",
+            path.0.display()
+        ),
         RunOutcome::AgentNotStarted => {
             "the agent's program could not be started inside the sandbox".to_owned()
         }

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cursor_home::{
     AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, McpServers, ModelSlug,
@@ -11,9 +12,9 @@ use egress::{AllowedHost, AllowedHostError};
 use run_journal::{RunDirectory, StateRoot};
 use run_protocol::{ExitCode, FailureClass, NetworkMode, RunId, RunOutcome, RunSpec};
 use sandbox_plan::{
-    ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PrivateFile,
-    Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy,
-    Surroundings, VariableSource, Workspace, WorkspaceError,
+    ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PlanWarning,
+    PrivateFile, Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser,
+    Secrecy, Surroundings, VariableSource, Workspace, WorkspaceError,
 };
 
 use crate::agent_servers::{self, UserMcpError};
@@ -114,6 +115,15 @@ impl PrepareError {
             Self::Plan(PlanError::Workspace(
                 WorkspaceError::ProtectedSymlink(_) | WorkspaceError::CommonDir(_),
             )) => Some("look at what is there, and remove it if it is not yours".to_owned()),
+            Self::Plan(PlanError::Unprotected { what, .. }) => Some(
+                match what {
+                    PlanWarning::NestedUnseen { .. } => {
+                        "run it in a smaller directory, or beside the checkout: --worktree"
+                    }
+                    _ => "look at what is there, and make it a plain file or directory of its own",
+                }
+                .to_owned(),
+            ),
             Self::Plan(PlanError::TooManyProtected { pattern, .. }) => Some(format!(
                 "move some of them out of the workspace, or take `{pattern}` out of `protect` with a profile of your own"
             )),
@@ -234,7 +244,7 @@ impl Prepared {
         // A run that is refused leaves no empty session behind.
         let plan = planned.inspect_err(|_| bucket.settle())?;
         Ok(Self {
-            launchable: Launchable::Sandbox { plan: Box::new(plan), bwrap: spec.bwrap.0.clone() },
+            launchable: Launchable::Sandbox { plan: Arc::new(plan), bwrap: spec.bwrap.0.clone() },
             profile: spec.profile.clone(),
             prompt,
             login,
@@ -261,6 +271,11 @@ impl Prepared {
             }
             Launchable::Unconfined(_) => vec![UnconfinedPlan::warning()],
         }
+    }
+
+    /// The home directory, which has the same path inside.
+    pub(crate) fn home(&self) -> &Path {
+        &self.mcp.home
     }
 
     /// Where the agent can write; `None` if that is wherever the user can, which nobody could watch.

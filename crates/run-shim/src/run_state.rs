@@ -13,7 +13,8 @@
 //! Silence is not a hang: no tool open, a tool open, and a final answer without a result have different limits.
 
 use run_protocol::{
-    LimitKind, NoResult, RunEvent, RunLimits, RunOutcome, SignalName, StopManner, StopReason,
+    BytesPath, LimitKind, NoResult, RunEvent, RunLimits, RunOutcome, SignalName, StopManner,
+    StopReason,
 };
 
 /// Milliseconds on a clock that only goes forward.
@@ -72,6 +73,8 @@ pub(crate) enum Input {
     Exceeded(LimitKind),
     /// It did, and is gone: what the kernel counted says so.
     HadExceeded(LimitKind),
+    /// Something in the workspace is not protected any more.
+    ProtectionLost(BytesPath),
     /// A batch could not be written to the journal.
     JournalFailed,
     /// The session's lease is not the run's any more.
@@ -230,6 +233,7 @@ impl RunState {
             Input::HadExceeded(limit) => {
                 self.note_exceeded(limit, now, &mut effects);
             }
+            Input::ProtectionLost(path) => self.protection_lost(path, &mut effects),
             Input::JournalFailed => self.journal_failed(now, &mut effects),
             Input::LeaseLost => {
                 self.session_lost(RunOutcome::LeaseLost, StopReason::LeaseLost, &mut effects);
@@ -427,6 +431,16 @@ impl RunState {
         effects.push(Effect::Record(RunEvent::LimitReached { limit: limit.clone(), after_ms }));
         self.verdict.get_or_insert(RunOutcome::QuotaExceeded { limit });
         !matches!(self.phase, Phase::Draining { .. })
+    }
+
+    /// Never weaker than asked: an agent that could write what it must not is given no time to do so.
+    fn protection_lost(&mut self, path: BytesPath, effects: &mut Vec<Effect>) {
+        if matches!(self.phase, Phase::Killed | Phase::Draining { .. } | Phase::Ended) {
+            return;
+        }
+        effects.push(Effect::Record(RunEvent::ProtectionLost { path: path.clone() }));
+        self.verdict.get_or_insert(RunOutcome::ProtectionLost { path });
+        self.kill(StopReason::ProtectionLost, effects);
     }
 
     fn journal_failed(&mut self, now: Moment, effects: &mut Vec<Effect>) {

@@ -351,6 +351,27 @@ fn a_long_silence_is_said_once_and_again_after_a_sign_of_life() {
     assert_eq!(happened[0].0, 560_000);
 }
 
+#[test]
+fn a_run_whose_protection_is_gone_is_killed_at_once_and_says_what_was_lost() {
+    let lost = || Input::ProtectionLost("/w/.git/config".into());
+    let outcome = || RunOutcome::ProtectionLost { path: "/w/.git/config".into() };
+    let (state, effects) = running().step(lost(), 10);
+    assert_eq!(
+        effects,
+        [
+            Effect::Record(RunEvent::ProtectionLost { path: "/w/.git/config".into() }),
+            Effect::Record(RunEvent::StopRequested { reason: StopReason::ProtectionLost }),
+            Effect::KillSandbox,
+        ]
+    );
+    // One loss is often followed by others.
+    let (state, effects) = state.step(lost(), 11);
+    assert_eq!(effects, []);
+    let (state, _) = state.step(Input::StdoutClosed, 12);
+    let (_, effects) = state.step(Input::Exited { exit_code: Some(137) }, 13);
+    assert!(effects.contains(&Effect::End(Ending::Decided(outcome()))), "{effects:?}");
+}
+
 fn inputs() -> impl Strategy<Value = Input> {
     let ids = || prop_oneof![Just("a".to_owned()), Just("b".to_owned())];
     let declared = proptest::option::of(0u64..10_000);
@@ -371,6 +392,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         prop_oneof![Just(StopManner::Ladder), Just(StopManner::Now)].prop_map(Input::Stop),
         Just(Input::Exceeded(LimitKind::Processes { most: 9 })),
         Just(Input::HadExceeded(LimitKind::Memory { bytes: 9 })),
+        Just(Input::ProtectionLost(".cursor".into())),
         Just(Input::Suspend),
         Just(Input::Forgotten),
         Just(Input::JournalFailed),

@@ -21,6 +21,7 @@ use crate::agent_desk::{AgentDesk, ChildMaker, Handover, report_end};
 use crate::checkpoint;
 use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected};
+use crate::launch::Launchable;
 use crate::launch_guard::LaunchGuard;
 use crate::lease_watch::LeaseWatch;
 use crate::limits::PreparedLimits;
@@ -336,8 +337,20 @@ async fn supervise_guarded(
             {
                 limits.watch(writable, tell_exceeded);
             }
+            let mounts = match &prepared.launchable {
+                Launchable::Sandbox { plan, .. } => match sandbox.process.watch_mounts(plan) {
+                    Ok(mounts) => Some(mounts),
+                    // Of an agent that is gone already there is nothing to see.
+                    Err(error) => {
+                        tracing::warn!(%error, "the mounts of the sandbox are not watched");
+                        None
+                    }
+                },
+                Launchable::Unconfined(_) => None,
+            };
             let drive = Drive {
                 exceeded,
+                mounts,
                 state,
                 began,
                 sandbox,

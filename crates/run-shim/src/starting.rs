@@ -223,7 +223,10 @@ impl Starting {
         });
         let confined = match verified {
             Ok(mounts) => match limits {
-                Ok(limits) => self.attend(held.confine(limits)).await.map(|held| (mounts, held)),
+                Ok(limits) => {
+                    let confining = held.confine(limits, &prepared.launchable, prepared.home());
+                    self.attend(confining).await.map(|held| (mounts, held))
+                }
                 Err(error) => Err(error),
             },
             Err(error) => Err(error),

@@ -10,9 +10,19 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use crate::host_path::Directory;
 
 /// What a search may cost: a launch waits for it.
-const MOST_ENTRIES: usize = 150_000;
-const LONGEST: Duration = Duration::from_millis(400);
-const MOST_FOUND: usize = 64;
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    most_entries: usize,
+    longest: Duration,
+    most_found: usize,
+}
+
+/// Where it is said that not everything was looked at.
+pub(crate) const ORDINARY: Patience =
+    Patience { most_entries: 150_000, longest: Duration::from_millis(400), most_found: 64 };
+/// Where nothing runs then.
+pub(crate) const THOROUGH: Patience =
+    Patience { most_entries: 2_000_000, longest: Duration::from_secs(10), most_found: 512 };
 
 /// Full of what others made, and seldom with a repository: looked through last.
 const HEAVY: [&str; 6] = ["node_modules", "target", ".venv", "venv", ".tox", "__pycache__"];
@@ -46,23 +56,16 @@ pub(crate) struct Search {
 }
 
 /// Looks for repositories below a workspace, that of the workspace itself excepted. `skip` is not entered.
-pub(crate) fn search(directory: &Directory, skip: &[&Path]) -> Search {
-    search_within(directory, skip, MOST_ENTRIES, Instant::now() + LONGEST)
-}
-
-fn search_within(
-    directory: &Directory,
-    skip: &[&Path],
-    most_entries: usize,
-    until: Instant,
-) -> Search {
+pub(crate) fn search(directory: &Directory, skip: &[&Path], patience: Patience) -> Search {
+    let Patience { most_entries, longest, most_found } = patience;
+    let until = Instant::now() + longest;
     let mut search = Search::default();
     let mut n_entries = 0;
     let mut pending = VecDeque::from([PathBuf::new()]);
     let mut heavy = VecDeque::new();
     while let Some(at) = pending.pop_front().or_else(|| heavy.pop_front()) {
-        let is_over = n_entries > most_entries || search.found.len() >= MOST_FOUND;
-        if is_over || Instant::now() > until {
+        let is_over = n_entries > most_entries || search.found.len() >= most_found;
+        if is_over || Instant::now() >= until {
             search.cut_after = Some(n_entries);
             break;
         }

@@ -5,7 +5,8 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-const AMPLE: Duration = Duration::from_secs(600);
+const AMPLE: Patience =
+    Patience { most_entries: 100_000, longest: Duration::from_secs(600), most_found: 64 };
 
 fn made(paths: &[&str]) -> (tempfile::TempDir, Directory) {
     let host = tempfile::tempdir().unwrap();
@@ -40,8 +41,7 @@ fn every_kind_is_found_but_not_the_workspaces_own_and_not_what_is_skipped() {
     fs::write(host.path().join("bare.git/HEAD"), "ref: refs/heads/main").unwrap();
     symlink("/elsewhere", host.path().join("linked/.git")).unwrap();
     symlink("deep", host.path().join("way-round")).unwrap();
-    let search =
-        search_within(&directory, &[Path::new("skipped")], 100_000, Instant::now() + AMPLE);
+    let search = search(&directory, &[Path::new("skipped")], AMPLE);
     assert_eq!(
         found(&search),
         [
@@ -61,10 +61,11 @@ fn a_search_that_is_cut_says_so_and_has_found_what_is_near_and_not_heavy() {
     for number in 0..100 {
         fs::write(host.path().join(format!("node_modules/{number}")), "").unwrap();
     }
-    let search = search_within(&directory, &[], 50, Instant::now() + AMPLE);
-    assert_eq!(found(&search), [(NestedKind::Directory, "near/.git")]);
-    assert_eq!(search.cut_after, Some(104));
-    let past = Instant::now().checked_sub(Duration::from_millis(1)).unwrap();
-    let search = search_within(&directory, &[], 50, past);
-    assert_eq!((search.found.len(), search.cut_after), (0, Some(0)));
+    let short = search(&directory, &[], Patience { most_entries: 50, ..AMPLE });
+    assert_eq!(found(&short), [(NestedKind::Directory, "near/.git")]);
+    assert_eq!(short.cut_after, Some(104));
+    let hasty = search(&directory, &[], Patience { longest: Duration::ZERO, ..AMPLE });
+    assert_eq!((hasty.found.len(), hasty.cut_after), (0, Some(0)));
+    let few = search(&directory, &[], Patience { most_found: 1, ..AMPLE });
+    assert_eq!((few.found.len(), few.cut_after.is_some()), (1, true));
 }

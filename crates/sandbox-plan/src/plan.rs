@@ -77,6 +77,20 @@ pub enum PlanWarning {
     ToolInWorkspace(PathBuf),
 }
 
+impl PlanWarning {
+    /// Whether something that is to stay as it is can be changed from inside.
+    pub(crate) fn is_unprotected(&self) -> bool {
+        match self {
+            Self::HardLinked(_) | Self::NestedLink(_) | Self::NestedUnseen { .. } => true,
+            Self::Root
+            | Self::GitHidden { .. }
+            | Self::GitReadOnly { .. }
+            | Self::NotShown(_)
+            | Self::ToolInWorkspace(_) => false,
+        }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -116,6 +130,8 @@ pub enum PlanError {
     ChatsOutsideHome(PathBuf),
     #[error("`{}` would be covered by `{}`", .dest.display(), .by.display())]
     Covered { dest: PathBuf, by: PathBuf },
+    #[error("the profile `{profile}` does not run where something stays unprotected: {what}")]
+    Unprotected { profile: String, what: PlanWarning },
     #[error("the workspace has {count} names that fit `{pattern}`, more than can be protected")]
     TooManyProtected { pattern: String, count: usize },
     #[error("`{0}` cannot be the name of a variable")]
@@ -178,6 +194,14 @@ impl SandboxPlan {
     pub fn writable_on_host(&self) -> impl Iterator<Item = &Path> {
         self.steps.iter().filter_map(|planned| match &planned.step {
             Step::Bind { source, access: Access::ReadWrite, .. } => Some(source.as_path()),
+            _ => None,
+        })
+    }
+
+    /// Returns the directories inside that are in memory and can be written, each with its size in bytes.
+    pub fn in_memory(&self) -> impl Iterator<Item = (&Path, u64)> {
+        self.steps.iter().filter_map(|planned| match &planned.step {
+            Step::Tmpfs { dest, size, .. } => Some((dest.as_path(), *size)),
             _ => None,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +63,11 @@ impl SandboxRoot {
         let found = self.0.look(relative)?;
         found.map(|found| found.identity).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
+
+    /// Returns a directory inside, through no symlink, to be held on to: it outlives the sandbox.
+    pub fn directory(&self, inside: &Path) -> io::Result<OwnedFd> {
+        self.0.open_to_list(inside.strip_prefix("/").unwrap_or(inside))
+    }
 }
 
 impl SandboxPlan {
@@ -107,6 +113,24 @@ impl SandboxPlan {
         }
         self.check_others(&mounts, identity)?;
         Ok(n_compared)
+    }
+
+    /// Returns a place where what was mounted when the sandbox was verified is mounted no more, or can be written although
+    /// it must not be.
+    pub fn lost(&self, mountinfo: &[u8]) -> Option<&Path> {
+        let mounts: Vec<Mount> = mountinfo.split(|byte| *byte == b'\n').filter_map(mount).collect();
+        let holds = |path: &Path, access: Access| {
+            let found = mounts.iter().rev().find(|mount| mount.point == path);
+            found.is_some_and(|found| access == Access::ReadWrite || found.access == access)
+        };
+        self.steps.iter().find_map(|planned| {
+            let (path, access) = match &planned.step {
+                Step::Bind { dest, access, .. } => (dest.as_path(), *access),
+                Step::RemountReadOnly(dest) => (dest.as_path(), Access::ReadOnly),
+                step => (step.mounted_at()?, Access::ReadWrite),
+            };
+            (!holds(path, access)).then_some(path)
+        })
     }
 
     /// Mounts of the host that came along inside a read-only one must be read-only too.

@@ -146,6 +146,25 @@ fn what_was_not_looked_at_cannot_be_verified() {
     assert!(matches!(mismatch, Mismatch::Unplanned(_)));
 }
 
+#[test]
+fn a_mount_that_goes_or_can_be_written_afterwards_is_named() {
+    let plan = plan();
+    assert_eq!(plan.lost(MOUNTS.as_bytes()), None);
+    let without = |part: &str| {
+        let lines = MOUNTS.lines().filter(|line| !line.contains(part));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let cursor = without("/.cursor ");
+    assert_eq!(plan.lost(cursor.as_bytes()), Some(Path::new("/w s/.cursor")));
+    assert_eq!(plan.lost(without(" /tmp ").as_bytes()), Some(Path::new("/tmp")));
+    let writable = MOUNTS.replace("/ / ro,", "/ / rw,");
+    assert_ne!(writable, MOUNTS);
+    assert_eq!(plan.lost(writable.as_bytes()), Some(Path::new("/")));
+    // What others mount on the host is none of ours.
+    let more = format!("{MOUNTS}99 1 0:9 / /w\\040s/media rw - ext4 /dev/sda rw\n");
+    assert_eq!(plan.lost(more.as_bytes()), None);
+}
+
 proptest! {
     #[test]
     fn any_mount_point_is_read_back(name in proptest::collection::vec(1u8.., 0..20)) {

@@ -38,20 +38,18 @@ pub fn audit(
     for change in &changes {
         look_at(workspace, change, &mut found);
     }
-    let is_new = |path: &&TreePath| is_git(path.name()) && !before.left_out.contains(path);
-    for path in after.left_out.iter().filter(is_new) {
-        found.push(finding(FindingKind::Repository, path));
-    }
-    if after.has_git && !before.has_git {
-        found.push(finding(FindingKind::Repository, &".git".into()));
-    }
+    let made = repositories_made(before, after);
+    found.extend(made.iter().map(|path| finding(FindingKind::Repository, path)));
     let mut incomplete = None;
     match FileTree::open(workspace) {
         Ok(tree) => {
             let since_ns = before.began_ns;
             audit_git::look_at_workspace(&tree, since_ns, &mut found);
-            for path in after.left_out.iter().filter(|path| is_git(path.name()) && !is_new(path)) {
-                audit_git::look_at_git(&tree, path, since_ns, &mut found);
+            for path in after.left_out.iter().filter(|path| is_git(path.name())) {
+                match made.contains(path) {
+                    true => audit_git::look_at_new(&tree, path, since_ns, &mut found),
+                    false => audit_git::look_at_git(&tree, path, since_ns, &mut found),
+                }
             }
             audit_git::look_for_bare(&tree, &changes, &mut found);
             let look = PassedOver { tree: &tree, since_ns, deadline };
@@ -65,6 +63,13 @@ pub fn audit(
         Err(error) => incomplete = Some(error.to_string()),
     }
     Audit { changes: Some(count(&changes)), ..shorten(found, incomplete) }
+}
+
+/// Repositories that are in a later snapshot and not in an earlier one, each by its `.git`; not those among what git ignores.
+pub fn repositories_made(before: &Snapshot, after: &Snapshot) -> Vec<TreePath> {
+    let is_new = |path: &&TreePath| is_git(path.name()) && !before.left_out.contains(path);
+    let own = (after.has_git && !before.has_git).then(|| TreePath::from(".git"));
+    after.left_out.iter().filter(is_new).cloned().chain(own).collect()
 }
 
 fn shorten(mut found: Vec<Finding>, incomplete: Option<String>) -> Audit {
@@ -200,6 +205,7 @@ impl PassedOver<'_> {
         if is_git(name) {
             if is_born_since(directory, name, self.since_ns) {
                 found.push(finding(FindingKind::Repository, path));
+                audit_git::look_at_new(self.tree, path, self.since_ns, found);
             } else {
                 audit_git::look_at_git(self.tree, path, self.since_ns, found);
             }

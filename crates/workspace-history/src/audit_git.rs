@@ -58,6 +58,18 @@ pub(crate) fn look_at_git(
     look_at_level(tree, git_dir, since_ns, found, DEEPEST);
 }
 
+/// Looks at a git directory that is new itself, for what it would start. That it has a configuration goes without saying.
+pub(crate) fn look_at_new(
+    tree: &FileTree,
+    git_dir: &TreePath,
+    since_ns: i64,
+    found: &mut Vec<Finding>,
+) {
+    let mut within = Vec::new();
+    look_at_git(tree, git_dir, since_ns, &mut within);
+    found.extend(within.into_iter().filter(|finding| finding.what == FindingKind::Hook));
+}
+
 fn look_at_level(
     tree: &FileTree,
     git_dir: &TreePath,

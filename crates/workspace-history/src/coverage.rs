@@ -23,7 +23,11 @@ pub(crate) enum Coverage<'a> {
         everywhere: Option<String>,
     },
     /// What an earlier snapshot covered or would have covered.
-    As(&'a Snapshot),
+    As {
+        earlier: &'a Snapshot,
+        /// And all of these, although they are git's.
+        repositories: &'a [TreePath],
+    },
 }
 
 /// Whether a name is git's own, in a spelling that git would take for it.
@@ -35,7 +39,7 @@ impl Coverage<'_> {
     /// The rules that hold at the workspace's own level before its own are read.
     pub(crate) fn above(&self, workspace: &Path) -> Vec<DirectoryRules> {
         match self {
-            Self::As(_) => Vec::new(),
+            Self::As { .. } => Vec::new(),
             Self::AsGitWould { everywhere, .. } => {
                 let mut found = Vec::new();
                 if let Some(text) = everywhere {
@@ -59,7 +63,7 @@ impl Coverage<'_> {
         names: &[Vec<u8>],
     ) -> DirectoryRules {
         match self {
-            Self::As(earlier) => earlier.rules.get(path).cloned().unwrap_or_default(),
+            Self::As { earlier, .. } => earlier.rules.get(path).cloned().unwrap_or_default(),
             Self::AsGitWould { .. } => {
                 let mut rules = DirectoryRules::default();
                 if names.iter().any(|name| name == b".git") {
@@ -79,7 +83,17 @@ impl Coverage<'_> {
         match self {
             Self::AsGitWould { tracked, .. } => tracked.contains(path),
             // Where a file was, whatever is there now stands in its way.
-            Self::As(earlier) => earlier.entries.contains_key(path),
+            Self::As { earlier, .. } => earlier.entries.contains_key(path),
+        }
+    }
+
+    /// Whether something of git's is covered all the same.
+    pub(crate) fn covers_git(&self, path: &TreePath) -> bool {
+        match self {
+            Self::AsGitWould { .. } => false,
+            Self::As { repositories, .. } => {
+                repositories.iter().any(|repository| path.is_within(repository))
+            }
         }
     }
 
@@ -87,7 +101,7 @@ impl Coverage<'_> {
     pub(crate) fn is_in_the_way(&self, path: &TreePath) -> bool {
         match self {
             Self::AsGitWould { .. } => false,
-            Self::As(earlier) => {
+            Self::As { earlier, .. } => {
                 earlier.entries.get(path).is_some_and(|entry| !entry.is_directory())
             }
         }
@@ -99,7 +113,7 @@ impl Coverage<'_> {
         let is_within = |path: &TreePath| path.is_within(directory) && path != directory;
         match self {
             Self::AsGitWould { tracked, .. } => tracked.range(from..).next().is_some_and(is_within),
-            Self::As(earlier) => {
+            Self::As { earlier, .. } => {
                 earlier.entries.range(from..).next().is_some_and(|(path, _)| is_within(path))
             }
         }

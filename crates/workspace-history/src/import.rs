@@ -1,11 +1,13 @@
 //! Puts contents and one commit into our repository, through `git fast-import`: one process, one pack.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::thread::JoinHandle;
 
+use crate::coverage::is_git;
 use crate::git::{Git, GitError};
 use crate::tree_path::TreePath;
 
@@ -145,7 +147,7 @@ impl Import {
                 Content::Known(id) => write!(self.input, "M {mode} {id} ")?,
                 Content::Marked(mark) => write!(self.input, "M {mode} :{} ", mark.0 + 1)?,
             }
-            write_quoted(&mut self.input, path.as_bytes())?;
+            write_quoted(&mut self.input, &without_git_names(path))?;
             self.input.write_all(b"\n")?;
         }
         Ok(mark)
@@ -198,6 +200,17 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+/// Git takes no `.git` into its trees. Only the contents count there, so another name does as well.
+fn without_git_names(path: &TreePath) -> Cow<'_, [u8]> {
+    const INSTEAD: &[u8] = b"git directory of the workspace";
+    if !path.names().any(is_git) {
+        return Cow::Borrowed(path.as_bytes());
+    }
+    let names: Vec<&[u8]> =
+        path.names().map(|name| if is_git(name) { INSTEAD } else { name }).collect();
+    Cow::Owned(names.join(&b'/'))
 }
 
 /// A path as fast-import reads it, whatever is in it.

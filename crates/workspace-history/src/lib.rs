@@ -13,7 +13,8 @@
 //! **Invariant:** nothing that the workspace holds decides what program is run. Our repository has its own configuration;
 //! the user's is only asked for names and commits, with all that could start something switched off.
 //!
-//! **Invariant:** a directory or file named `.git` is never read into a snapshot, changed or removed.
+//! **Invariant:** a directory or file named `.git` is never read into a snapshot, changed or removed, but for one that a run
+//! made, when that very run is undone.
 //!
 //! **Invariant:** nothing outside the workspace is changed by a restore, whatever links the workspace is full of.
 
@@ -37,7 +38,7 @@ mod test_tree;
 mod tree_path;
 mod walk;
 
-pub use audit::audit;
+pub use audit::{audit, repositories_made};
 pub use changes::{Change, ChangeKind, compare, count};
 pub use contents::ContentReader;
 pub use git::{Git, GitAnswer, GitError, SAFE_SETTINGS, run_git};

@@ -12,7 +12,6 @@ use rustix::io::Errno;
 
 use crate::changes::{Change, compare};
 use crate::contents::ContentReader;
-use crate::coverage::is_git;
 use crate::file_tree::{FileTree, OpenDirectory};
 use crate::history::{History, HistoryError};
 use crate::snapshot::{Entry, EntryKind, Snapshot};
@@ -162,7 +161,7 @@ impl Work<'_> {
             (EntryKind::File { .. }, EntryKind::File { .. }) => true,
             (from, to) => from == to,
         });
-        if stays || is_git(change.path.name()) {
+        if stays {
             return;
         }
         let flags = if from.is_directory() { AtFlags::REMOVEDIR } else { AtFlags::empty() };

@@ -143,6 +143,51 @@ fn repositories_are_left_alone_and_named() {
 }
 
 #[test]
+fn a_repository_that_a_run_made_goes_with_it_and_comes_back_with_it() {
+    let tree = TestTree::new();
+    tree.git("init -q");
+    tree.write("file", "x");
+    tree.shell("git init -q mine && echo mine > mine/.git/description");
+    let run = run();
+    let before = tree.save(&SnapshotName::before(run)).snapshot;
+    let seen = tree.seen();
+    // Spelled so that git takes it for its own where capitals do not count; a file that names another directory; a bare one.
+    tree.shell(
+        "git init -q new && echo evil > new/.git/hooks/pre-commit && chmod +x new/.git/hooks/pre-commit \
+         && echo .git > new/.gitignore && cd new && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one \
+         && cd .. && mkdir -p odd/.GIT/objects && echo 'gitdir: ../new/.git' > mine/.git2 && mkdir file-like \
+         && echo 'gitdir: ../new/.git' > file-like/.git && git init -q --bare bare && ln -s ../new/.git odd/.git",
+    );
+    let seen_after = tree.seen();
+    let history = tree.history();
+    let name = SnapshotName::after(run);
+    let after = history.save(&name, Scope::LookAs(&before), &[], AMPLE).unwrap().snapshot;
+    let made = crate::repositories_made(&before, &after);
+    let listed: Vec<String> = made.iter().map(ToString::to_string).collect();
+    assert_eq!(listed, ["file-like/.git", "new/.git", "odd/.GIT", "odd/.git"]);
+    // One that came after the run is nobody's to remove.
+    tree.shell("git init -q later");
+
+    let with =
+        |is_only_a_look| Scope::With { earlier: &before, repositories: &made, is_only_a_look };
+    let save =
+        |scope| history.save(&history.next_replaced(run), scope, &[], AMPLE).unwrap().snapshot;
+    let present = save(with(false));
+    let outcome = restore(&history, &present, &before).unwrap();
+    assert_eq!(outcome, Restored { left: vec!["later".into()], failed: Vec::new() });
+    tree.shell("rm -r later");
+    assert_eq!(tree.seen(), seen);
+
+    let without = save(with(false));
+    assert_eq!(restore(&history, &without, &present).unwrap(), Restored::default());
+    tree.shell("rm -r later");
+    assert_eq!(tree.seen(), seen_after);
+    let again = save(with(false));
+    assert_eq!(restore(&history, &again, &before).unwrap(), Restored::default());
+    assert_eq!(tree.seen(), seen);
+}
+
+#[test]
 fn what_could_not_be_read_before_a_run_is_never_removed_by_its_undo() {
     let tree = TestTree::new();
     tree.write("none", "mine");

@@ -36,6 +36,9 @@ pub enum Scope<'a> {
     As(&'a Snapshot),
     /// The same, only to look.
     LookAs(&'a Snapshot),
+    /// As one of the two, together with these repositories, each a `.git`: whatever is in them. For those that came with what
+    /// is to be undone, see [`crate::repositories_made`].
+    With { earlier: &'a Snapshot, repositories: &'a [TreePath], is_only_a_look: bool },
 }
 
 /// A snapshot that was taken.
@@ -116,11 +119,14 @@ impl History {
                 tracked: LazyCell::new(Box::new(|| self.git.tracked(&self.workspace))),
                 everywhere: self.git.ignored_everywhere(),
             },
-            Scope::As(earlier) | Scope::LookAs(earlier) => Coverage::As(earlier),
+            Scope::As(earlier) | Scope::LookAs(earlier) => {
+                Coverage::As { earlier, repositories: &[] }
+            }
+            Scope::With { earlier, repositories, .. } => Coverage::As { earlier, repositories },
         };
         let locked = match scope {
-            Scope::As(_) => Locked::OpenUp,
-            Scope::AsGitWould | Scope::LookAs(_) => Locked::LeaveOut,
+            Scope::As(_) | Scope::With { is_only_a_look: false, .. } => Locked::OpenUp,
+            Scope::AsGitWould | Scope::LookAs(_) | Scope::With { .. } => Locked::LeaveOut,
         };
         let bounds = Bounds { most_entries: limits.most_files, deadline };
         let walk = Walk { tree: &tree, coverage: &coverage, skip, bounds, locked };

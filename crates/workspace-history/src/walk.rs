@@ -101,7 +101,7 @@ impl Walk<'_, '_> {
         let workspace = self.tree.path();
         let above: Vec<DirectoryRules> = match self.coverage {
             Coverage::AsGitWould { .. } => self.coverage.above(workspace),
-            Coverage::As(earlier) => earlier.rules_above.clone(),
+            Coverage::As { earlier, .. } => earlier.rules_above.clone(),
         };
         let mut everywhere = RuleChain::default();
         let mut outer = RuleChain::default();
@@ -142,12 +142,16 @@ impl Walk<'_, '_> {
         };
         for name in names {
             let path = at.path.join(&name);
-            if is_git(&name) {
-                match at.path.as_bytes() {
-                    [] => walked.has_git = true,
-                    _ => walked.left_out.push(path),
+            let is_of_git = is_git(&name);
+            if is_of_git {
+                let is_root = at.path.as_bytes().is_empty();
+                walked.has_git |= is_root;
+                if !self.coverage.covers_git(&path) {
+                    if !is_root {
+                        walked.left_out.push(path);
+                    }
+                    continue;
                 }
-                continue;
             }
             let found = match directory.look(&name) {
                 Ok(found) => found,
@@ -157,6 +161,7 @@ impl Walk<'_, '_> {
             };
             let is_directory = found.file_type == FileType::Directory;
             let is_against_rules = !at.is_all_covered
+                && !is_of_git
                 && (at.is_passed_over
                     || rules.passes_over(&place.join(as_os(&name)), is_directory));
             if is_against_rules && !self.coverage.is_listed(&path) {
@@ -178,7 +183,7 @@ impl Walk<'_, '_> {
                     rules: rules.clone(),
                     // Listed by name against the rules: then only what else is listed in it is covered.
                     is_passed_over: is_against_rules && !is_in_the_way,
-                    is_all_covered: at.is_all_covered || is_in_the_way,
+                    is_all_covered: at.is_all_covered || is_in_the_way || is_of_git,
                 });
             }
             let kind = match found.plain_kind() {

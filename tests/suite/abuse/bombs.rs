@@ -1,10 +1,10 @@
 //! L1, N7: runs that take all they can get. Each ends itself, typed, while a run beside it goes on.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::hostile::{Caller, is_root};
+use super::hostile::{Caller, Hostile, is_root};
 use super::table::Verdict;
-use super::whole_runs::{ALL, ONE, WholeRun};
+use super::whole_runs::{ALL, WholeRun};
 use crate::limits::{self, Guarded, MIB, Neighbour};
 use crate::network::outside::require;
 use crate::network::{count, network_events};
@@ -25,11 +25,29 @@ const fn bomb(
 }
 
 pub(super) const BOMBS: &[WholeRun] = &[
-    bomb("N7", "makes ten thousand connections at once", ONE, flood),
+    bomb("N7", "makes ten thousand connections at once", ALL, flood),
     bomb("L1a", "starts processes without end", ALL, fork_bomb),
     bomb("L1b", "takes memory without end", ALL, memory_bomb),
     bomb("L1i", "fills the disk that the workspace is on", ALL, disk_filler),
+    bomb("L1c", "fills /tmp", ALL, |caller| {
+        room_filler(caller, "/tmp", |_| json!({"limit": "tmp"}))
+    }),
+    bomb("L1d", "fills /dev/shm", ALL, |caller| room_filler(caller, "/dev/shm", scratch)),
+    bomb("L1e", "fills the private home", ALL, |caller| {
+        room_filler(caller, "$HOME", |_| json!({"limit": "home"}))
+    }),
+    bomb("L1f", "fills /run", ALL, |caller| room_filler(caller, "/run", scratch)),
+    bomb("L1g", "fills the directory that the workspace is in", ALL, |caller| {
+        room_filler(caller, "$HOME/work", scratch)
+    }),
 ];
+
+/// Rows of the probe's that are tried with whole runs, because they end them. The probe's are for the meta-test.
+pub(super) const END_THEIR_RUN: &[&str] = &["L1c", "L1d", "L1e", "L1f", "L1g"];
+
+fn scratch(path: &str) -> Value {
+    json!({"limit": "scratch", "path": path})
+}
 
 /// The same caller, in the words of the tests of limits.
 fn guarded(caller: Caller) -> limits::Caller {
@@ -80,6 +98,32 @@ fn disk_filler(caller: Caller) -> Verdict {
     guarded.assert_over_limit(&output, &json!({"limit": "disk", "bytes": 32 * MIB}), "--disk");
     neighbour.assert_alive();
     Verdict::Held("the limit of growth".to_owned())
+}
+
+/// The kernel refuses more than there is room for, and the run that is told so and stays is ended.
+fn room_filler(caller: Caller, directory: &str, limit: fn(&str) -> Value) -> Verdict {
+    let mut hostile = Hostile::new(caller).expect("who cannot be this caller was not asked");
+    let neighbour = Neighbour::new(guarded(caller));
+    let script = format!(
+        "shell head -c 9000000 /dev/zero > \"{directory}\"/filler 2> refused; sleep 600\nsay done"
+    );
+    let output = hostile.play(&script, &[]);
+    assert_eq!(output.status.code(), Some(137), "{}", stderr(&output));
+    let refused = std::fs::read_to_string(hostile.workspace().join("refused")).unwrap();
+    assert!(refused.contains("No space left"), "{refused}");
+    let home = hostile.stage.home().display().to_string();
+    let mut limit = limit(&directory.replace("$HOME", &home));
+    limit["bytes"] = json!(if directory == "/run" { MIB } else { 4 * MIB });
+    let ended = hostile.stage.ended();
+    assert_eq!((&ended["outcome"], &ended["limit"]), (&json!("quota_exceeded"), &limit["limit"]));
+    for (name, value) in limit.as_object().unwrap() {
+        assert_eq!(ended[name], *value, "{ended}");
+    }
+    assert!(ended["why"].as_str().unwrap().contains("a profile's `["), "{ended}");
+    hostile.dismiss_neighbour();
+    hostile.stage.assert_no_survivors("after the end");
+    neighbour.assert_alive();
+    Verdict::Held("the size of the directory".to_owned())
 }
 
 /// More connections than may be are refused, told in a few events, and whoever goes on all the same is ended.

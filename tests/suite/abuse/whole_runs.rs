@@ -55,6 +55,18 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
     }),
     whole("C7", "swaps .cursor for a link between the check and the start", swapped),
     whole("C8", "works in a workspace where another agent works", second_run),
+    whole("C8b", "waits for somebody on the host to take .cursor away under it", |caller| {
+        taken_away(caller, ".cursor", |workspace| {
+            fs::remove_dir_all(workspace.join(".cursor")).unwrap()
+        })
+    }),
+    whole("C8c", "waits for git on the host to write its configuration anew", |caller| {
+        taken_away(caller, ".git/config", |workspace| {
+            let (new, config) = (workspace.join(".git/config.lock"), workspace.join(".git/config"));
+            fs::copy(&config, &new).unwrap();
+            fs::rename(new, config).unwrap();
+        })
+    }),
     whole("C11", "makes hooks and tasks that were not there", audited),
     whole("C12", "leads git astray from a worktree", from_worktree),
     whole("C20", "spoils the user's checkout from a worktree of its own", from_own_worktree),
@@ -183,6 +195,25 @@ fn second_run(caller: Caller) -> Verdict {
     assert!(!hostile.workspace().join("it-ran").exists(), "the second agent ran");
     hostile.command(&["kill", "--now", &first]).output().unwrap();
     held("the lock of the workspace")
+}
+
+/// What is removed or replaced on the host takes along what is mounted over it. The run does not go on without it.
+fn taken_away(caller: Caller, what: &str, take: fn(&Path)) -> Verdict {
+    let mut hostile = hostile(caller);
+    let script = "shell[timeout=300s] while ! (echo evil >> .git/config || mkdir .cursor) 2>/dev/null; do :; done; touch it-wrote; sleep 600";
+    let run = hostile.detach(script, &[]);
+    take(&hostile.workspace());
+    let waited = hostile.command(&["wait", &run]).output().unwrap();
+    assert_eq!(waited.status.code(), Some(125), "{}", stderr(&waited));
+    let (ended, path) = (hostile.stage.ended(), hostile.workspace().join(what));
+    assert_eq!(ended["outcome"], "protection_lost", "{ended}");
+    assert_eq!(ended["path"], path.to_str().unwrap(), "{ended}");
+    let shown = hostile.command(&["show", &run]).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("was removed or replaced on the host while the agent ran"), "{shown}");
+    hostile.dismiss_neighbour();
+    hostile.stage.assert_no_survivors("after the end");
+    held("the end of the run")
 }
 
 /// Names that the profile protects where they exist, and that are not there.

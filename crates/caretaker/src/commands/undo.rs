@@ -8,7 +8,7 @@ use run_shim::hold_workspace;
 use serde::Serialize;
 use workspace_history::{
     Change, ChangeKind, Head, History, Operation, OperationKind, Restored, Scope, Snapshot,
-    SnapshotName, changes_to, count, restore,
+    SnapshotName, TreePath, changes_to, count, repositories_made, restore,
 };
 
 use crate::command_error::CommandError;
@@ -25,8 +25,8 @@ const MOST_PATHS: usize = 10_000;
 /// Make the workspace again what it was before a run.
 ///
 /// Content, modes, links, deleted and new files are put back exactly as they were; what there is now is saved first, and
-/// `--redo` brings it back. Files that git ignored before the run are left alone, and so is everything in a `.git`:
-/// commits stay. What was done in the workspace after the run is undone with it. Nothing may be running there.
+/// `--redo` brings it back. Files that git ignored before the run are left alone, and so is what is in a `.git` that
+/// was there before: commits stay. A repository that the run made goes. What was done in the workspace after the run is undone with it. Nothing may be running there.
 ///
 /// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
@@ -102,13 +102,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let (target_name, target) = target;
     let target = target.as_ref().unwrap_or(&before);
     undo.warn_of_later_runs(&workspace, args);
+    let repositories = undo.repositories_made(&before)?;
+    let scope = |is_only_a_look| Scope::With {
+        earlier: &before,
+        repositories: &repositories,
+        is_only_a_look,
+    };
     if args.dry_run {
-        let present = undo.save(&SnapshotName::seen(id), Scope::LookAs(&before))?;
+        let present = undo.save(&SnapshotName::seen(id), scope(true))?;
         let changes = changes_to(&present, target);
         return undo.report(args, &present, target, &changes, &Restored::default());
     }
     let name = history.next_replaced(id);
-    let present = undo.save(&name, Scope::As(&before))?;
+    let present = undo.save(&name, scope(false))?;
     let changes = changes_to(&present, target);
     let mut outcome = Restored::default();
     if !changes.is_empty() {
@@ -151,6 +157,12 @@ impl Undo<'_> {
             CommandError::new(ExitCode::NotFound, what)
                 .because("it was made without a checkpoint, or is older than what is kept")
         })
+    }
+
+    /// Repositories that the run itself made. One that came later is the user's, as far as we know, and stays.
+    fn repositories_made(&self, before: &Snapshot) -> Result<Vec<TreePath>, CommandError> {
+        let after = self.history.snapshot(&SnapshotName::after(self.run)).map_err(not_kept)?;
+        Ok(after.map(|after| repositories_made(before, &after)).unwrap_or_default())
     }
 
     fn last_replaced(&self) -> Result<(SnapshotName, Option<Snapshot>), CommandError> {

@@ -239,6 +239,14 @@ impl RunView {
                     None => Ok(()),
                 }
             }
+            RunEvent::ProtectionLost { path } => {
+                let path = path.0.display().to_string();
+                let text = format!(
+                    "! `{}` was removed or replaced on the host: it is not protected any more",
+                    on_one_line(&path)
+                );
+                self.stream.line(out, &[(BAD, &text)])
+            }
             RunEvent::DiskFull => self.stream.line(out, &[(BAD, "! the disk is full")]),
             RunEvent::RootPutBack { .. } => {
                 self.odd(out, "! the store leads to the old conversation again")

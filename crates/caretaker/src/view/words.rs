@@ -28,6 +28,7 @@ pub(crate) fn outcome(outcome: &RunOutcome) -> String {
         RunOutcome::Amnesia => "amnesia".to_owned(),
         RunOutcome::LeaseLost => "lease lost".to_owned(),
         RunOutcome::SandboxFailed => "sandbox failed".to_owned(),
+        RunOutcome::ProtectionLost { .. } => "protection lost".to_owned(),
         RunOutcome::AgentNotStarted => "agent not started".to_owned(),
         RunOutcome::SessionMismatch => "session mismatch".to_owned(),
         RunOutcome::JournalFailed => "journal failed".to_owned(),
@@ -95,6 +96,14 @@ pub(crate) fn limit(limit: &LimitKind) -> String {
         LimitKind::FileSize { bytes } => {
             format!("it wrote a file larger than {}", units::bytes(*bytes))
         }
+        LimitKind::Tmp { bytes } => format!("it filled its /tmp of {}", units::bytes(*bytes)),
+        LimitKind::Home { bytes } => {
+            format!("it filled its private home directory of {}", units::bytes(*bytes))
+        }
+        LimitKind::Scratch { path, bytes } => {
+            let path = on_one_line(&path.0.display().to_string()).into_owned();
+            format!("it filled its {path} of {}", units::bytes(*bytes))
+        }
     }
 }
 
@@ -142,6 +151,7 @@ pub(crate) fn stop_reason(reason: StopReason) -> &'static str {
         StopReason::JournalFailed => "the journal cannot be written",
         StopReason::LeaseLost => "the session is not this run's any more",
         StopReason::SessionMismatch => "the agent works on another session than it was asked to",
+        StopReason::ProtectionLost => "the workspace is not protected any more",
     }
 }
 
@@ -201,6 +211,9 @@ fn limit_name(limit: &LimitKind) -> String {
         LimitKind::ToolCalls { .. } => "tool calls".to_owned(),
         LimitKind::Connections { .. } => "connections".to_owned(),
         LimitKind::FileSize { .. } => "file size".to_owned(),
+        LimitKind::Tmp { .. } => "tmp".to_owned(),
+        LimitKind::Home { .. } => "home".to_owned(),
+        LimitKind::Scratch { path, .. } => on_one_line(&path.0.display().to_string()).into_owned(),
     }
 }
 

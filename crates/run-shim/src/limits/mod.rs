@@ -18,6 +18,7 @@ mod disk_growth;
 mod hierarchy;
 mod process_limits;
 mod process_look;
+mod rooms;
 mod scope;
 mod survey;
 mod version1;
@@ -37,6 +38,8 @@ use disk_growth::DiskWatch;
 use hierarchy::{Hierarchies, Placement};
 pub(crate) use process_limits::ProcessLimits;
 use process_look::ProcessLook;
+pub(crate) use rooms::Room;
+use rooms::Rooms;
 use scope::ScopeMaker;
 pub use survey::{LimitSurvey, survey_limits};
 use version1::LegacyGroups;
@@ -87,6 +90,8 @@ pub(crate) struct Confined {
     counters: Option<Counters>,
     look: ProcessLook,
     proc: PathBuf,
+    /// Before the means: what is in memory must be given back before a group goes.
+    rooms: Rooms,
     _means: Option<Means>,
     /// Watches that end with this.
     watching: Vec<Watching>,
@@ -213,6 +218,7 @@ impl Confined {
             counters: None,
             look: ProcessLook::of(init),
             proc,
+            rooms: Rooms::default(),
             _means: None,
             watching: Vec::new(),
             alarm: None,
@@ -225,6 +231,11 @@ impl Confined {
         self
     }
 
+    /// The directories in memory that the run is not to fill.
+    pub(crate) fn hold_rooms(&mut self, rooms: Vec<Room>) {
+        self.rooms = Rooms::new(rooms);
+    }
+
     /// Tells of limits that are met from now on. `writable`: the directories of the host that the run can write.
     pub(crate) fn watch(&mut self, writable: Vec<PathBuf>, tell: mpsc::Sender<LimitKind>) {
         match &self.counters {
@@ -234,6 +245,10 @@ impl Confined {
                 Err(error) => tracing::warn!(%error, "limits that are met are not heard of"),
             },
             None => self.watch_processes(&tell),
+        }
+        match self.rooms.watch(tell.clone()) {
+            Ok(watching) => self.watching.extend(watching),
+            Err(error) => tracing::warn!(%error, "directories that are full are not heard of"),
         }
         if self.asked.disk_bytes > 0 || self.asked.file_bytes > 0 {
             let watch = DiskWatch {
@@ -275,10 +290,9 @@ impl Confined {
         /// What a shell says of a process that SIGXFSZ ended.
         const FILE_TOO_LARGE: i32 = 128 + 25;
         let counted = self.counters.as_ref().and_then(|counters| counters.look(&self.asked));
-        counted.or_else(|| {
-            (exit_code == Some(FILE_TOO_LARGE) && self.asked.file_bytes > 0)
-                .then_some(LimitKind::FileSize { bytes: self.asked.file_bytes })
-        })
+        let too_large = (exit_code == Some(FILE_TOO_LARGE) && self.asked.file_bytes > 0)
+            .then_some(LimitKind::FileSize { bytes: self.asked.file_bytes });
+        counted.or(too_large).or_else(|| self.rooms.full())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::git_config;
 use crate::git_layout::GitLayout;
 use crate::host_path::{self, Directory, FileKind};
 use crate::mount_points::PointKind;
-use crate::nested_repositories::{self, NestedKind};
+use crate::nested_repositories::{self, NestedKind, ORDINARY};
 use crate::origin::{Origin, Sourced};
 use crate::plan::{PlanError, PlanWarning};
 use crate::profile::{Access, ProtectedKind};
@@ -178,7 +178,7 @@ impl Planner<'_> {
             return Ok(());
         }
         let directory = open(&modules)?;
-        let found = nested_repositories::search(&directory, &[]).found;
+        let found = nested_repositories::search(&directory, &[], ORDINARY).found;
         let bare: Vec<PathBuf> = found
             .into_iter()
             .filter(|nested| nested.kind == NestedKind::Bare)

@@ -10,10 +10,10 @@ use crate::git_config::{self, Named};
 use crate::git_layout::{self, GitLayout};
 use crate::host_path::{self, FileKind};
 use crate::mount_points::PointKind;
-use crate::nested_repositories::{self, Nested, NestedKind, Search};
+use crate::nested_repositories::{self, Nested, NestedKind, ORDINARY, Search, THOROUGH};
 use crate::origin::{Origin, Sourced};
 use crate::plan::{PlanError, PlanWarning};
-use crate::profile::Access;
+use crate::profile::{Access, Unprotected};
 use crate::step::Step;
 use crate::workspace::{SMALL_FILE, Workspace, WorkspaceError, look_below};
 
@@ -133,7 +133,12 @@ impl Planner<'_> {
         if let GitLayout::InWorkspace { git_dir } = workspace.git() {
             skip.extend(git_dir.strip_prefix(workspace.path()).ok());
         }
-        let Search { found, cut_after } = nested_repositories::search(workspace.directory(), &skip);
+        let patience = match self.rules.unprotected {
+            Unprotected::Warn => ORDINARY,
+            Unprotected::Refuse => THOROUGH,
+        };
+        let Search { found, cut_after } =
+            nested_repositories::search(workspace.directory(), &skip, patience);
         for (index, nested) in found.iter().enumerate() {
             let before = (self.steps.len(), self.placeholders.len(), self.warnings.len());
             let reason = match self.nested(workspace, nested, index < MOST_OPEN) {

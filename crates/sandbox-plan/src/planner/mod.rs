@@ -18,7 +18,7 @@ use crate::host_path::{self, FileKind, Found};
 use crate::mount_points::{MountPoint, MountPoints};
 use crate::origin::{Origin, Sourced};
 use crate::plan::{DataFile, PlanError, PlanWarning, PlannedNetwork, SandboxPlan};
-use crate::profile::{Access, Namespace, RootCaller, Rules};
+use crate::profile::{Access, Namespace, RootCaller, Rules, Unprotected};
 use crate::request::{RunDirectories, SandboxRequest};
 use crate::seccomp::{self, Architecture, FilterName};
 use crate::step::{Arguments, Author, PlanFds, PlannedStep, Step};
@@ -75,6 +75,7 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
     if request.user.uid == 0 {
         planner.warnings.push(PlanWarning::Root);
     }
+    planner.check_unprotected()?;
     planner.check_program()?;
     planner.check_count()?;
 
@@ -212,6 +213,20 @@ impl Planner<'_> {
         }
         let names = filters.iter().map(|filter| filter.value);
         Ok(seccomp::programs(names, Architecture::of_this_machine()?)?)
+    }
+
+    /// Never weaker than asked: what cannot be protected is not run past by a profile that says so.
+    fn check_unprotected(&self) -> Result<(), PlanError> {
+        // Nothing can be changed in a workspace that cannot be written.
+        let is_open = self.rules.workspace.value == Access::ReadWrite;
+        let unprotected = self.warnings.iter().find(|warning| is_open && warning.is_unprotected());
+        match (self.rules.unprotected, unprotected) {
+            (Unprotected::Refuse, Some(what)) => Err(PlanError::Unprotected {
+                profile: self.request.profile.name().to_owned(),
+                what: what.clone(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// What bubblewrap cannot find it reports only when everything else is done.

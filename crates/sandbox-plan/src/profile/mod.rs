@@ -20,7 +20,7 @@ pub(crate) use network::NetworkRules;
 pub use values::{Access, Confinement};
 pub(crate) use values::{
     HostName, HostPattern, MissingNames, Namespace, ProtectedKind, ProtectedName, RootCaller,
-    ShownName, Size, VariablePattern,
+    ShownName, Size, Unprotected, VariablePattern,
 };
 
 /// The profiles that are part of the program.
@@ -90,6 +90,7 @@ pub(crate) struct Rules {
     pub(crate) show: Vec<Sourced<ShownName>>,
     pub(crate) protect: Vec<Sourced<ProtectedName>>,
     pub(crate) missing: Sourced<MissingNames>,
+    pub(crate) unprotected: Unprotected,
     pub(crate) git: Sourced<Access>,
     pub(crate) git_protect: Vec<Sourced<ProtectedName>>,
     pub(crate) run_variables: Vec<Sourced<RunVariable>>,
@@ -215,6 +216,9 @@ impl Rules {
             show: layers.list(|raw| &raw.workspace.show)?,
             protect: layers.list(|raw| &raw.workspace.protect)?,
             missing: layers.scalar("workspace.missing", |raw| &raw.workspace.missing)?,
+            unprotected: layers
+                .scalar("workspace.unprotected", |raw| &raw.workspace.unprotected)?
+                .value,
             git: layers.scalar("workspace.git", |raw| &raw.workspace.git)?,
             git_protect: layers.list(|raw| &raw.workspace.git_protect)?,
             run_variables: layers.list(|raw| &raw.environment.run)?,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::values::{
-    Access, Confinement, DevMount, MissingNames, OnlyReadOnly, ProcMount, RootCaller,
+    Access, Confinement, DevMount, MissingNames, OnlyReadOnly, ProcMount, RootCaller, Unprotected,
 };
 
 pub(super) type Scalar<T> = Option<Spanned<T>>;
@@ -115,6 +115,7 @@ pub(super) struct RawWorkspace {
     pub(super) show: List,
     pub(super) protect: List,
     pub(super) missing: Scalar<MissingNames>,
+    pub(super) unprotected: Scalar<Unprotected>,
     pub(super) git: Scalar<Access>,
     pub(super) git_protect: List,
 }

@@ -33,6 +33,14 @@ pub(crate) enum MissingNames {
     Blocked,
 }
 
+/// What is done about what stays unprotected because nothing can protect it, or nobody knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Unprotected {
+    Warn,
+    Refuse,
+}
+
 /// What is done when the run would be root's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
