@@ -153,10 +153,11 @@ fn a_repository_that_a_run_made_goes_with_it_and_comes_back_with_it() {
     let seen = tree.seen();
     // Spelled so that git takes it for its own where capitals do not count; a file that names another directory; a bare one.
     tree.shell(
-        "git init -q new && echo evil > new/.git/hooks/pre-commit && chmod +x new/.git/hooks/pre-commit \
-         && echo .git > new/.gitignore && cd new && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one \
-         && cd .. && mkdir -p odd/.GIT/objects && echo 'gitdir: ../new/.git' > mine/.git2 && mkdir file-like \
-         && echo 'gitdir: ../new/.git' > file-like/.git && git init -q --bare bare && ln -s ../new/.git odd/.git",
+        "git init -q new && echo .git > new/.gitignore && cd new \
+         && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one && cd .. \
+         && echo evil > new/.git/hooks/pre-commit && chmod +x new/.git/hooks/pre-commit \
+         && mkdir -p odd/.GIT/objects file-like && echo 'gitdir: ../new/.git' > file-like/.git \
+         && git init -q --bare bare && ln -s ../new/.git odd/.git",
     );
     let seen_after = tree.seen();
     let history = tree.history();
