@@ -97,8 +97,10 @@ fn a_secret_that_cannot_be_had_starts_nothing_and_is_not_repeated() {
         ("X=hunter2hunter2", 2, "NAME=env:VARIABLE or NAME=file:PATH"),
         ("X=env:NOT_SET_ANYWHERE", 2, "`NOT_SET_ANYWHERE`"),
         ("X=file:missing", 3, "cannot be read"),
-        ("PATH=env:HOME", 2, "caretaker sets it"),
-        ("CURSOR_DATA_DIR=env:HOME", 2, "caretaker sets it"),
+        ("PATH=env:HOME", 2, "is set by caretaker"),
+        ("CURSOR_DATA_DIR=env:HOME", 2, "is set by caretaker"),
+        ("HTTPS_PROXY=env:HOME", 2, "leads programs to the hosts that the run may reach"),
+        ("NODE_OPTIONS=env:HOME", 2, "would load something into the agent"),
     ] {
         let output = stage.play("say never", &["--secret", flag]);
         let said = stderr(&output);

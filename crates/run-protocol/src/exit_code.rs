@@ -28,7 +28,7 @@ pub enum ExitCode {
     AuthenticationMissing = 77,
     /// A time limit of the run was reached.
     TimedOut = 124,
-    /// The sandbox or the supervisor failed before the agent ran, or the journal failed.
+    /// The sandbox or the supervisor failed before the agent ran, the journal failed, or a protection was taken away.
     SupervisorFailed = 125,
     /// The agent's program cannot be executed.
     AgentNotExecutable = 126,

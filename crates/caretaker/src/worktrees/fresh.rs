@@ -201,8 +201,16 @@ pub(crate) fn remove(
     }
     let mut command = git.command_in(repository);
     command.args(["worktree", "remove", "--force", "--force"]).arg(path);
+    // Git removes the directory of all worktrees with the last of them. A run in the checkout has it protected, and would
+    // end for it; git passes over names that begin with a dot.
+    let stay = repository.join(".git/worktrees/.stay");
+    let is_kept = fs::File::create_new(&stay).is_ok();
+    let forgotten = run_git(&mut command, None, QUESTION);
+    if is_kept {
+        fs::remove_file(&stay).ok();
+    }
     // A repository that does not know it any more has nothing to forget.
-    if let Err(error) = run_git(&mut command, None, QUESTION) {
+    if let Err(error) = forgotten {
         return Err(failed("the repository could not forget the worktree", error.into()));
     }
     if branch == Branch::Delete {

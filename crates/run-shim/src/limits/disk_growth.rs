@@ -89,20 +89,18 @@ impl DiskWatch {
             let begun = Instant::now();
             used_then = used_of(&disks);
             let found = census(&roots, self.file_bytes, &is_stopped)?;
-            book.enter(&found, begun.elapsed());
+            // Every time, and not only when the disk's account is up: others may free as much as is hidden here.
+            let nameless = if self.most_growth > 0 { self.nameless_bytes(&disks) } else { 0 };
+            book.enter(&found, nameless, begun.elapsed());
             if book.is_file_full {
                 return Some(LimitKind::FileSize { bytes: self.file_bytes });
             }
             if self.most_growth == 0 {
                 continue;
             }
-            let added_in_all = used_then.saturating_sub(used);
-            if book.growth <= self.most_growth && added_in_all > self.most_growth {
-                book.growth = book.growth.saturating_add(self.nameless_bytes(&disks));
-            }
             if !found.is_complete {
                 // What cannot be walked is taken from the disk's own account.
-                book.growth = book.growth.max(added_in_all);
+                book.growth = book.growth.max(used_then.saturating_sub(used));
             }
             if book.growth > self.most_growth {
                 return Some(LimitKind::Disk { bytes: self.most_growth });
@@ -179,8 +177,8 @@ impl Book {
         may_walk && (could_be_too_much || could_be_too_large)
     }
 
-    fn enter(&mut self, found: &Census, cost: Duration) {
-        self.growth = found.bytes.saturating_sub(self.base);
+    fn enter(&mut self, found: &Census, nameless: u64, cost: Duration) {
+        self.growth = found.bytes.saturating_sub(self.base).saturating_add(nameless);
         self.is_file_full = found.full_files > self.full_files;
         self.cost = cost;
         self.walked = Instant::now();

@@ -25,7 +25,7 @@ fn a_walk_is_due_only_when_the_disk_could_have_grown_too_much() {
     long_ago(&mut book);
     assert!(!book.is_walk_due(100 * MIB, &watch));
     assert!(book.is_walk_due(101 * MIB, &watch));
-    book.enter(&census_of(560 * MIB, 0), cost);
+    book.enter(&census_of(550 * MIB, 0), 10 * MIB, cost);
     assert_eq!(book.growth, 60 * MIB);
     // A walk that takes long is not begun again at once.
     assert!(!book.is_walk_due(41 * MIB, &watch));
@@ -50,9 +50,9 @@ fn what_came_during_the_first_walk_is_the_runs_own() {
 #[test]
 fn a_file_that_reached_its_limit_is_told_from_one_that_always_had_that_size() {
     let mut book = Book::new(&census_of(0, 2), 0, Duration::ZERO);
-    book.enter(&census_of(0, 2), Duration::ZERO);
+    book.enter(&census_of(0, 2), 0, Duration::ZERO);
     assert!(!book.is_file_full);
-    book.enter(&census_of(0, 3), Duration::ZERO);
+    book.enter(&census_of(0, 3), 0, Duration::ZERO);
     assert!(book.is_file_full);
 }
 

@@ -121,7 +121,10 @@ impl Planner<'_> {
         self.put_nothing(git_dir, &directory, hooks, kind, &access, &Origin::Always)?;
         self.keep_common_dir(git_dir, &directory, &access)?;
         // Where other worktrees have their repository, and which branch: to each of them its own.
-        self.keep(git_dir, &directory, Path::new("worktrees"), &Origin::Always)?;
+        // None are made from inside; and one that somebody makes meanwhile is none of the agent's.
+        let (worktrees, kind) = (Path::new("worktrees"), PointKind::Directory);
+        self.keep(git_dir, &directory, worktrees, &Origin::Always)?;
+        self.put_nothing(git_dir, &directory, worktrees, kind, &access, &Origin::Always)?;
         self.modules(workspace, git_dir)?;
         self.keep_named(workspace, &config, git_dir, work_tree)?;
         let of_worktree = config_named(&directory, Path::new("config.worktree"));

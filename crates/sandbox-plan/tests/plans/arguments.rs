@@ -137,6 +137,7 @@ fn the_mounts_are_made_in_this_order() {
     --bind HOST/home/ada/src/project/.git/info HOST/home/ada/src/project/.git/info
     --ro-bind HOST/home/ada/src/project/.git/info/attributes HOST/home/ada/src/project/.git/info/attributes
     --ro-bind HOST/home/ada/.local/state/caretaker/runs/1/commondir HOST/home/ada/src/project/.git/commondir
+    --ro-bind HOST/home/ada/.local/state/caretaker/runs/1/nothing HOST/home/ada/src/project/.git/worktrees
     --ro-bind HOST/home/ada/src/project/.envrc HOST/home/ada/src/project/.envrc
     --remount-ro /
     --chdir HOST/home/ada/src/project
@@ -213,6 +214,7 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
     mount HOST/home/ada/src/project/.git/info read-write <- git = "read-write"
     mount HOST/home/ada/src/project/.git/info/attributes read-only <- "info/attributes",
     mount HOST/home/ada/src/project/.git/commondir read-only from HOST/home/ada/.local/state/caretaker/runs/1/commondir <- always
+    mount HOST/home/ada/src/project/.git/worktrees read-only from HOST/home/ada/.local/state/caretaker/runs/1/nothing <- always
     mount HOST/home/ada/src/project/.envrc read-only <- ".envrc",
     guard / itself is read-only once it is filled <- always
     guard started in HOST/home/ada/src/project <- this run

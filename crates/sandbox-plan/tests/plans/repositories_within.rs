@@ -31,6 +31,8 @@ commit() { echo more >> file && git add file && git commit --quiet --message="$1
 fn assert_nothing_stays(scene: &Scene, git_dirs: &[&str]) {
     for git_dir in git_dirs {
         assert!(!scene.in_workspace(git_dir).join("commondir").exists(), "{git_dir}");
+        let worktrees = fs::read_dir(scene.in_workspace(git_dir).join("worktrees"));
+        assert!(worktrees.is_err() || worktrees.unwrap().count() > 0, "{git_dir}");
     }
 }
 
@@ -86,6 +88,7 @@ fn repositories_within_are_protected_and_commits_work_in_them() {
     let seen = scene.run(&format!(
         "{TRIES}
          at vendor/inner/.git; at store; at kept/apart
+         try worktree mkdir -p .git/worktrees/x; try worktree-within mkdir -p vendor/inner/.git/worktrees/x
          try vendor move vendor; try inner move vendor/inner; try pointer put apart/.git 'gitdir: ../evil'
          try link ln -sfn ../evil linked/.git/hooks; try linked move linked; try config put linked/.git/config evil
          set -e; cd vendor/inner; commit one; cd ../../apart; commit one; cd ..; echo free > vendor/file"
