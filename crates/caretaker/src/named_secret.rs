@@ -39,7 +39,7 @@ const OURS: [&str; 11] = [
 const OUR_BEGINNINGS: [&str; 8] =
     ["LD_", "GIT_", "DBUS_", "XDG_", "CURSOR_", "CARETAKER_", "AGENT_CLI_", "LC_"];
 /// The agent's own keys may come by this way too.
-pub(crate) const KEYS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
+pub(crate) const KEYS: [&str; 2] = caretaker_daemon::LOGIN_KEYS;
 
 /// A secret with its name.
 #[derive(Clone, PartialEq, Eq)]
