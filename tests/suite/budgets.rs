@@ -147,7 +147,9 @@ fn a_run_that_took_too_many_tokens_says_so_and_what_it_did_stays_done() {
     let again = stage.resume(&session, "say more", &["--max-tokens", "none"]);
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
 
-    configure(&stage, "[limits]\ntokens = \"1k\"\n");
+    let path = stage.home().join(".config/caretaker/config.toml");
+    let config = std::fs::read_to_string(path).unwrap();
+    stage.configure(&config.replace("[limits]\n", "[limits]\ntokens = \"1k\"\n"));
     // The early agents say nothing of tokens: nobody knows, and that is not "within".
     let output = stage.play("generation 2026.01\nsay hi", &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

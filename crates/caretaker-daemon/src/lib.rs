@@ -51,7 +51,8 @@ pub use config::{DaemonConfig, PROTOCOL};
 pub use delivery::Delivery;
 pub use group_record::{GoneRuns, GroupRecord};
 pub use hooks::{
-    Hook, HookAction, HookOutcome, HookRecord, HookUrl, NotAHookUrl, Transition, records_of,
+    Claimer, Hook, HookAction, HookOutcome, HookRecord, HookStanding, HookUrl, NotAHookUrl,
+    Transition, records_of,
 };
 pub use host_services::{
     Brought, ChildOrder, EventForm, HostServices, LOGIN_KEYS, Refusal, SubmitRequest, Submitted,

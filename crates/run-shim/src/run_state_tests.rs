@@ -408,7 +408,8 @@ fn inputs() -> impl Strategy<Value = Input> {
         }),
         ids().prop_map(|call_id| Input::Agent(AgentSign::ToolCompleted { call_id })),
         Just(Input::Agent(AgentSign::FinalText)),
-        any::<bool>().prop_map(|is_error| Input::Agent(AgentSign::Result { is_error })),
+        any::<(bool, Option<u64>)>()
+            .prop_map(|(is_error, tokens)| Input::Agent(AgentSign::Result { is_error, tokens })),
         Just(Input::Agent(AgentSign::Other)),
         Just(Input::SignOfLife),
         Just(Input::StdoutClosed),
@@ -432,7 +433,7 @@ proptest! {
         let (mut now, mut n_ends, mut saw_result) = (0, 0, false);
         for (input, pause) in script {
             now += pause;
-            saw_result |= matches!(input, Input::Agent(AgentSign::Result { is_error: false, tokens: None }));
+            saw_result |= matches!(input, Input::Agent(AgentSign::Result { is_error: false, .. }));
             let had_ended = state.has_ended();
             let (next, effects) = state.step(input, now);
             for effect in effects {

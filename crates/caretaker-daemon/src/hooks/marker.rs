@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use run_journal::StateRoot;
 use run_protocol::RunId;
 
-use super::{HookOutcome, HookRecord, Transition};
+use super::{Claimer, HookOutcome, HookRecord, Transition};
 
 /// A claim that was made on disk.
 #[derive(Debug)]
@@ -33,6 +33,7 @@ impl Marker {
         transition: Transition,
         key: Option<&str>,
         at_ms: u64,
+        n_hooks: usize,
     ) -> io::Result<Option<Self>> {
         let directory = directory(state, run);
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
@@ -46,7 +47,15 @@ impl Marker {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(error),
         };
-        let record = HookRecord { v: 1, transition, at_ms, outcomes: Vec::new() };
+        let record = HookRecord {
+            v: 1,
+            transition,
+            at_ms,
+            n_hooks,
+            claimed_by: Some(Claimer::of_this_process()),
+            outcomes: Vec::new(),
+            standing: None,
+        };
         file.write_all(&serde_json::to_vec(&record)?)?;
         // It has to be there before anything is called.
         file.sync_all()?;
@@ -54,9 +63,9 @@ impl Marker {
         Ok(Some(Self { path, record }))
     }
 
-    /// Writes down what came of it.
-    pub(super) fn settle(mut self, outcomes: Vec<HookOutcome>) -> io::Result<()> {
-        self.record.outcomes = outcomes;
+    /// Writes down what came of the next hook.
+    pub(super) fn note(&mut self, outcome: HookOutcome) -> io::Result<()> {
+        self.record.outcomes.push(outcome);
         let draft = self.path.with_extension("new");
         fs::write(&draft, serde_json::to_vec(&self.record)?)?;
         fs::rename(&draft, &self.path)
@@ -73,7 +82,10 @@ pub fn records_of(state: &StateRoot, run: RunId) -> Vec<HookRecord> {
     let entries = fs::read_dir(directory(state, run)).into_iter().flatten().flatten();
     let mut records: Vec<HookRecord> = entries
         .filter(|entry| entry.path().extension().is_some_and(|it| it == "json"))
-        .filter_map(|entry| serde_json::from_slice(&fs::read(entry.path()).ok()?).ok())
+        .filter_map(|entry| {
+            let record: HookRecord = serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?;
+            Some(HookRecord { standing: Some(record.found_standing()), ..record })
+        })
         .collect();
     records.sort_by_key(|record| (record.at_ms, record.transition));
     records
@@ -99,7 +111,9 @@ pub(super) fn since(state: &StateRoot, now_ms: u64) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
+    use run_journal::boot_id;
 
+    use super::super::HookStanding;
     use super::*;
 
     #[test]
@@ -107,8 +121,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let state = StateRoot::new(directory.path().to_owned());
         let run = RunId::generate();
-        let claim = |key| Marker::claim(&state, run, Transition::NeedsHuman, key, 7).unwrap();
-        let marker = claim(Some("q-1/../x")).unwrap();
+        let claim = |key| Marker::claim(&state, run, Transition::NeedsHuman, key, 7, 2).unwrap();
+        let mut marker = claim(Some("q-1/../x")).unwrap();
         assert!(claim(Some("q-1/../x")).is_none());
         assert!(claim(Some("q-2")).is_some());
         let outcome = HookOutcome {
@@ -117,11 +131,32 @@ mod tests {
             problem: Some("no".to_owned()),
             ms: 1,
         };
-        marker.settle(vec![outcome.clone()]).unwrap();
+        let standing = || {
+            let records = records_of(&state, run);
+            assert_eq!(records.len(), 2);
+            let first = records.into_iter().max_by_key(|record| record.outcomes.len()).unwrap();
+            (first.outcomes.len(), first.standing.unwrap())
+        };
+        marker.note(outcome.clone()).unwrap();
+        assert_eq!(standing(), (1, HookStanding::UnderWay));
+        marker.note(outcome).unwrap();
+        assert_eq!(standing(), (2, HookStanding::Done));
         assert!(claim(Some("q-1/../x")).is_none());
+        // Of one whose claimer is gone it is known that it is not done, and no more.
+        let gone = Claimer { pid: std::process::id(), started: Some(1), boot: boot_id() };
+        let abandoned = HookRecord {
+            v: 1,
+            transition: Transition::Ended,
+            at_ms: 1,
+            n_hooks: 1,
+            claimed_by: Some(gone),
+            outcomes: Vec::new(),
+            standing: None,
+        };
+        let json = serde_json::to_vec(&abandoned).unwrap();
+        fs::write(super::directory(&state, run).join("ended.json"), json).unwrap();
         let records = records_of(&state, run);
-        assert_eq!(records.len(), 2);
-        assert!(records.iter().any(|record| record.outcomes == [outcome.clone()]));
+        assert_eq!(records[0].standing, Some(HookStanding::Interrupted));
         assert_eq!(since(&state, 5).unwrap(), 5);
         assert_eq!(since(&state, 9).unwrap(), 5);
     }

@@ -124,7 +124,12 @@ impl fmt::Display for Waiting {
                     let secrets = secrets.join(" and ");
                     write!(formatter, "{and}the {what} {secrets} any more, given with --secret")?;
                 }
-                formatter.write_str("; secrets are on no disk, so kill the run and queue it anew")
+                // A daemon may have keys of its own; what a user called a secret is known to nobody else.
+                formatter.write_str(if secrets.is_empty() {
+                    "; start the daemon anew where it is set"
+                } else {
+                    "; secrets are on no disk: kill the run, and queue it anew with them"
+                })
             }
             Self::Workspace { run } => write!(formatter, "run {run} has the workspace"),
             Self::Session { run } => write!(formatter, "run {run} has the session"),
