@@ -9,6 +9,7 @@ use run_journal::StateRoot;
 use run_protocol::RunId;
 
 use super::{Claimer, HookOutcome, HookRecord, Transition};
+use crate::instance::{Presence, presence};
 
 /// A claim that was made on disk.
 #[derive(Debug)]
@@ -80,11 +81,12 @@ fn plain(key: &str) -> String {
 /// What was called for a run, the earliest first.
 pub fn records_of(state: &StateRoot, run: RunId) -> Vec<HookRecord> {
     let entries = fs::read_dir(directory(state, run)).into_iter().flatten().flatten();
+    let presence = presence(state).unwrap_or(Presence::None);
     let mut records: Vec<HookRecord> = entries
         .filter(|entry| entry.path().extension().is_some_and(|it| it == "json"))
         .filter_map(|entry| {
             let record: HookRecord = serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?;
-            Some(HookRecord { standing: Some(record.found_standing()), ..record })
+            Some(HookRecord { standing: Some(record.standing_with(&presence)), ..record })
         })
         .collect();
     records.sort_by_key(|record| (record.at_ms, record.transition));
@@ -111,16 +113,18 @@ pub(super) fn since(state: &StateRoot, now_ms: u64) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
-    use run_journal::boot_id;
 
     use super::super::HookStanding;
     use super::*;
+    use crate::instance::{Claim, DaemonNote};
 
     #[test]
     fn what_happened_is_claimed_once_and_what_came_of_it_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let state = StateRoot::new(directory.path().to_owned());
         let run = RunId::generate();
+        let daemon = Claim::new(&state).unwrap().unwrap();
+        daemon.announce(&DaemonNote::of_this_process(1, "1", 1)).unwrap();
         let claim = |key| Marker::claim(&state, run, Transition::NeedsHuman, key, 7, 2).unwrap();
         let mut marker = claim(Some("q-1/../x")).unwrap();
         assert!(claim(Some("q-1/../x")).is_none());
@@ -143,20 +147,13 @@ mod tests {
         assert_eq!(standing(), (2, HookStanding::Done));
         assert!(claim(Some("q-1/../x")).is_none());
         // Of one whose claimer is gone it is known that it is not done, and no more.
-        let gone = Claimer { pid: std::process::id(), started: Some(1), boot: boot_id() };
-        let abandoned = HookRecord {
-            v: 1,
-            transition: Transition::Ended,
-            at_ms: 1,
-            n_hooks: 1,
-            claimed_by: Some(gone),
-            outcomes: Vec::new(),
-            standing: None,
+        drop(daemon);
+        let of = |n_outcomes: usize| {
+            let records = records_of(&state, run);
+            let record = records.into_iter().find(|record| record.outcomes.len() == n_outcomes);
+            record.unwrap().standing.unwrap()
         };
-        let json = serde_json::to_vec(&abandoned).unwrap();
-        fs::write(super::directory(&state, run).join("ended.json"), json).unwrap();
-        let records = records_of(&state, run);
-        assert_eq!(records[0].standing, Some(HookStanding::Interrupted));
+        assert_eq!((of(0), of(2)), (HookStanding::Interrupted, HookStanding::Done));
         assert_eq!(since(&state, 5).unwrap(), 5);
         assert_eq!(since(&state, 9).unwrap(), 5);
     }

@@ -21,6 +21,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use watcher::work;
 
+use crate::instance::Presence;
+
 /// What happens to a run that somebody may want to hear of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -132,10 +134,10 @@ impl Claimer {
         Self { pid, started: process_started(pid), boot: boot_id() }
     }
 
-    fn is_alive(&self) -> bool {
-        self.boot == boot_id()
-            && self.started.is_some()
-            && process_started(self.pid) == self.started
+    /// The lock is the truth: a process that is dead and not buried has let go of it.
+    fn is_the_daemon(&self, presence: &Presence) -> bool {
+        let Presence::Held(Some(note)) = presence else { return false };
+        (note.pid, note.started, &note.boot) == (self.pid, self.started, &self.boot)
     }
 }
 
@@ -150,11 +152,11 @@ pub enum HookStanding {
 }
 
 impl HookRecord {
-    fn found_standing(&self) -> HookStanding {
+    fn standing_with(&self, presence: &Presence) -> HookStanding {
         // Those of before did not say how many they are, and were written when all were done.
         if !self.outcomes.is_empty() && self.outcomes.len() >= self.n_hooks {
             HookStanding::Done
-        } else if self.claimed_by.as_ref().is_some_and(Claimer::is_alive) {
+        } else if self.claimed_by.as_ref().is_some_and(|daemon| daemon.is_the_daemon(presence)) {
             HookStanding::UnderWay
         } else {
             HookStanding::Interrupted
