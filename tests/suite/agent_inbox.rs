@@ -83,7 +83,13 @@ fn a_message_survives_the_supervisor_and_is_delivered_once() {
     let run = stage.detach("say hello\nshell cat hold\nmcp caretaker check_inbox", &[]);
     stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
     assert!(stage.output(&["send", &run, "do not forget"]).status.success());
+    assert_eq!(inbox(&stage)["undelivered"][0]["delivery"], "check_inbox");
+    let shown = stage.output(&["inbox"]);
+    assert!(said(&shown).contains("undelivered (at work)"), "{}", said(&shown));
+    let told = stderr(&shown);
+    assert!(told.contains("check_inbox") && !told.contains("next turn"), "{told}");
     kill_shim(&stage, &run);
+    assert_eq!(inbox(&stage)["undelivered"][0]["delivery"], "next_turn");
 
     let session = stage.session_of(&run);
     let script = "mcp caretaker check_inbox";

@@ -123,3 +123,97 @@ fn the_budget_of_a_day_holds_everything() {
     let killed = stage.output(&["kill", &second]);
     assert_eq!(killed.status.code(), Some(0), "{}", stderr(&killed));
 }
+
+#[test]
+fn a_run_that_took_too_many_tokens_says_so_and_what_it_did_stays_done() {
+    let stage = Stage::new();
+    let script = "shell echo done > made.txt\nsay all is well";
+    let output = stage.play(script, &["--max-tokens", "1"]);
+    assert_eq!(output.status.code(), Some(137), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("all is well"));
+    let ended = stage.ended();
+    let run = stage.run_ids().pop().unwrap();
+    let taken = &spent(&stage, &run)["tokens"];
+    assert_eq!(ended["outcome"], "quota_exceeded");
+    assert_eq!(ended["limit"], json!({"limit": "tokens", "most": 1, "taken": taken}));
+    let why = ended["why"].as_str().unwrap();
+    assert!(why.contains("what it did stays done") && why.contains("--max-tokens"), "{why}");
+    assert!(stage.workspace().join("made.txt").exists());
+    let journal = stage.journal(&run);
+    let reached = journal.iter().filter(|entry| entry.line["run"]["kind"] == "limit_reached");
+    assert_eq!(reached.count(), 1);
+    // A person may go on, with a limit that allows it; it is the run's own, and its successor's unless it says otherwise.
+    let session = stage.session_of(&run);
+    let again = stage.resume(&session, "say more", &["--max-tokens", "none"]);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+
+    let path = stage.home().join(".config/caretaker/config.toml");
+    let config = std::fs::read_to_string(path).unwrap();
+    stage.configure(&config.replace("[limits]\n", "[limits]\ntokens = \"1k\"\n"));
+    // The early agents say nothing of tokens: nobody knows, and that is not "within".
+    let output = stage.play("generation 2026.01\nsay hi", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let why = stage.ended()["why"].as_str().unwrap().to_owned();
+    assert!(
+        why.contains("the agent gave its result; how many tokens it took was not said"),
+        "{why}"
+    );
+    let run = stage.run_ids().pop().unwrap();
+    assert_eq!(spent(&stage, &run).get("tokens"), None);
+}
+
+#[test]
+fn nothing_follows_by_itself_a_run_that_took_too_many_tokens() {
+    let stage = DaemonStage::new(4);
+    let child = json!({"name": "kid", "prompt": "Play:\n```agent\nsay done\n```"});
+    let script = format!("mcp caretaker spawn_run {child}\nsay I am done");
+    let workspace = stage.new_workspace("one");
+    for args in [&["init", "-q"][..], &["commit", "-qm", "one", "--allow-empty"]] {
+        let who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
+        let git =
+            std::process::Command::new("git").args(who).args(args).current_dir(&workspace).output();
+        assert!(git.unwrap().status.success());
+    }
+    let boss = stage.queue("one", &script, &["--name", "boss", "--max-tokens", "1"]);
+    let after = stage.queue("two", "say never", &["--after-ok", &boss]);
+    assert_eq!(stage.wait_for_end(&boss), Some(137), "{}", stage.why(&boss));
+    assert!(stage.why(&boss).contains("stays done"), "{}", stage.why(&boss));
+    stage.wait_for_end(&after);
+    assert!(stage.why(&after).contains("dependency failed"), "{}", stage.why(&after));
+    let spec = |run: &str| -> Value {
+        let spec = std::fs::read(stage.runs().join(run).join("spec.json")).unwrap();
+        serde_json::from_slice(&spec).unwrap()
+    };
+    let kid = stage.run_ids().into_iter().find(|run| spec(run)["name"] == "kid").unwrap();
+    assert_eq!(spec(&kid)["limits"]["tokens"], 1);
+    assert_eq!(stage.wait_for_end(&kid), Some(137));
+
+    // That the child is over waits for the parent, and wakes it not.
+    let inbox = || -> Value {
+        let output = stage.output(&["inbox", "--json"]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let waiting = &inbox()["undelivered"][0];
+    assert_eq!(
+        (&waiting["from"]["who"], &waiting["delivery"]),
+        (&json!("end"), &json!("on_resume"))
+    );
+    let shown = stage.output(&["inbox"]);
+    assert!(stderr(&shown).contains("nobody starts this session unasked"), "{}", stderr(&shown));
+    let before = stage.run_ids();
+    let mut events = stage.follow("/v1/events", Some("1.0")).unwrap();
+    // A person does wake it, and then it hears of both: nothing was started in between.
+    let sent = stage.output(&["send", &boss, "go on, please"]);
+    assert!(stderr(&sent).contains("as the session's next turn"), "{}", stderr(&sent));
+    let is_new = |run: &Value| before.iter().all(|known| run != known);
+    let next = events.find(|event| is_new(&event.data["run"])).unwrap();
+    let next = next.data["run"].as_str().unwrap().to_owned();
+    drop(events);
+    assert_eq!(spec(&next)["delivers"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (&spec(&next)["session"], &spec(&next)["limits"]["tokens"]),
+        (&spec(&boss)["session"], &json!(1))
+    );
+    stage.wait_for_end(&next);
+    assert_eq!(inbox()["undelivered"], json!([]));
+}

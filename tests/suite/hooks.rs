@@ -74,7 +74,7 @@ fn hooks_of(stage: &DaemonStage, run: &str, n: usize) -> Vec<Value> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let hooks = show(stage, run)["hooks"].as_array().unwrap().clone();
-        let is_done = |hook: &Value| !hook["outcomes"].as_array().unwrap().is_empty();
+        let is_done = |hook: &Value| hook["standing"] == "done";
         if hooks.len() == n && hooks.iter().all(is_done) {
             return hooks;
         }
@@ -201,4 +201,44 @@ fn a_hook_that_cannot_be_is_refused_with_its_line() {
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("curl"), "{}", stderr(&refused));
     stage.configure("");
+}
+
+#[test]
+fn a_hook_over_which_the_daemon_was_killed_is_not_called_again_and_shown_as_interrupted() {
+    let mut bell = None;
+    let stage = stage_with(|stage| {
+        let hung = bell.insert(Bell::hang(&stage.root()));
+        let fifo = stage.root().join("hold");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let hold = format!("exec cat {}", fifo.display());
+        let mut hooks = hung.hook("\"ended\"");
+        let on = "[[hooks]]\non = [\"ended\"]\n";
+        hooks.push_str(&format!("{on}command = [\"/bin/sh\", \"-c\", \"{hold}\"]\n"));
+        hooks.push_str(&format!("{on}command = [\"/bin/false\"]\n"));
+        hooks
+    });
+    let mut bell = bell.unwrap();
+    stage.start_daemon();
+    let first = stage.queue("one", "say one", &[]);
+    assert_eq!(bell.until_ended(&first).len(), 1);
+    // Opening it for writing returns when the second of the hooks has it open: it is under way then.
+    let hold = OpenOptions::new().write(true).open(stage.root().join("hold")).unwrap();
+    let under_way = &show(&stage, &first)["hooks"][0];
+    assert_eq!((&under_way["standing"], &under_way["n_hooks"]), (&json!("under_way"), &json!(3)));
+    assert_eq!(under_way["outcomes"].as_array().unwrap().len(), 1, "{under_way}");
+    stage.kill_daemon();
+    drop(hold);
+    stage.start_daemon();
+    let interrupted = show(&stage, &first)["hooks"][0].clone();
+    assert_eq!(interrupted["standing"], "interrupted");
+    assert_eq!(interrupted["outcomes"][0]["is_ok"], true);
+    let shown = stage.output(&["show", &first]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("interrupted: the daemon died over 2 hooks"), "{shown}");
+    // Whatever else were to come of the first would have come before the end of the second.
+    let second = stage.queue("two", "say two", &[]);
+    let rung = bell.until_ended(&second);
+    assert_eq!(rung, [("ended".to_owned(), second.clone())]);
+    drop(OpenOptions::new().write(true).open(stage.root().join("hold")).unwrap());
+    assert_eq!(hooks_of(&stage, &second, 1)[0]["outcomes"].as_array().unwrap().len(), 3);
 }

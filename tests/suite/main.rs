@@ -18,6 +18,7 @@ mod budgets;
 mod captures;
 mod conversations;
 mod daemon;
+mod daemon_places;
 mod daemon_queue;
 mod daemon_stage;
 mod export_page;

@@ -121,3 +121,61 @@ fn a_run_that_another_is_to_follow_stays_and_a_living_daemon_does_not_mind() {
     assert!(stage.output(&["queue", "resume"]).status.success());
     assert_eq!(stage.wait_for_end(&follower), Some(0));
 }
+
+#[test]
+fn what_a_group_spent_outlives_its_runs() {
+    let stage = DaemonStage::without_daemon(2);
+    let path = stage.home().join(".config/caretaker/config.toml");
+    let config = std::fs::read_to_string(path).unwrap();
+    stage.configure(&format!("{config}[budgets.group]\ntool_calls = \"3\"\n"));
+    stage.start_daemon();
+    for name in ["one", "two"] {
+        let run = stage.queue(name, "shell true\nsay done", &["--group", "night"]);
+        assert_eq!(stage.wait_for_end(&run), Some(0), "{}", stage.why(&run));
+    }
+    let shown = || -> Value {
+        let output = stage.output(&["group", "show", "night", "--json"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let before = shown()["spent"].clone();
+    assert_eq!(before["tool_calls"]["known"], 2);
+    let gone = stage.output(&["gc", "--keep", "1", "--yes", "--json"]);
+    assert!(gone.status.success(), "{}", stderr(&gone));
+    assert_eq!(stage.run_ids().len(), 1);
+    assert_eq!((&shown()["spent"], &shown()["n_gone"]), (&before, &json!(1)));
+    let gone = stage.output(&["gc", "--older-than", "1ms", "--yes"]);
+    assert!(gone.status.success(), "{}", stderr(&gone));
+    assert_eq!(stage.run_ids(), Vec::<String>::new());
+    assert_eq!((&shown()["spent"], &shown()["n_gone"]), (&before, &json!(2)));
+
+    // The daemon that saw them go counts them once, and so does the next, and whoever comes without one.
+    let third = stage.queue("three", "shell true\nsay done", &["--group", "night"]);
+    assert_eq!(stage.wait_for_end(&third), Some(0), "{}", stage.why(&third));
+    let fourth = stage.queue("four", "say done", &["--group", "night"]);
+    let spent = "the budget of group `night` is spent: 3 of 3 tool calls are taken";
+    assert!(stage.why(&fourth).contains(spent), "{}", stage.why(&fourth));
+    stage.kill_daemon();
+    std::fs::remove_file(stage.root().join("state/index.db")).unwrap();
+    stage.start_daemon();
+    let fifth = stage.queue("five", "say done", &["--group", "night"]);
+    assert!(stage.why(&fifth).contains(spent), "{}", stage.why(&fifth));
+    for run in [fourth, fifth] {
+        assert!(stage.output(&["kill", &run]).status.success());
+    }
+    let stopped = stage.output(&["daemon", "stop"]);
+    assert!(stopped.status.success(), "{}", stderr(&stopped));
+    let refused = stage.play("say hi", &["--group", "night"]);
+    assert_eq!(refused.status.code(), Some(137), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("3 of 3 tool calls are taken"), "{}", stderr(&refused));
+    // Nothing is left of it but what it spent, and that can be seen and raised.
+    let gone = stage.output(&["gc", "--older-than", "1ms", "--yes"]);
+    assert!(gone.status.success(), "{}", stderr(&gone));
+    let raised = stage.output(&["group", "budget", "night", "tool_calls=9"]);
+    assert!(raised.status.success(), "{}", stderr(&raised));
+    let output = stage.play("say hi", &["--group", "night"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(shown()["spent"]["tool_calls"]["known"], 3);
+    assert_eq!(stage.output(&["group", "show", "nobody"]).status.code(), Some(3));
+    assert_eq!(stage.output(&["group", "budget", "../night", "none"]).status.code(), Some(3));
+}

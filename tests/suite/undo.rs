@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -297,4 +299,62 @@ fn a_repository_that_a_run_makes_is_told_of_and_undone_with_it() {
         assert_eq!(toggled.status.code(), Some(0), "{}", stderr(&toggled));
         assert_eq!(seen(&workspace), before);
     }
+}
+
+#[test]
+fn a_run_is_undone_to_a_checkpoint_of_its_agent_exactly_and_no_further() {
+    let stage = Stage::new();
+    let workspace = stage.workspace();
+    furnish(&workspace);
+    let before = seen(&workspace);
+    let mark = |label: &str| format!("mcp caretaker checkpoint {{\"label\":\"{label}\"}}\n");
+    let script = format!(
+        "shell echo half > half && echo '*.log' >> .gitignore && echo kept > kept.log && git init -q early\n{}\
+         shell cat hold.log\n{HAVOC}\nshell echo more > half && echo later > later.log && git init -q late\nshell echo end > end",
+        mark("parsed")
+    );
+    // It works on when its checkpoint is known to be saved: that is done while it goes on.
+    let fifo = workspace.join("target/hold");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let run = stage.detach(&script.replace("hold.log", "target/hold"), &[]);
+    stage.wait_until(&run, |line| line["kind"] == "run.workspace_marked");
+    let mut go = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+    fs::remove_file(&fifo).unwrap();
+    let marked = seen(&workspace);
+    go.write_all(b"go").unwrap();
+    drop(go);
+    assert_eq!(stage.output(&["wait", &run, "--timeout", "2m"]).status.code(), Some(0));
+    let after = seen(&workspace);
+
+    let unknown = stage.output(&["undo", &run, "--to", "nothing"]);
+    assert_eq!(unknown.status.code(), Some(3), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("1 `parsed`"), "{}", stderr(&unknown));
+    let dry = stage.output(&["undo", &run, "--to", "parsed", "--dry-run"]);
+    assert_eq!(dry.status.code(), Some(0), "{}", stderr(&dry));
+    assert_eq!(seen(&workspace), after, "a dry run changes nothing");
+
+    let undone = stage.output(&["undo", &run, "--to", "parsed"]);
+    assert_eq!(undone.status.code(), Some(0), "{}", stderr(&undone));
+    // What git ignored at the checkpoint is not covered: what came since stays, and what was there is not taken for new.
+    let mut expected = marked.clone();
+    // Places of ours, for the time of the run.
+    expected.retain(|path, _| !path.starts_with(".cursor") && path != Path::new(".git/commondir"));
+    for path in ["target/built", "later.log"] {
+        expected.insert(path.into(), after[Path::new(path)].clone());
+    }
+    assert_eq!(seen(&workspace), expected);
+    let redone = stage.output(&["undo", &run, "--redo"]);
+    assert_eq!(redone.status.code(), Some(0), "{}", stderr(&redone));
+    assert_eq!(seen(&workspace), after);
+    let by_number = stage.output(&["undo", &run, "--to", "1"]);
+    assert_eq!(by_number.status.code(), Some(0), "{}", stderr(&by_number));
+    assert_eq!(seen(&workspace), expected);
+    // And from there all the way, by the rules of before: what the run hid from git goes too.
+    let whole = stage.output(&["undo", &run]);
+    assert_eq!(whole.status.code(), Some(0), "{}", stderr(&whole));
+    let mut expected = before;
+    expected.insert("target/built".into(), after[Path::new("target/built")].clone());
+    assert_eq!(seen(&workspace), expected);
+    let both = stage.output(&["undo", &run, "--to", "1", "--redo"]);
+    assert_eq!(both.status.code(), Some(2));
 }

@@ -61,7 +61,7 @@ pub struct Sum {
     /// Runs of which it is not.
     pub n_unknown: u32,
     /// The most that one run is known to have taken.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     dearest: Option<u64>,
 }
 
@@ -76,14 +76,25 @@ impl Sum {
         }
     }
 
+    /// What each run counts as of which it is not known; `None` if nothing is known to go by.
+    pub fn each_unknown(&self) -> Option<u64> {
+        // A run that is known to have taken nothing is no measure of those that did something.
+        self.dearest.filter(|dearest| *dearest > 0)
+    }
+
     /// What it comes to where each that is not known is as dear as the dearest; `None` if nothing is known to go by.
     fn expected(&self) -> Option<u64> {
-        match (self.n_unknown, self.dearest) {
+        match (self.n_unknown, self.each_unknown()) {
             (0, _) => Some(self.known),
-            // A run that is known to have taken nothing is no measure of those that did something.
-            (_, None | Some(0)) => None,
-            (n, Some(dearest)) => Some(self.known.saturating_add(dearest.saturating_mul(n.into()))),
+            (_, None) => None,
+            (n, Some(each)) => Some(self.known.saturating_add(each.saturating_mul(n.into()))),
         }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.known = self.known.saturating_add(other.known);
+        self.n_unknown = self.n_unknown.saturating_add(other.n_unknown);
+        self.dearest = self.dearest.max(other.dearest);
     }
 }
 
@@ -104,6 +115,13 @@ impl Spending {
         self.tool_calls.add(spend.tool_calls);
         self.time_ms.add(spend.time_ms);
         self.tokens.add(spend.tokens);
+    }
+
+    /// Adds what others took.
+    pub fn merge(&mut self, other: Self) {
+        self.tool_calls.merge(other.tool_calls);
+        self.time_ms.merge(other.time_ms);
+        self.tokens.merge(other.tokens);
     }
 
     /// Adds the time so far of a run that goes on. What else it takes is known when it is over.
@@ -132,6 +150,10 @@ pub struct Overspent {
     pub spent: u64,
     /// Runs that did not say.
     pub n_unknown: u32,
+    /// What each of them counts as: as much as the dearest that did say. Nothing where none did, and then nothing more is
+    /// started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub each_unknown: Option<u64>,
     /// What may be.
     pub limit: u64,
 }
@@ -148,13 +170,14 @@ pub fn judge(budget: &Budget, spending: &Spending) -> Option<Overspent> {
         let limit = limit?;
         let is_within = sum.expected().is_some_and(|expected| expected < limit);
         let Sum { known: spent, n_unknown, .. } = *sum;
-        (!is_within).then_some(Overspent { kind, spent, n_unknown, limit })
+        let each_unknown = sum.each_unknown().filter(|_| n_unknown > 0);
+        (!is_within).then_some(Overspent { kind, spent, n_unknown, each_unknown, limit })
     })
 }
 
 impl fmt::Display for Overspent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, spent, n_unknown, limit } = self;
+        let Self { kind, spent, n_unknown, each_unknown, limit } = self;
         match kind {
             BudgetKind::ToolCalls => write!(formatter, "{spent} of {limit} tool calls")?,
             BudgetKind::Tokens => write!(formatter, "{spent} of {limit} tokens")?,
@@ -164,9 +187,20 @@ impl fmt::Display for Overspent {
         }
         formatter.write_str(" are taken")?;
         match n_unknown {
-            0 => Ok(()),
-            1 => formatter.write_str(", and one run did not say what it took"),
-            n => write!(formatter, ", and {n} runs did not say what they took"),
+            0 => return Ok(()),
+            1 => formatter.write_str(", and one run did not say what it took")?,
+            n => write!(formatter, ", and {n} runs did not say what they took")?,
+        }
+        match (each_unknown, n_unknown) {
+            (None, _) => formatter.write_str(", nor is any other known to go by"),
+            (Some(each), n) => {
+                let each = match kind {
+                    BudgetKind::Time => minutes(*each),
+                    BudgetKind::ToolCalls | BudgetKind::Tokens => each.to_string(),
+                };
+                let whom = if *n == 1 { "which" } else { "each of which" };
+                write!(formatter, ", {whom} counts as the dearest that did: {each}")
+            }
         }
     }
 }

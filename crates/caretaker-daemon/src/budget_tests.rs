@@ -33,7 +33,7 @@ fn what_nobody_said_is_not_zero() {
     assert_eq!((blind.spent, blind.n_unknown), (0, 1));
     assert_eq!(
         blind.to_string(),
-        "0 of 100 tokens are taken, and one run did not say what it took"
+        "0 of 100 tokens are taken, and one run did not say what it took, nor is any other known to go by"
     );
     // As dear as the dearest that is known.
     assert_eq!(judge(&budget, &spending(&[spend(1, Some(30)), spend(1, None)])), None);
@@ -41,7 +41,12 @@ fn what_nobody_said_is_not_zero() {
         &budget,
         &spending(&[spend(1, Some(30)), spend(1, None), spend(1, None), spend(1, None)]),
     );
-    assert_eq!(spent.map(|it| (it.spent, it.n_unknown)), Some((30, 3)));
+    let spent = spent.unwrap();
+    assert_eq!((spent.spent, spent.n_unknown, spent.each_unknown), (30, 3, Some(30)));
+    assert_eq!(
+        spent.to_string(),
+        "30 of 100 tokens are taken, and 3 runs did not say what they took, each of which counts as the dearest that did: 30"
+    );
     // One that never began is no measure.
     assert!(judge(&budget, &spending(&[Spend::NOTHING, spend(1, None)])).is_some());
     assert_eq!(judge(&budget, &spending(&[Spend::NOTHING])), None);
@@ -59,6 +64,21 @@ fn the_time_of_those_under_way_counts() {
 }
 
 proptest! {
+    /// It makes no difference in how many parts runs are added up: what is gone counts as what is there.
+    #[test]
+    fn parts_add_up_to_the_whole(
+        first in vec(proptest::option::of(0u64..50), 0..8),
+        second in vec(proptest::option::of(0u64..50), 0..8),
+    ) {
+        let all = |tokens: &[Option<u64>]| -> Vec<Spend> {
+            tokens.iter().map(|tokens| spend(1, *tokens)).collect()
+        };
+        let mut merged = spending(&all(&first));
+        let json = serde_json::to_string(&spending(&all(&second))).unwrap();
+        merged.merge(serde_json::from_str(&json).unwrap());
+        prop_assert_eq!(merged, spending(&all(&[first, second].concat())));
+    }
+
     /// One more run never makes a spent budget unspent, whether it is known what it took or not.
     #[test]
     fn more_runs_never_spend_less(

@@ -1,14 +1,18 @@
 //! What is known of a group beside its runs, each of which says in its spec that it belongs to it: one small file.
+//!
+//! What runs took is in their journals. When one is removed it is added up here, so that a budget outlives the runs that it
+//! was spent on. A run is counted before it goes, and by its id, so that whoever is killed in between counts none twice.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use run_journal::StateRoot;
+use run_journal::{KernelLock, RunOverview, StateRoot};
+use run_protocol::{RunId, Spend};
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Spending};
 
 /// `groups/<name>.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +26,21 @@ pub struct GroupRecord {
     /// What its runs may spend together. `None`: what the configuration says for every group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// The runs of it that were removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone: Option<GoneRuns>,
+}
+
+/// Runs that are not there any more.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoneRuns {
+    /// How many.
+    pub n_runs: u64,
+    /// What they took.
+    pub spent: Spending,
+    /// Those of them that were about to go when they were counted, and may be there still.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    counted: Vec<RunId>,
 }
 
 fn path(state: &StateRoot, group: &str) -> PathBuf {
@@ -31,19 +50,77 @@ fn path(state: &StateRoot, group: &str) -> PathBuf {
 impl GroupRecord {
     /// What was written last; nothing if nothing was, or if it cannot be understood.
     pub fn read(state: &StateRoot, group: &str) -> Self {
-        let text = fs::read(path(state, group)).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
+        Self::try_read(state, group).unwrap_or_default()
+    }
+
+    fn try_read(state: &StateRoot, group: &str) -> io::Result<Self> {
+        match fs::read(path(state, group)) {
+            Ok(text) => Ok(serde_json::from_slice(&text)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes the record, one after the other. One that cannot be understood is not written over.
+    pub fn update(
+        state: &StateRoot,
+        group: &str,
+        change: impl FnOnce(&mut Self),
+    ) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(state.groups())?;
+        let _one = KernelLock::take_waiting(&state.groups().join(".lock"))?;
+        let mut record = Self::try_read(state, group)?;
+        let before = record.clone();
+        change(&mut record);
+        if record != before {
+            record.v = 1;
+            record.write(state, group)?;
+        }
+        Ok(record)
+    }
+
+    /// Counts a run that is about to be removed; once, however often it is said.
+    pub fn count_gone(state: &StateRoot, group: &str, run: RunId, spend: Spend) -> io::Result<()> {
+        let counted = Self::update(state, group, |record| {
+            let gone = record.gone.get_or_insert_default();
+            if gone.counted.contains(&run) {
+                return;
+            }
+            gone.counted.retain(|run| state.run_dir(run).exists());
+            gone.counted.push(run);
+            gone.n_runs += 1;
+            gone.spent.add(spend);
+        });
+        counted.map(drop)
+    }
+
+    /// Whether what a run took is counted here, though the run may be there still.
+    pub fn has_counted(&self, run: RunId) -> bool {
+        self.gone.as_ref().is_some_and(|gone| gone.counted.contains(&run))
+    }
+
+    /// What the group has spent: what is gone, and of these runs those that are its own. The record has to be read after
+    /// the runs were listed, so that none is missed that went in between.
+    pub fn spending<'a>(
+        &self,
+        group: &str,
+        runs: impl IntoIterator<Item = &'a RunOverview>,
+        now_ms: u64,
+    ) -> Spending {
+        let mut spending = self.gone.as_ref().map_or_else(Spending::default, |gone| gone.spent);
+        runs.into_iter()
+            .filter(|run| run.group.as_deref() == Some(group) && !self.has_counted(run.run))
+            .for_each(|run| spending.add_run(run, 0, now_ms));
+        spending
     }
 
     /// Replaces the file whole.
-    pub fn write(&self, state: &StateRoot, group: &str) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(state.groups())?;
+    fn write(&self, state: &StateRoot, group: &str) -> io::Result<()> {
         let path = path(state, group);
         let draft = path.with_extension(format!("json.{}", std::process::id()));
         let mut file =
             OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&draft)?;
-        let record = Self { v: 1, ..self.clone() };
-        let written = file.write_all(&serde_json::to_vec(&record)?).and_then(|()| file.sync_data());
+        let written = file.write_all(&serde_json::to_vec(self)?).and_then(|()| file.sync_data());
         match written.and_then(|()| fs::rename(&draft, &path)) {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -58,20 +135,49 @@ impl GroupRecord {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_written_is_read_and_what_is_damaged_says_nothing() {
+    fn place() -> (tempfile::TempDir, StateRoot) {
         let directory = tempfile::tempdir().unwrap();
         let state = StateRoot::new(directory.path().join("state"));
+        (directory, state)
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_damaged_says_nothing_and_is_not_written_over() {
+        let (_directory, state) = place();
         assert_eq!(GroupRecord::read(&state, "g"), GroupRecord::default());
-        let record = GroupRecord {
-            v: 1,
-            stopped_ms: Some(7),
-            budget: Some(Budget { tokens: Some(5), ..Budget::default() }),
-        };
-        record.write(&state, "g").unwrap();
+        let budget = Some(Budget { tokens: Some(5), ..Budget::default() });
+        let stopped = GroupRecord::update(&state, "g", |record| record.stopped_ms = Some(7));
+        assert_eq!(stopped.unwrap().stopped_ms, Some(7));
+        let record = GroupRecord::update(&state, "g", |record| record.budget = budget).unwrap();
+        assert_eq!((record.stopped_ms, record.budget), (Some(7), budget));
         assert_eq!(GroupRecord::read(&state, "g"), record);
-        assert_eq!(fs::read_dir(state.groups()).unwrap().count(), 1);
-        fs::write(path(&state, "g"), "{").unwrap();
+        let names = fs::read_dir(state.groups()).unwrap();
+        assert_eq!(names.count(), 2, "the record and the lock");
+        fs::write(state.groups().join("g.json"), b"{").unwrap();
         assert_eq!(GroupRecord::read(&state, "g"), GroupRecord::default());
+        assert!(GroupRecord::update(&state, "g", |record| record.budget = None).is_err());
+        assert_eq!(fs::read(state.groups().join("g.json")).unwrap(), b"{");
+    }
+
+    #[test]
+    fn a_run_that_goes_is_counted_once_whoever_is_killed_over_it() {
+        let (_directory, state) = place();
+        let (first, second) = (RunId::generate(), RunId::generate());
+        let spend = Spend { tool_calls: Some(3), time_ms: None, tokens: Some(10) };
+        fs::create_dir_all(state.run_dir(&first)).unwrap();
+        // Counted, killed, counted again: the run is still there.
+        for _ in 0..2 {
+            GroupRecord::count_gone(&state, "g", first, spend).unwrap();
+        }
+        let record = GroupRecord::read(&state, "g");
+        assert!(record.has_counted(first));
+        assert_eq!(record.gone.as_ref().unwrap().spent.tool_calls.known, 3);
+        fs::remove_dir_all(state.run_dir(&first)).unwrap();
+        GroupRecord::count_gone(&state, "g", second, Spend::default()).unwrap();
+        let gone = GroupRecord::read(&state, "g").gone.unwrap();
+        assert_eq!((gone.n_runs, gone.counted), (2, vec![second]));
+        assert_eq!((gone.spent.tokens.known, gone.spent.tokens.n_unknown), (10, 1));
+        assert_eq!(gone.spent.tokens.each_unknown(), Some(10));
+        assert_eq!((gone.spent.time_ms.known, gone.spent.time_ms.n_unknown), (0, 2));
     }
 }

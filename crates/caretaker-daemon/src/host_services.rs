@@ -8,6 +8,9 @@ use run_protocol::{ChildRequest, RunId, RunSpec};
 use run_shim::ShimEnvironment;
 use serde::{Deserialize, Serialize};
 
+/// The variables that an agent logs in with. Any other that is kept secret was given by the user, under a name of theirs.
+pub const LOGIN_KEYS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
+
 /// What the binary does for the daemon. Every method may block.
 pub trait HostServices: Send + Sync + 'static {
     /// The public form of events, for one reader.
@@ -86,6 +89,8 @@ pub struct SubmitRequest {
     pub idle_timeout: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<String>,
     #[serde(default)]
     pub no_force: bool,
     #[serde(default)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use run_journal::RunOverview;
+use run_journal::{RunOverview, StateRoot};
 use run_protocol::{RunId, Spend};
 
 use crate::budget::{Budget, Spending, judge};
@@ -14,7 +14,14 @@ use crate::run_watch::Standing;
 use crate::schedule::{SpentBudgets, WaitingRun};
 
 #[derive(Debug, Default)]
-pub(crate) struct Ledger(Mutex<BTreeMap<RunId, Entry>>);
+pub(crate) struct Ledger(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    runs: BTreeMap<RunId, Entry>,
+    /// How many runs of a group were known to be removed when its entries were last compared with what is there.
+    n_gone: BTreeMap<String, u64>,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -31,7 +38,7 @@ impl Ledger {
         ledger
     }
 
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<RunId, Entry>> {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -39,13 +46,32 @@ impl Ledger {
     pub(crate) fn add(&self, overview: &RunOverview) {
         let Some(spend) = overview.spent else { return };
         let entry = Entry { group: overview.group.clone(), at_ms: overview.last_event_ms, spend };
-        self.entries().insert(overview.run, entry);
+        self.entries().runs.insert(overview.run, entry);
     }
 
-    fn spending(&self, counts: impl Fn(&Entry) -> bool) -> Spending {
+    fn spending_since(&self, began_ms: u64) -> Spending {
         let mut spending = Spending::default();
         let entries = self.entries();
-        entries.values().filter(|entry| counts(entry)).for_each(|entry| spending.add(entry.spend));
+        let of_day = entries.runs.values().filter(|entry| entry.at_ms >= began_ms);
+        of_day.for_each(|entry| spending.add(entry.spend));
+        spending
+    }
+
+    /// What is here, and what the record says of runs that were removed. What was removed since is let go of first.
+    fn spending_of(&self, state: &StateRoot, group: &str, record: &GroupRecord) -> Spending {
+        let mut guard = self.entries();
+        let Entries { runs, n_gone } = &mut *guard;
+        let is_of_it = |entry: &Entry| entry.group.as_deref() == Some(group);
+        let mut spending = Spending::default();
+        if let Some(gone) = &record.gone {
+            if n_gone.insert(group.to_owned(), gone.n_runs) != Some(gone.n_runs) {
+                runs.retain(|run, entry| !is_of_it(entry) || state.run_dir(run).exists());
+            }
+            spending.merge(gone.spent);
+        }
+        let there =
+            runs.iter().filter(|(run, entry)| is_of_it(entry) && !record.has_counted(**run));
+        there.for_each(|(_, entry)| spending.add(entry.spend));
         spending
     }
 }
@@ -61,7 +87,7 @@ impl Daemon {
         let day_budget = &self.config.day_budget;
         if day_budget.is_set() {
             let (began_ms, ends_ms) = self.host.day(now);
-            let mut spending = self.ledger.spending(|entry| entry.at_ms >= began_ms);
+            let mut spending = self.ledger.spending_since(began_ms);
             self.add_live(&mut spending, began_ms, now, None);
             spent.day = judge(day_budget, &spending);
             spent.day_ends_ms = ends_ms;
@@ -69,11 +95,12 @@ impl Daemon {
         let groups: BTreeSet<&String> =
             waiting.iter().filter_map(|run| run.share.group.as_ref()).collect();
         for group in groups {
-            let budget = self.group_budget(group);
+            let record = GroupRecord::read(self.state(), group);
+            let budget = record.budget.unwrap_or(self.config.group_budget);
             if !budget.is_set() {
                 continue;
             }
-            let mut spending = self.group_spending(group);
+            let mut spending = self.ledger.spending_of(self.state(), group, &record);
             self.add_live(&mut spending, 0, now, Some(group));
             if let Some(overspent) = judge(&budget, &spending) {
                 spent.groups.insert(group.clone(), overspent);
@@ -85,10 +112,6 @@ impl Daemon {
     /// Its own, or that of every group.
     pub(crate) fn group_budget(&self, group: &str) -> Budget {
         GroupRecord::read(self.state(), group).budget.unwrap_or(self.config.group_budget)
-    }
-
-    fn group_spending(&self, group: &str) -> Spending {
-        self.ledger.spending(|entry| entry.group.as_deref() == Some(group))
     }
 
     fn add_live(&self, spending: &mut Spending, from_ms: u64, now: u64, group: Option<&String>) {

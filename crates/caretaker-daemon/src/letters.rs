@@ -1,15 +1,13 @@
 //! What agents ask people and what people write to them, over all sessions. The files are all there is: everything here
 //! works without a daemon, which only delivers sooner.
 
-use run_journal::{
-    Correspondence, Inbox, InboxError, IndexError, RunFilter, RunIndex, RunOverview, StateRoot,
-    Which,
-};
+use run_journal::{Correspondence, Inbox, InboxError, IndexError, StateRoot};
 use run_protocol::{Correspondent, Message, Question, QuestionAbout, Relation, RunId};
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::clock::now_ms;
+use crate::delivery::{Delivery, SessionStanding};
 
 /// Says why letters cannot be read or left.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +49,8 @@ pub struct WaitingMessage {
     pub session: Uuid,
     pub from: Correspondent,
     pub text: String,
+    /// How it will get there, as the session stands now.
+    pub delivery: Delivery,
 }
 
 /// All that is not settled, the oldest first.
@@ -59,16 +59,6 @@ pub struct OpenLetters {
     pub questions: Vec<OpenQuestion>,
     /// Written to agents and not delivered.
     pub undelivered: Vec<WaitingMessage>,
-}
-
-/// How a message gets to its agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Delivery {
-    /// The agent is at work, or about to be, and finds it when it looks.
-    CheckInbox,
-    /// As the session's next turn, by a daemon.
-    NextTurn,
 }
 
 /// A message that was left.
@@ -87,12 +77,20 @@ pub fn open_letters(state: &StateRoot) -> Result<OpenLetters, LetterError> {
         let (known, session) = (inbox.read()?, inbox.session());
         let questions = known.open_questions().cloned();
         letters.questions.extend(questions.map(|question| shown(state, session, question)));
-        letters.undelivered.extend(known.undelivered().cloned().map(|message| WaitingMessage {
-            message: message.id,
-            at_ms: message.at,
-            session,
-            from: message.from,
-            text: message.text,
+        let undelivered: Vec<&Message> = known.undelivered().collect();
+        if undelivered.is_empty() {
+            continue;
+        }
+        let delivery = SessionStanding::of(state, session)?.delivery(&undelivered);
+        letters.undelivered.extend(undelivered.into_iter().cloned().map(|message| {
+            WaitingMessage {
+                message: message.id,
+                at_ms: message.at,
+                session,
+                from: message.from,
+                text: message.text,
+                delivery,
+            }
         }));
     }
     letters.questions.sort_by_key(|question| question.at_ms);
@@ -149,20 +147,8 @@ pub fn leave_message(state: &StateRoot, session: Uuid, text: String) -> Result<L
 }
 
 fn left(state: &StateRoot, session: Uuid, message: Message) -> Result<Left, LetterError> {
-    let runs = runs_of(state, session)?;
-    let is_underway = runs.iter().any(|run| run.state.is_unfinished());
-    let delivery = if is_underway { Delivery::CheckInbox } else { Delivery::NextTurn };
+    let delivery = SessionStanding::of(state, session)?.delivery(&[&message]);
     Ok(Left { message: message.id, session, answers: message.answers, delivery })
-}
-
-/// The runs of a session, the latest first.
-pub(crate) fn runs_of(state: &StateRoot, session: Uuid) -> Result<Vec<RunOverview>, IndexError> {
-    let mut index = RunIndex::open(state)?;
-    index.refresh()?;
-    let session = Some(session.to_string());
-    let mut runs = index.list(&RunFilter { which: Which::All, session, ..Default::default() })?;
-    runs.sort_by_key(|run| std::cmp::Reverse(run.run));
-    Ok(runs)
 }
 
 /// What the agent is told when messages are its next turn. Their words are set in, so that nobody can write what looks
@@ -254,7 +240,7 @@ mod tests {
         ask("q-2");
         assert!(matches!(answer("x"), Err(LetterError::AsksMore { .. })));
         let left = answer_question(&state, "q-1", "yes".to_owned()).unwrap();
-        assert_eq!((left.answers.as_deref(), left.delivery), (Some("q-1"), Delivery::NextTurn));
+        assert_eq!((left.answers.as_deref(), left.delivery), (Some("q-1"), Delivery::OnResume));
         assert!(answer("no").is_ok());
         assert!(answer_question(&state, "q-9", String::new()).is_err());
         let letters = open_letters(&state).unwrap();

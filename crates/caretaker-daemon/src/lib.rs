@@ -25,6 +25,7 @@ mod config;
 mod connections;
 mod counters;
 mod daemon;
+mod delivery;
 mod group_record;
 mod hooks;
 mod host_services;
@@ -47,17 +48,19 @@ mod why;
 
 pub use budget::{Budget, BudgetKind, BudgetScope, Overspent, Spending, Sum, judge};
 pub use config::{DaemonConfig, PROTOCOL};
-pub use group_record::GroupRecord;
+pub use delivery::Delivery;
+pub use group_record::{GoneRuns, GroupRecord};
 pub use hooks::{
-    Hook, HookAction, HookOutcome, HookRecord, HookUrl, NotAHookUrl, Transition, records_of,
+    Claimer, Hook, HookAction, HookOutcome, HookRecord, HookStanding, HookUrl, NotAHookUrl,
+    Transition, records_of,
 };
 pub use host_services::{
-    Brought, ChildOrder, EventForm, HostServices, Refusal, SubmitRequest, Submitted,
+    Brought, ChildOrder, EventForm, HostServices, LOGIN_KEYS, Refusal, SubmitRequest, Submitted,
 };
 pub use instance::{DaemonNote, Presence, Stopped, lock_path, presence, stop};
 pub use letters::{
-    Delivery, Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question,
-    answer_run, leave_message, open_letters, turn_prompt,
+    Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question, answer_run,
+    leave_message, open_letters, turn_prompt,
 };
 pub use queue_file::QueueGate;
 pub use schedule::{CapKind, Caps, Waiting};

@@ -8,19 +8,20 @@
 //! ```
 //!
 //! Nothing is remembered: a run that delivers says so in its spec, and takes the messages from the inbox itself, when it
-//! begins. If it is over and they are still there, nobody tries again unasked.
+//! begins. Whether it is time, [`SessionStanding`] says, for `caretaker inbox` too.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use run_journal::{Inbox, RunDirectory, RunOverview};
-use run_protocol::{Correspondent, Message, RunId, RunOutcome};
+use run_journal::Inbox;
+use run_protocol::{Message, RunId};
 use run_shim::report_end;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::daemon::Daemon;
-use crate::letters::{LetterError, runs_of, turn_prompt};
+use crate::delivery::{Delivery, SessionStanding};
+use crate::letters::{LetterError, turn_prompt};
 use crate::queue_file::QueueGate;
 
 /// What one turn brings.
@@ -97,17 +98,12 @@ impl Daemon {
         if undelivered.is_empty() || self.queue.gate() == QueueGate::Draining {
             return Ok(());
         }
-        let runs = runs_of(self.state(), session)?;
-        let Some(latest) = runs.first() else { return Ok(()) };
-        if runs.iter().any(|run| run.state.is_unfinished()) || !wakes(latest, &undelivered) {
+        let standing = SessionStanding::of(self.state(), session)?;
+        let delivery = standing.delivery(&undelivered);
+        let Some((_, spec)) = standing.latest.filter(|_| delivery == Delivery::NextTurn) else {
+            tracing::debug!(%session, ?delivery, "what waits for a session is not its next turn");
             return Ok(());
-        }
-        let spec = RunDirectory::open(self.state(), latest.run).ok().and_then(|it| it.spec().ok());
-        let Some(spec) = spec else { return Ok(()) };
-        if undelivered.iter().any(|message| spec.delivers.contains(&message.id)) {
-            tracing::info!(%session, run = %latest.run, "messages could not be delivered as a turn");
-            return Ok(());
-        }
+        };
         let mut messages: Vec<Message> = Vec::new();
         let mut n_bytes = 0;
         for message in undelivered.into_iter().take(MOST_MESSAGES) {
@@ -131,10 +127,4 @@ impl Daemon {
         }
         Ok(())
     }
-}
-
-/// A person wakes any session. An agent wakes one that ended its turn by itself, not one that was stopped or failed.
-fn wakes(latest: &RunOverview, undelivered: &[&Message]) -> bool {
-    latest.state.outcome() == Some(RunOutcome::Succeeded)
-        || undelivered.iter().any(|message| message.from == Correspondent::Person)
 }

@@ -384,6 +384,9 @@ impl Admission<'_> {
         if let Some(CountLimit(most)) = self.options.max_tool_calls {
             limits.tool_calls = most;
         }
+        if let Some(CountLimit(most)) = self.options.max_tokens {
+            limits.tokens = most;
+        }
         limits
     }
 

@@ -168,17 +168,36 @@ pub(crate) fn spending<'a>(
     spending
 }
 
+/// What a group has spent, with what of it was removed. `runs` are all there are, listed before.
+pub(crate) fn spending_of_group<'a>(
+    host: &Host,
+    group: &str,
+    runs: impl IntoIterator<Item = &'a RunOverview>,
+) -> Spending {
+    GroupRecord::read(&host.state, group).spending(group, runs, now_ms())
+}
+
 /// Gives a group its budget. The daemon, if there is one, hears of it at once.
 pub(crate) fn set_of_group(host: &Host, group: &str, budget: Budget) -> Result<(), CommandError> {
     if let Some(daemon) = DaemonClient::find(host)? {
         let path = format!("/v1/groups/{group}/budget");
         return daemon.post::<serde_json::Value>(&path, &budget).map(drop);
     }
-    let record = GroupRecord { budget: Some(budget), ..GroupRecord::read(&host.state, group) };
-    record.write(&host.state, group).map_err(|error| {
+    let set = GroupRecord::update(&host.state, group, |record| record.budget = Some(budget));
+    set.map(drop).map_err(|error| {
         let what = format!("the budget of group `{group}` cannot be written down");
         CommandError::new(ExitCode::Failed, what).because(error)
     })
+}
+
+/// Every run there is.
+pub(crate) fn all_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
+    let cannot = |error| {
+        CommandError::new(ExitCode::Failed, "what was spent cannot be looked up").because(error)
+    };
+    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
+    index.refresh().map_err(cannot)?;
+    index.list(&RunFilter { which: Which::All, ..RunFilter::default() }).map_err(cannot)
 }
 
 /// Refuses a run that no daemon would admit either.
@@ -189,21 +208,14 @@ pub(crate) fn check(host: &Host, config: &Config, group: Option<&str>) -> Result
     if !day_budget.is_set() && group_budget.is_none() {
         return Ok(());
     }
-    let cannot = |error| {
-        CommandError::new(ExitCode::Failed, "what was spent cannot be looked up").because(error)
-    };
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
-    let runs =
-        index.list(&RunFilter { which: Which::All, ..RunFilter::default() }).map_err(cannot)?;
+    let runs = all_runs(host)?;
     let refused = |what: String| CommandError::new(ExitCode::QuotaExceeded, what);
     if let Some(spent) = judge(&day_budget, &spending(&runs, day(now_ms()).0)) {
         return Err(refused(format!("the budget of the day is spent: {spent}"))
             .hint("wait until tomorrow, or raise `[budgets.day]` of the configuration"));
     }
     let Some((group, budget)) = group_budget else { return Ok(()) };
-    let of_group = runs.iter().filter(|run| run.group.as_deref() == Some(group));
-    match judge(&budget, &spending(of_group, 0)) {
+    match judge(&budget, &spending_of_group(host, group, &runs)) {
         Some(spent) => Err(refused(format!("the budget of group `{group}` is spent: {spent}"))
             .hint(format!("raise it with `caretaker group budget {group} …`"))),
         None => Ok(()),

@@ -110,6 +110,7 @@ struct Limits {
     settle: HumanDuration,
     wall: HumanDuration,
     tool_calls: CountLimit,
+    tokens: CountLimit,
     linger: HumanDuration,
     drain: HumanDuration,
     memory: Option<MemoryLimit>,
@@ -182,6 +183,7 @@ impl Default for Limits {
             settle: of_milliseconds(limits.settle_ms),
             wall: of_milliseconds(limits.wall_ms),
             tool_calls: CountLimit(limits.tool_calls),
+            tokens: CountLimit(limits.tokens),
             linger: of_milliseconds(limits.linger_ms),
             drain: of_milliseconds(limits.drain_ms),
             memory: None,
@@ -255,7 +257,7 @@ impl Config {
     }
 
     pub(crate) fn run_limits(&self) -> RunLimits {
-        let Limits { startup, idle, tool, settle, wall, tool_calls, linger, drain, .. } =
+        let Limits { startup, idle, tool, settle, wall, tool_calls, tokens, linger, drain, .. } =
             self.limits;
         RunLimits {
             startup_ms: startup.milliseconds(),
@@ -264,6 +266,7 @@ impl Config {
             settle_ms: settle.milliseconds(),
             wall_ms: wall.milliseconds(),
             tool_calls: tool_calls.0,
+            tokens: tokens.0,
             linger_ms: linger.milliseconds(),
             drain_ms: drain.milliseconds(),
             ladder: StopLadder {

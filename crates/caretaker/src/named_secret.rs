@@ -27,7 +27,7 @@ const MOST_BYTES: usize = 256 * 1024;
 const NO_SECRETS: [&str; 3] = ["LANG", "TERM", "TMPDIR"];
 const NO_SECRET_BEGINNINGS: [&str; 4] = ["GIT_", "CURSOR_", "AGENT_CLI_", "LC_"];
 /// The agent's own keys may come by this way too.
-pub(crate) const KEYS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
+pub(crate) const KEYS: [&str; 2] = caretaker_daemon::LOGIN_KEYS;
 
 /// A secret with its name.
 #[derive(Clone, PartialEq, Eq)]

@@ -59,7 +59,7 @@ impl QueueOptions {
             (Some(_), None) => {
                 let what = "--group-budget is of a group, and no --group is given";
                 Err(CommandError::new(ExitCode::Usage, what)
-                    .hint("name the group, or limit the run alone: --max-tool-calls, --timeout"))
+                    .hint("name the group, or limit the run alone: --max-tool-calls, --max-tokens, --timeout"))
             }
             (Some(BudgetOption(budget)), Some(group)) => {
                 budgets::set_of_group(host, group.as_str(), *budget)

@@ -65,6 +65,11 @@ pub(crate) struct RunOptions {
     /// configuration.
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_tool_calls: Option<CountLimit>,
+    /// Let the run not count as a success when the agent says that it took more tokens than this, cached ones too; `none`
+    /// for no limit. It says so with its result, so what it did stays done; nothing that follows it starts by itself.
+    /// Default: `tokens` of the configuration.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) max_tokens: Option<CountLimit>,
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
     /// Run tools only as the agent's own permissions allow. Without it they run unasked: the sandbox is the guard.

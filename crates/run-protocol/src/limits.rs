@@ -20,6 +20,8 @@ pub struct RunLimits {
     pub wall_ms: u64,
     /// How many tools the agent may call.
     pub tool_calls: u64,
+    /// How many tokens it may take. It says how many with its result, so it is not stopped by this: it is what it came to.
+    pub tokens: u64,
     /// From `result` to the end of the process.
     pub linger_ms: u64,
     /// From the end of the process to the end of its output.
@@ -47,6 +49,7 @@ impl Default for RunLimits {
             settle_ms: 120_000,
             wall_ms: 0,
             tool_calls: 0,
+            tokens: 0,
             linger_ms: 5_000,
             drain_ms: 500,
             ladder: StopLadder::default(),

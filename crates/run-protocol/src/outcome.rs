@@ -28,7 +28,7 @@ pub enum RunOutcome {
         /// Which.
         limit: LimitKind,
     },
-    /// The run took more of the machine than it may, and was ended.
+    /// The run took more than it may: of the machine, or of what is counted.
     QuotaExceeded {
         /// Of what.
         limit: LimitKind,
@@ -139,6 +139,13 @@ pub enum LimitKind {
     ToolCalls {
         /// Than this many.
         most: u64,
+    },
+    /// It took more tokens, as it said when its turn was over: its result is there, and what it did stays done.
+    Tokens {
+        /// Than this many.
+        most: u64,
+        /// So many.
+        taken: u64,
     },
     /// It went on asking for more connections at once, although it was turned away.
     Connections {

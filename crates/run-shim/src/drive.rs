@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_stream::{AgentStream, AssistantForm, EventKind, ShellArgs, StreamLine, Usage};
+use agent_stream::{AgentStream, AssistantForm, EventKind, ShellArgs, StreamLine};
 use run_protocol::{LimitKind, RunEvent, SignalName, Spend};
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
@@ -19,6 +19,7 @@ use crate::mount_watch::{self, MountWatch};
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{AgentSign, Effect, Ending, Input, Moment, RunState};
 use crate::stderr_keeper::StderrKeeper;
+use crate::token_count::all_tokens;
 
 /// What is read of the agent's output at once: a batch of the journal.
 const CHUNK: usize = 256 * 1024;
@@ -53,9 +54,6 @@ pub(crate) struct Drive {
     pub(crate) exceeded: mpsc::Receiver<LimitKind>,
     /// Hears of it if something that is protected from the agent is not any more.
     pub(crate) mounts: Option<MountWatch>,
-    /// What the agent says that its turn took, once it has said it.
-    pub(crate) tokens: Option<u64>,
-    pub(crate) n_results: u32,
     /// Messages on their way to the agent.
     pub(crate) handover: Arc<Handover>,
     /// Those that it has, as the lines of this batch show.
@@ -69,13 +67,15 @@ pub(crate) struct Driven {
     pub(crate) ending: Ending,
     pub(crate) exit_code: Option<i32>,
     pub(crate) stderr_tail: String,
+    /// How many tokens it took; `None` where nobody said.
+    pub(crate) tokens: Option<u64>,
     pub(crate) record: RunRecord,
 }
 
 impl Driven {
     /// A run whose agent was never let go.
     pub(crate) fn unrun(ending: Ending, stderr_tail: String, record: RunRecord) -> Self {
-        Self { ending, exit_code: None, stderr_tail, record }
+        Self { ending, exit_code: None, stderr_tail, tokens: Some(0), record }
     }
 }
 
@@ -214,12 +214,13 @@ impl Drive {
         self.record.event(&RunEvent::Spent(Spend {
             tool_calls: Some(self.state.n_tool_calls()),
             time_ms: Some(self.now()),
-            tokens: self.tokens,
+            tokens: self.state.tokens(),
         }));
         Driven {
             ending: ending.unwrap_or(Ending::ByItself { exit_code, was_released: true }),
             exit_code,
             stderr_tail: self.stderr.tail(),
+            tokens: self.state.tokens(),
             record: self.record,
         }
     }
@@ -302,16 +303,6 @@ impl Drive {
         inputs: &mut Vec<Input>,
     ) {
         self.record.agent_line(line);
-        if let EventKind::Result(result) = &line.event.kind {
-            // A turn that says it twice has taken both; one that does not say it once has taken nobody knows what.
-            self.tokens =
-                match (self.n_results, self.tokens, result.usage.as_ref().and_then(all_tokens)) {
-                    (0, _, said) => said,
-                    (_, Some(before), Some(said)) => Some(before.saturating_add(said)),
-                    _ => None,
-                };
-            self.n_results += 1;
-        }
         self.arrived.extend(self.handover.see(line));
         if let EventKind::Unknown { kind, subtype, .. } = &line.event.kind {
             let kind = kind.as_deref().unwrap_or("(no type)");
@@ -348,13 +339,6 @@ impl Drive {
         }
         self.stderr.finish(&clean);
     }
-}
-
-/// Those that the agent counts apart, together. Without what went in and what came out there is no sum.
-fn all_tokens(usage: &Usage) -> Option<u64> {
-    let cached = [usage.cache_read_tokens, usage.cache_write_tokens].into_iter().flatten();
-    let sum = usage.input_tokens?.saturating_add(usage.output_tokens?);
-    Some(cached.fold(sum, u64::saturating_add))
 }
 
 /// Where we are on the clock of a run.
@@ -397,7 +381,7 @@ fn sign_of(line: &StreamLine<'_>, expected: &Expected) -> AgentSign {
         EventKind::Assistant { form: AssistantForm::Last, .. } => AgentSign::FinalText,
         EventKind::Result(result) => {
             let is_error = result.is_error.unwrap_or(result.subtype.as_deref() != Some("success"));
-            AgentSign::Result { is_error }
+            AgentSign::Result { is_error, tokens: result.usage.as_ref().and_then(all_tokens) }
         }
         _ => AgentSign::Other,
     }

@@ -51,6 +51,7 @@ mod sockets;
 mod start;
 mod starting;
 mod stderr_keeper;
+mod token_count;
 mod unconfined;
 mod workspace_watch;
 

@@ -88,6 +88,10 @@ pub(crate) fn why(
             LimitKind::ToolCalls { most } => {
                 format!("it called more than {most} tools; `--max-tool-calls` allows more")
             }
+            LimitKind::Tokens { most, taken } => format!(
+                "it took {taken} tokens, more than {most}, which is known only now: what it did stays done; `--max-tokens` \
+                 allows more"
+            ),
             LimitKind::Connections { most } => format!(
                 "it went on asking for more than {most} connections at once; `connections` in a profile's `[network]` allows more"
             ),
@@ -132,6 +136,17 @@ pub(crate) fn why(
         RunOutcome::JournalFailed => "the journal could not be written".to_owned(),
         RunOutcome::SupervisorFailed => "the run's supervisor failed".to_owned(),
     }
+}
+
+/// Said of a run with a limit for tokens whose agent did not count them.
+pub(crate) const UNCOUNTED: &str = "; how many tokens it took was not said, so nobody knows whether they were more than `--max-tokens`";
+
+/// Whether the agent gave a result that is no error, or may be none.
+pub(crate) fn has_answered(outcome: &RunOutcome) -> bool {
+    matches!(
+        outcome,
+        RunOutcome::Succeeded | RunOutcome::QuotaExceeded { limit: LimitKind::Tokens { .. } }
+    )
 }
 
 const FORGOTTEN: &str = "the agent began an empty conversation instead of continuing this one";

@@ -17,6 +17,8 @@ use run_protocol::{
     StopReason,
 };
 
+use crate::token_count::TokenCount;
+
 /// Milliseconds on a clock that only goes forward.
 pub(crate) type Moment = u64;
 
@@ -43,8 +45,10 @@ pub(crate) enum AgentSign {
     },
     /// A last segment of the answer: the turn is over but for its result.
     FinalText,
+    /// What it says of the tokens it took, if anything.
     Result {
         is_error: bool,
+        tokens: Option<u64>,
     },
     /// Any other line: a sign of life.
     Other,
@@ -115,6 +119,7 @@ pub(crate) struct RunState {
     was_released: bool,
     /// Tools that the agent has called.
     n_tool_calls: u64,
+    tokens: TokenCount,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -174,12 +179,18 @@ impl RunState {
             stdout_open: true,
             was_released: false,
             n_tool_calls: 0,
+            tokens: TokenCount::default(),
         }
     }
 
     /// How many tools the agent has called.
     pub(crate) fn n_tool_calls(&self) -> u64 {
         self.n_tool_calls
+    }
+
+    /// How many tokens it took, once it has said so.
+    pub(crate) fn tokens(&self) -> Option<u64> {
+        self.tokens.total()
     }
 
     #[cfg(test)]
@@ -259,7 +270,8 @@ impl RunState {
     }
 
     fn agent(&mut self, sign: AgentSign, now: Moment, effects: &mut Vec<Effect>) {
-        if let AgentSign::Result { is_error } = sign {
+        if let AgentSign::Result { is_error, tokens } = sign {
+            self.tokens.add(tokens);
             return self.result(is_error, now, effects);
         }
         if matches!(sign, AgentSign::ToolStarted { .. }) {
@@ -304,26 +316,46 @@ impl RunState {
 
     /// The protocol's boundary: what the run came to is known from here on, whatever the process still does.
     fn result(&mut self, is_error: bool, now: Moment, effects: &mut Vec<Effect>) {
-        let is_first = matches!(
-            self.verdict,
-            None | Some(
+        let is_first = match &self.verdict {
+            // Such a verdict is about a result that was given.
+            Some(RunOutcome::QuotaExceeded { limit: LimitKind::Tokens { .. } }) => false,
+            None
+            | Some(
                 RunOutcome::Cancelled
-                    | RunOutcome::Suspended
-                    | RunOutcome::Interrupted
-                    | RunOutcome::TimedOut { .. }
-                    | RunOutcome::QuotaExceeded { .. }
-                    | RunOutcome::Unknown { .. }
-            )
-        );
+                | RunOutcome::Suspended
+                | RunOutcome::Interrupted
+                | RunOutcome::TimedOut { .. }
+                | RunOutcome::QuotaExceeded { .. }
+                | RunOutcome::Unknown { .. },
+            ) => true,
+            Some(_) => false,
+        };
         if is_first && self.phase != Phase::Ended {
             self.verdict =
                 Some(if is_error { RunOutcome::AgentError } else { RunOutcome::Succeeded });
             effects.push(Effect::Sync);
         }
+        self.judge_tokens(now, effects);
         if matches!(self.phase, Phase::Running(_)) {
             let until = RunLimits::duration(self.limits.linger_ms)
                 .map(|_| now.saturating_add(self.limits.linger_ms));
             self.phase = Phase::Finishing { until };
+        }
+    }
+
+    /// Nobody knows before the turn is over, so there is nothing to stop: what is left is to say so, once.
+    fn judge_tokens(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        let is_of_the_agent =
+            matches!(self.verdict, Some(RunOutcome::Succeeded | RunOutcome::AgentError));
+        let most = self.limits.tokens;
+        if let Some(taken) = self.tokens.beyond(most)
+            && is_of_the_agent
+            && self.phase != Phase::Ended
+        {
+            let (limit, after_ms) =
+                (LimitKind::Tokens { most, taken }, now.saturating_sub(self.started));
+            effects.push(Effect::Record(RunEvent::LimitReached { limit: limit.clone(), after_ms }));
+            self.verdict = Some(RunOutcome::QuotaExceeded { limit });
         }
     }
 

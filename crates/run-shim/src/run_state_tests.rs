@@ -11,6 +11,7 @@ fn limits() -> RunLimits {
         tool_ms: 5000,
         settle_ms: 200,
         tool_calls: 0,
+        tokens: 0,
         wall_ms: 0,
         linger_ms: 50,
         drain_ms: 10,
@@ -97,8 +98,41 @@ fn the_call_of_a_tool_too_many_stops_the_run_gently() {
 }
 
 #[test]
+fn tokens_beyond_the_limit_are_what_the_run_came_to_and_those_that_nobody_counted_are_not() {
+    let limit = |taken| LimitKind::Tokens { most: 100, taken };
+    let exceeded = |taken| RunOutcome::QuotaExceeded { limit: limit(taken) };
+    let cases = [
+        (vec![Some(100)], false, RunOutcome::Succeeded, Some(100)),
+        (vec![None], false, RunOutcome::Succeeded, None),
+        (vec![Some(101)], false, exceeded(101), Some(101)),
+        (vec![Some(101)], true, exceeded(101), Some(101)),
+        (vec![Some(60), Some(60)], false, exceeded(120), Some(120)),
+        // What was said is enough to know, whatever else there was.
+        (vec![Some(101), None], false, exceeded(101), None),
+    ];
+    for (results, is_error, outcome, total) in cases {
+        let state = RunState::new(RunLimits { tokens: 100, ..limits() }, 0);
+        let (mut state, _) = state.step(Input::Released, 0);
+        let mut recorded = Vec::new();
+        for tokens in results {
+            let result = Input::Agent(AgentSign::Result { is_error, tokens });
+            let (next, effects) = state.step(result, 7);
+            state = next;
+            // Nothing is signalled: the turn is over.
+            assert!(effects.iter().all(|it| matches!(it, Effect::Record(_) | Effect::Sync)));
+            recorded.extend(effects.into_iter().filter(|it| matches!(it, Effect::Record(_))));
+        }
+        let is_exceeded = matches!(outcome, RunOutcome::QuotaExceeded { .. });
+        assert_eq!(recorded.len(), usize::from(is_exceeded), "{recorded:?}");
+        assert_eq!(state.tokens(), total);
+        check_end(state, Some(0), Ending::Decided(outcome));
+    }
+}
+
+#[test]
 fn a_result_fixes_the_outcome_and_a_process_that_lives_on_is_ended_after_the_grace_time() {
-    let (state, effects) = running().step(Input::Agent(AgentSign::Result { is_error: false }), 10);
+    let (state, effects) =
+        running().step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 10);
     assert_eq!(effects, [Effect::Sync]);
     let (state, happened) = wait(state, 10_000);
     assert_eq!(signals(&happened), [(60, "term"), (90, "sandbox")]);
@@ -121,9 +155,11 @@ fn suspending_climbs_the_ladder_once_however_often_it_is_asked() {
 
     // A result that comes meanwhile counts, and one that came before is not taken back.
     let (state, _) = running().step(Input::Suspend, 10);
-    let (state, _) = state.step(Input::Agent(AgentSign::Result { is_error: false }), 11);
+    let (state, _) =
+        state.step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 11);
     check_end(state, Some(0), Ending::Decided(RunOutcome::Succeeded));
-    let (state, _) = running().step(Input::Agent(AgentSign::Result { is_error: false }), 10);
+    let (state, _) =
+        running().step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 10);
     let (state, _) = state.step(Input::Suspend, 11);
     check_end(state, Some(0), Ending::Decided(RunOutcome::Succeeded));
 
@@ -151,9 +187,11 @@ fn a_supervisor_that_is_told_to_end_is_gentle_once_and_quick_the_second_time() {
 
 #[test]
 fn a_run_that_lost_its_lease_is_killed_at_once_whatever_it_was_doing() {
-    for before in
-        [None, Some(Input::Suspend), Some(Input::Agent(AgentSign::Result { is_error: false }))]
-    {
+    for before in [
+        None,
+        Some(Input::Suspend),
+        Some(Input::Agent(AgentSign::Result { is_error: false, tokens: None })),
+    ] {
         let mut state = running();
         if let Some(before) = before {
             state = state.step(before, 5).0;
@@ -174,17 +212,20 @@ fn an_agent_that_forgot_is_killed_at_once_and_its_result_counts_for_nothing() {
     let (state, effects) = running().step(Input::Forgotten, 10);
     let reason = StopReason::Amnesia;
     assert_eq!(effects, [Effect::Record(RunEvent::StopRequested { reason }), Effect::KillSandbox]);
-    let (state, effects) = state.step(Input::Agent(AgentSign::Result { is_error: false }), 11);
+    let (state, effects) =
+        state.step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 11);
     assert_eq!(effects, []);
     check_end(state, Some(137), Ending::Decided(RunOutcome::Amnesia));
-    let (state, _) = running().step(Input::Agent(AgentSign::Result { is_error: false }), 10);
+    let (state, _) =
+        running().step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 10);
     let (state, _) = state.step(Input::Forgotten, 11);
     check_end(state, Some(0), Ending::Decided(RunOutcome::Amnesia));
 }
 
 #[test]
 fn an_error_result_is_an_agent_error_whatever_the_exit_code() {
-    let (state, _) = running().step(Input::Agent(AgentSign::Result { is_error: true }), 10);
+    let (state, _) =
+        running().step(Input::Agent(AgentSign::Result { is_error: true, tokens: None }), 10);
     check_end(state, Some(0), Ending::Decided(RunOutcome::AgentError));
 }
 
@@ -271,7 +312,8 @@ fn a_closed_stdout_with_a_living_process_is_unknown() {
 fn output_that_stays_open_after_the_exit_is_waited_for_briefly() {
     let (state, effects) = running().step(Input::Exited { exit_code: Some(0) }, 100);
     assert_eq!((effects, state.next_deadline()), (vec![], Some(110)));
-    let (late, _) = state.clone().step(Input::Agent(AgentSign::Result { is_error: false }), 105);
+    let (late, _) =
+        state.clone().step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 105);
     let (_, effects) = late.step(Input::StdoutClosed, 106);
     assert_eq!(effects, [Effect::End(Ending::Decided(RunOutcome::Succeeded))]);
     let (_, happened) = wait(state, 200);
@@ -315,9 +357,11 @@ fn another_session_than_the_asked_one_is_killed_at_once() {
 
 #[test]
 fn a_journal_that_fails_makes_even_a_result_no_success() {
-    let (state, _) = running().step(Input::Agent(AgentSign::Result { is_error: false }), 1);
+    let (state, _) =
+        running().step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 1);
     let (state, _) = state.step(Input::JournalFailed, 2);
-    let (state, _) = state.step(Input::Agent(AgentSign::Result { is_error: false }), 3);
+    let (state, _) =
+        state.step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 3);
     check_end(state, Some(0), Ending::Decided(RunOutcome::JournalFailed));
 }
 
@@ -334,7 +378,8 @@ fn the_wall_clock_ends_also_a_run_that_never_got_released() {
 fn the_wall_clock_ends_a_process_that_may_linger_for_ever_and_leaves_the_outcome() {
     let limits = RunLimits { linger_ms: 0, wall_ms: 500, ..limits() };
     let (state, _) = RunState::new(limits, 0).step(Input::Released, 0);
-    let (state, _) = state.step(Input::Agent(AgentSign::Result { is_error: false }), 10);
+    let (state, _) =
+        state.step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 10);
     let (state, happened) = wait(state, 10_000);
     assert_eq!(signals(&happened), [(500, "term"), (530, "sandbox")]);
     check_end(state, Some(137), Ending::Decided(RunOutcome::Succeeded));
@@ -384,7 +429,8 @@ fn inputs() -> impl Strategy<Value = Input> {
         }),
         ids().prop_map(|call_id| Input::Agent(AgentSign::ToolCompleted { call_id })),
         Just(Input::Agent(AgentSign::FinalText)),
-        any::<bool>().prop_map(|is_error| Input::Agent(AgentSign::Result { is_error })),
+        any::<(bool, Option<u64>)>()
+            .prop_map(|(is_error, tokens)| Input::Agent(AgentSign::Result { is_error, tokens })),
         Just(Input::Agent(AgentSign::Other)),
         Just(Input::SignOfLife),
         Just(Input::StdoutClosed),
@@ -409,7 +455,7 @@ proptest! {
         let (mut now, mut n_ends, mut saw_result) = (0, 0, false);
         for (input, pause) in script {
             now += pause;
-            saw_result |= matches!(input, Input::Agent(AgentSign::Result { is_error: false }));
+            saw_result |= matches!(input, Input::Agent(AgentSign::Result { is_error: false, .. }));
             let had_ended = state.has_ended();
             let (next, effects) = state.step(input, now);
             for effect in effects {
@@ -484,7 +530,7 @@ fn a_run_that_the_kernel_ended_for_taking_too_much_is_not_ended_again() {
 #[test]
 fn a_result_that_was_given_stays_whatever_is_taken_afterwards() {
     let (state, _) = RunState::new(RunLimits::default(), 0).step(Input::Released, 0);
-    let result = Input::Agent(AgentSign::Result { is_error: false });
+    let result = Input::Agent(AgentSign::Result { is_error: false, tokens: None });
     let (state, _) = state.step(result, 5);
     let (state, effects) = state.step(Input::Exceeded(LimitKind::Disk { bytes: 9 }), 6);
     assert!(effects.contains(&Effect::KillSandbox));

@@ -366,8 +366,6 @@ async fn supervise_guarded(
                 handover,
                 arrived: Vec::new(),
                 forgotten: session_memory::watch(&prepared.store_db, before.as_ref()),
-                tokens: None,
-                n_results: 0,
                 regenerate_mcp: prepared.mcp_writer(),
             };
             drive.run().await
@@ -468,7 +466,7 @@ struct Looked {
 
 impl Closing<'_> {
     async fn close(self, driven: Driven, store_db: &Path) {
-        let Driven { ending, exit_code, stderr_tail, mut record } = driven;
+        let Driven { ending, exit_code, stderr_tail, tokens, mut record } = driven;
         let spec = self.spec;
         let mut outcome = outcome_words::outcome_of(ending, &stderr_tail);
         let mut why = match &outcome {
@@ -479,7 +477,7 @@ impl Closing<'_> {
             outcome = RunOutcome::LeaseLost;
             why = outcome_words::why(&outcome, exit_code, &stderr_tail, &spec.limits);
         } else if let Some(Looked { recollection, checkpoint }) =
-            self.look(store_db, outcome == RunOutcome::Succeeded).await
+            self.look(store_db, outcome_words::has_answered(&outcome)).await
         {
             if let Some(lost) = outcome_words::lost_memory(&recollection) {
                 outcome = RunOutcome::Amnesia;
@@ -495,6 +493,9 @@ impl Closing<'_> {
                 tracing::warn!(%error, "how the session stands could not be written down");
             }
             record.event(&RunEvent::Checkpoint(checkpoint));
+        }
+        if spec.limits.tokens > 0 && tokens.is_none() {
+            why.push_str(outcome_words::UNCOUNTED);
         }
         let ended = RunEvent::Ended {
             outcome,

@@ -11,14 +11,16 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use run_journal::{JournalEntry, JournalReader, Position, Progress, RunDirectory};
+use run_journal::{JournalEntry, JournalReader, Position, Progress, RunDirectory, RunOverview};
 use run_protocol::RunId;
 use serde::Deserialize;
 
 use super::ApiError;
 use super::cursor::{Cursor, KEPT_MS, Place};
 use super::request::{Query, blocking};
-use super::run_events::{Counted, PIECE, event_stream, is_the_end, last_event_id};
+use super::run_events::{
+    Counted, PIECE, event_stream, is_the_end, last_event_id, refuse_unwritten,
+};
 use crate::clock::now_ms;
 use crate::daemon::Daemon;
 use crate::host_services::EventForm;
@@ -56,7 +58,7 @@ pub(crate) async fn events(
             let cursor = Cursor::decode(text)
                 .ok_or_else(|| ApiError::bad_request("that is not the id of an event of ours"))?;
             let daemon = Arc::clone(&daemon);
-            blocking(move || go_on(&daemon, cursor)).await?
+            blocking(move || go_on(&daemon, cursor)).await??
         }
     };
     let dirty = cursor.places.keys().copied().collect();
@@ -82,15 +84,29 @@ fn start_now(daemon: &Daemon) -> Cursor {
     for (run, _) in daemon.watch.runs() {
         let last = daemon
             .directory(run)
-            .and_then(|directory| run_journal::RunOverview::read(&directory).ok())
+            .and_then(|directory| RunOverview::read(&directory).ok())
             .and_then(|overview| overview.last_event);
         places.insert(run, last.map_or(Place::Start, Place::After));
     }
     Cursor { at_ms: now_ms(), places }
 }
 
-/// Adds the runs that the cursor does not know because they came after it.
-fn go_on(daemon: &Daemon, mut cursor: Cursor) -> Cursor {
+/// Adds the runs that the cursor does not know because they came after it. Refuses one that is ahead of what happened: it
+/// would wait for what never comes, or miss what does.
+fn go_on(daemon: &Daemon, mut cursor: Cursor) -> Result<Cursor, ApiError> {
+    if cursor.at_ms > now_ms().saturating_add(KEPT_MS) {
+        return Err(ApiError::bad_request(
+            "that event has not happened yet, by this machine's clock",
+        )
+        .hint("say nothing, and follow what happens from now on"));
+    }
+    for (run, place) in &cursor.places {
+        let (Place::After(number), Some(directory)) = (place, daemon.directory(*run)) else {
+            continue;
+        };
+        let overview = RunOverview::read(&directory).map_err(|error| ApiError::internal(&error))?;
+        refuse_unwritten(overview.last_event, *number)?;
+    }
     let known_before = cursor.at_ms.saturating_sub(KEPT_MS);
     let entries = std::fs::read_dir(daemon.state().runs()).into_iter().flatten().flatten();
     for entry in entries {
@@ -105,7 +121,7 @@ fn go_on(daemon: &Daemon, mut cursor: Cursor) -> Cursor {
             cursor.places.insert(run, Place::Start);
         }
     }
-    cursor
+    Ok(cursor)
 }
 
 fn written_ms(directory: &RunDirectory) -> Option<u64> {

@@ -202,7 +202,13 @@ fn waitings() -> Vec<Waiting> {
         Waiting::Budget {
             scope: BudgetScope::Group,
             name: "night".to_owned(),
-            spent: Overspent { kind: BudgetKind::Time, spent: 2, n_unknown: 1, limit: 2 },
+            spent: Overspent {
+                kind: BudgetKind::Time,
+                spent: 2,
+                n_unknown: 1,
+                each_unknown: Some(3),
+                limit: 2,
+            },
         },
         Waiting::Retry { problem: "no".to_owned(), in_ms: 1 },
         Waiting::Start,

@@ -73,10 +73,8 @@ pub(crate) async fn set_budget(
     }
     let budget: Budget = json(&body)?;
     let (state, name) = (daemon.state().clone(), group.clone());
-    let written = blocking(move || {
-        let record = GroupRecord { budget: Some(budget), ..GroupRecord::read(&state, &name) };
-        record.write(&state, &name)
-    });
+    let written =
+        blocking(move || GroupRecord::update(&state, &name, |record| record.budget = Some(budget)));
     written.await?.map_err(|error| ApiError::internal(&error))?;
     daemon.queue.wake();
     Ok(Json(GroupBudget { v: 1, group, budget }))

@@ -149,6 +149,7 @@ impl InboxReport {
             session,
             from,
             text: "hello".to_owned(),
+            delivery: crate::delivery::Delivery::OnResume,
         };
         let name = Some("parser".to_owned());
         let undelivered = vec![
@@ -165,7 +166,7 @@ impl InboxReport {
 impl LeftReport {
     pub(super) fn example() -> Self {
         let (message, session) = ("m".to_owned(), uuid::Uuid::nil());
-        let (answers, delivery) = (Some("q-1".to_owned()), crate::letters::Delivery::NextTurn);
+        let (answers, delivery) = (Some("q-1".to_owned()), crate::delivery::Delivery::NextTurn);
         Self { v: 1, left: Left { message, session, answers, delivery } }
     }
 }

@@ -47,9 +47,13 @@ pub(crate) async fn events(
 ) -> Result<Response, ApiError> {
     let run = find_run(&daemon, &run).await?;
     let position = position(&from, last_event_id(&headers)?.as_deref())?;
-    // A client that comes back after the end is told that there is nothing to come back for.
-    if has_everything(&run, position) {
-        return Ok(StatusCode::NO_CONTENT.into_response());
+    if let Position::After(number) = position {
+        let overview = RunOverview::read(&run).map_err(|error| ApiError::internal(&error))?;
+        refuse_unwritten(overview.last_event, number)?;
+        // A client that comes back after the end is told that there is nothing to come back for.
+        if matches!(overview.state, RunState::Ended { .. }) && overview.last_event == Some(number) {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
     }
     let mut events = RunEvents::open(&daemon, &run, position)?;
     let first = if events.is_over() { events.next().await } else { Some(Bytes::new()) };
@@ -68,13 +72,19 @@ pub(crate) async fn events(
     }
 }
 
-/// Whether the last event of the run is one that the client has.
-fn has_everything(run: &RunDirectory, position: Position) -> bool {
-    let Position::After(number) = position else { return false };
-    RunOverview::read(run).is_ok_and(|overview| {
-        matches!(overview.state, RunState::Ended { .. })
-            && overview.last_event.is_some_and(|last| last <= number)
-    })
+/// A client has no event that was not written. One that says so would wait for what never comes, or miss what does.
+pub(super) fn refuse_unwritten(
+    last: Option<EventNumber>,
+    number: EventNumber,
+) -> Result<(), ApiError> {
+    if last.is_some_and(|last| number <= last) {
+        return Ok(());
+    }
+    let (has, hint) = match last {
+        Some(last) => (format!("its last is {last}"), format!("go on from {last}")),
+        None => ("it has none".to_owned(), "begin at its beginning: say nothing".to_owned()),
+    };
+    Err(ApiError::bad_request(format!("the run has no event {number}: {has}")).hint(hint))
 }
 
 /// What a browser sends of itself when it reconnects.

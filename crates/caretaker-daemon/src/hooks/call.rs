@@ -9,14 +9,12 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 
 use super::{Hook, HookAction, HookOutcome, HookUrl};
+use crate::host_services::LOGIN_KEYS;
 
 /// No more is read of what a hook says.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 /// Nor is more of it told.
 const SHOWN: usize = 300;
-
-/// What the agent logs in with is none of a hook's business.
-const KEYS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
 
 /// Calls it with the JSON, and says what came of it.
 pub(super) async fn call(hook: &Hook, variables: &[(&str, String)], json: &[u8]) -> HookOutcome {
@@ -63,7 +61,8 @@ async fn command(
         // Of one that is given up nothing of its own is left.
         .kill_on_drop(true)
         .process_group(0);
-    for key in KEYS {
+    // What the agent logs in with is none of a hook's business.
+    for key in LOGIN_KEYS {
         command.env_remove(key);
     }
     command.envs(variables.iter().map(|(name, value)| (*name, value)));

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use run_journal::StateRoot;
 use run_protocol::RunId;
 
-use super::{HookOutcome, HookRecord, Transition};
+use super::{Claimer, HookOutcome, HookRecord, Transition};
+use crate::instance::{Presence, presence};
 
 /// A claim that was made on disk.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ impl Marker {
         transition: Transition,
         key: Option<&str>,
         at_ms: u64,
+        n_hooks: usize,
     ) -> io::Result<Option<Self>> {
         let directory = directory(state, run);
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
@@ -46,7 +48,15 @@ impl Marker {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(error),
         };
-        let record = HookRecord { v: 1, transition, at_ms, outcomes: Vec::new() };
+        let record = HookRecord {
+            v: 1,
+            transition,
+            at_ms,
+            n_hooks,
+            claimed_by: Some(Claimer::of_this_process()),
+            outcomes: Vec::new(),
+            standing: None,
+        };
         file.write_all(&serde_json::to_vec(&record)?)?;
         // It has to be there before anything is called.
         file.sync_all()?;
@@ -54,9 +64,9 @@ impl Marker {
         Ok(Some(Self { path, record }))
     }
 
-    /// Writes down what came of it.
-    pub(super) fn settle(mut self, outcomes: Vec<HookOutcome>) -> io::Result<()> {
-        self.record.outcomes = outcomes;
+    /// Writes down what came of the next hook.
+    pub(super) fn note(&mut self, outcome: HookOutcome) -> io::Result<()> {
+        self.record.outcomes.push(outcome);
         let draft = self.path.with_extension("new");
         fs::write(&draft, serde_json::to_vec(&self.record)?)?;
         fs::rename(&draft, &self.path)
@@ -71,9 +81,13 @@ fn plain(key: &str) -> String {
 /// What was called for a run, the earliest first.
 pub fn records_of(state: &StateRoot, run: RunId) -> Vec<HookRecord> {
     let entries = fs::read_dir(directory(state, run)).into_iter().flatten().flatten();
+    let presence = presence(state).unwrap_or(Presence::None);
     let mut records: Vec<HookRecord> = entries
         .filter(|entry| entry.path().extension().is_some_and(|it| it == "json"))
-        .filter_map(|entry| serde_json::from_slice(&fs::read(entry.path()).ok()?).ok())
+        .filter_map(|entry| {
+            let record: HookRecord = serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?;
+            Some(HookRecord { standing: Some(record.standing_with(&presence)), ..record })
+        })
         .collect();
     records.sort_by_key(|record| (record.at_ms, record.transition));
     records
@@ -100,15 +114,19 @@ pub(super) fn since(state: &StateRoot, now_ms: u64) -> io::Result<u64> {
 mod tests {
     use pretty_assertions::assert_eq;
 
+    use super::super::HookStanding;
     use super::*;
+    use crate::instance::{Claim, DaemonNote};
 
     #[test]
     fn what_happened_is_claimed_once_and_what_came_of_it_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let state = StateRoot::new(directory.path().to_owned());
         let run = RunId::generate();
-        let claim = |key| Marker::claim(&state, run, Transition::NeedsHuman, key, 7).unwrap();
-        let marker = claim(Some("q-1/../x")).unwrap();
+        let daemon = Claim::new(&state).unwrap().unwrap();
+        daemon.announce(&DaemonNote::of_this_process(1, "1", 1)).unwrap();
+        let claim = |key| Marker::claim(&state, run, Transition::NeedsHuman, key, 7, 2).unwrap();
+        let mut marker = claim(Some("q-1/../x")).unwrap();
         assert!(claim(Some("q-1/../x")).is_none());
         assert!(claim(Some("q-2")).is_some());
         let outcome = HookOutcome {
@@ -117,11 +135,25 @@ mod tests {
             problem: Some("no".to_owned()),
             ms: 1,
         };
-        marker.settle(vec![outcome.clone()]).unwrap();
+        let standing = || {
+            let records = records_of(&state, run);
+            assert_eq!(records.len(), 2);
+            let first = records.into_iter().max_by_key(|record| record.outcomes.len()).unwrap();
+            (first.outcomes.len(), first.standing.unwrap())
+        };
+        marker.note(outcome.clone()).unwrap();
+        assert_eq!(standing(), (1, HookStanding::UnderWay));
+        marker.note(outcome).unwrap();
+        assert_eq!(standing(), (2, HookStanding::Done));
         assert!(claim(Some("q-1/../x")).is_none());
-        let records = records_of(&state, run);
-        assert_eq!(records.len(), 2);
-        assert!(records.iter().any(|record| record.outcomes == [outcome.clone()]));
+        // Of one whose claimer is gone it is known that it is not done, and no more.
+        drop(daemon);
+        let of = |n_outcomes: usize| {
+            let records = records_of(&state, run);
+            let record = records.into_iter().find(|record| record.outcomes.len() == n_outcomes);
+            record.unwrap().standing.unwrap()
+        };
+        assert_eq!((of(0), of(2)), (HookStanding::Interrupted, HookStanding::Done));
         assert_eq!(since(&state, 5).unwrap(), 5);
         assert_eq!(since(&state, 9).unwrap(), 5);
     }

@@ -4,8 +4,9 @@
 //!   journals ─► watcher (what happened to which run) ─► marker (claimed once, on disk) ─► call ─► marker (what came of it)
 //! ```
 //!
-//! **Invariant:** once for each thing that happens to a run, however often the daemon is killed: the claim is on disk before
-//! the hook is called. A daemon that is killed between the two leaves one that was never called, and its marker says so.
+//! **Invariant:** at most once for each thing that happens to a run, however often the daemon is killed: the claim is on disk
+//! before a hook is called. Of a daemon that is killed meanwhile nobody can say how far its hooks came, so that they are not
+//! called again; the marker says which of them were done, and who had claimed them.
 //!
 //! **Invariant:** nothing that a hook does or does not do touches the run.
 
@@ -15,9 +16,12 @@ mod watcher;
 
 use std::time::Duration;
 
+use run_journal::{boot_id, process_started};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use watcher::work;
+
+use crate::instance::Presence;
 
 /// What happens to a run that somebody may want to hear of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -98,9 +102,66 @@ pub struct HookRecord {
     pub transition: Transition,
     /// When it was claimed.
     pub at_ms: u64,
-    /// Empty while they are called, and for ever if the daemon was killed meanwhile.
+    /// How many hooks are to be called.
+    #[serde(default)]
+    pub n_hooks: usize,
+    /// The daemon that claimed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed_by: Option<Claimer>,
+    /// Of those that are done, in their order.
     #[serde(default)]
     pub outcomes: Vec<HookOutcome>,
+    /// How that stands now. Not on disk: it is found out by whoever reads.
+    #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<HookStanding>,
+}
+
+/// A daemon, so that it can be told from another of the same number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimer {
+    pub pid: u32,
+    /// The kernel's count of when the process was started.
+    #[serde(default)]
+    pub started: Option<u64>,
+    /// The kernel's id of the machine's start.
+    #[serde(default)]
+    pub boot: Option<String>,
+}
+
+impl Claimer {
+    pub(crate) fn of_this_process() -> Self {
+        let pid = std::process::id();
+        Self { pid, started: process_started(pid), boot: boot_id() }
+    }
+
+    /// The lock is the truth: a process that is dead and not buried has let go of it.
+    fn is_the_daemon(&self, presence: &Presence) -> bool {
+        let Presence::Held(Some(note)) = presence else { return false };
+        (note.pid, note.started, &note.boot) == (self.pid, self.started, &self.boot)
+    }
+}
+
+/// How far the hooks of one thing that happened are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookStanding {
+    Done,
+    UnderWay,
+    /// The daemon died over it. Those that are not done may have been called or not, and are not called again.
+    Interrupted,
+}
+
+impl HookRecord {
+    fn standing_with(&self, presence: &Presence) -> HookStanding {
+        // Those of before did not say how many they are, and were written when all were done.
+        if !self.outcomes.is_empty() && self.outcomes.len() >= self.n_hooks {
+            HookStanding::Done
+        } else if self.claimed_by.as_ref().is_some_and(|daemon| daemon.is_the_daemon(presence)) {
+            HookStanding::UnderWay
+        } else {
+            HookStanding::Interrupted
+        }
+    }
 }
 
 pub use marker::records_of;

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::call::call;
 use super::marker::{Marker, since};
-use super::{Hook, HookOutcome, Transition};
+use super::{Hook, Transition};
 use crate::clock::now_ms;
 use crate::daemon::Daemon;
 use crate::mailbox::Interest;
@@ -215,7 +215,9 @@ async fn tell(daemon: &Arc<Daemon>, occasion: &Occasion) {
         tokio::task::spawn_blocking(move || {
             let overview = RunOverview::read(&daemon.directory(run)?).ok()?;
             let key = question.as_ref().map(|it| it.question.as_str());
-            let marker = match Marker::claim(daemon.state(), run, transition, key, now_ms()) {
+            let n_hooks = hooks_for(&daemon, transition).count();
+            let claimed = Marker::claim(daemon.state(), run, transition, key, now_ms(), n_hooks);
+            let marker = match claimed {
                 Ok(marker) => marker?,
                 Err(error) => {
                     tracing::error!(%error, %run, "a hook is not called: it cannot be written down");
@@ -226,11 +228,9 @@ async fn tell(daemon: &Arc<Daemon>, occasion: &Occasion) {
             Some((marker, serde_json::to_vec(&given).ok()?, overview))
         })
     };
-    let Ok(Some((marker, json, overview))) = prepared.await else { return };
+    let Ok(Some((mut marker, json, overview))) = prepared.await else { return };
     let variables = variables(transition, &overview);
-    let mut outcomes: Vec<HookOutcome> = Vec::new();
-    let wanted = |hook: &&Hook| hook.on.contains(&transition);
-    for hook in daemon.config.hooks.iter().filter(wanted) {
+    for hook in hooks_for(daemon, transition) {
         let outcome = call(hook, &variables, &json).await;
         let transition = transition.name();
         match &outcome.problem {
@@ -239,12 +239,21 @@ async fn tell(daemon: &Arc<Daemon>, occasion: &Occasion) {
                 tracing::warn!(%run, transition, hook = outcome.hook, problem, "a hook failed");
             }
         }
-        outcomes.push(outcome);
+        // One after the other: whoever is killed over the next leaves word of this.
+        let noted = tokio::task::spawn_blocking(move || {
+            let noted = marker.note(outcome);
+            (marker, noted)
+        });
+        let Ok((same, noted)) = noted.await else { return };
+        marker = same;
+        if let Err(error) = noted {
+            tracing::warn!(%error, %run, "what came of a hook could not be written down");
+        }
     }
-    let settled = tokio::task::spawn_blocking(move || marker.settle(outcomes)).await;
-    if let Ok(Err(error)) = settled {
-        tracing::warn!(%error, %run, "what came of a hook could not be written down");
-    }
+}
+
+fn hooks_for(daemon: &Daemon, transition: Transition) -> impl Iterator<Item = &Hook> {
+    daemon.config.hooks.iter().filter(move |hook| hook.on.contains(&transition))
 }
 
 fn variables(transition: Transition, run: &RunOverview) -> Vec<(&'static str, String)> {

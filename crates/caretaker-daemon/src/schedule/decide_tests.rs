@@ -170,7 +170,13 @@ fn a_pause_a_full_disk_and_missing_keys_are_told_as_such() {
 #[test]
 fn a_spent_budget_of_a_group_holds_its_runs_alone_and_one_of_the_day_holds_all_until_the_next() {
     let mut scene = Scene::new();
-    let spent = Overspent { kind: BudgetKind::Tokens, spent: 9, n_unknown: 0, limit: 9 };
+    let spent = Overspent {
+        kind: BudgetKind::Tokens,
+        spent: 9,
+        n_unknown: 0,
+        each_unknown: None,
+        limit: 9,
+    };
     scene.budgets.groups.insert("night".to_owned(), spent.clone());
     let of_group =
         WaitingRun { share: Share { group: Some("night".to_owned()), ..share(1) }, ..waiting(1) };

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::CapKind;
 use crate::budget::{BudgetScope, Overspent};
+use crate::host_services::LOGIN_KEYS;
 
 /// What a queued run waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,11 +110,27 @@ impl fmt::Display for Waiting {
                 free_bytes >> 20,
                 needed_bytes >> 20
             ),
-            Self::Keys { names } => write!(
-                formatter,
-                "the daemon does not have {} any more, which the run logs in with",
-                names.join(" and ")
-            ),
+            Self::Keys { names } => {
+                let (keys, secrets): (Vec<&str>, Vec<&str>) =
+                    names.iter().map(String::as_str).partition(|name| LOGIN_KEYS.contains(name));
+                formatter.write_str("the daemon does not have ")?;
+                if !keys.is_empty() {
+                    let keys = keys.join(" and ");
+                    write!(formatter, "{keys} any more, which the run logs in with")?;
+                }
+                if !secrets.is_empty() {
+                    let and = if keys.is_empty() { "" } else { ", nor " };
+                    let what = if secrets.len() == 1 { "secret" } else { "secrets" };
+                    let secrets = secrets.join(" and ");
+                    write!(formatter, "{and}the {what} {secrets} any more, given with --secret")?;
+                }
+                // A daemon may have keys of its own; what a user called a secret is known to nobody else.
+                formatter.write_str(if secrets.is_empty() {
+                    "; start the daemon anew where it is set"
+                } else {
+                    "; secrets are on no disk: kill the run, and queue it anew with them"
+                })
+            }
             Self::Workspace { run } => write!(formatter, "run {run} has the workspace"),
             Self::Session { run } => write!(formatter, "run {run} has the session"),
             Self::RateLimit { account, in_ms } => write!(
@@ -155,5 +172,25 @@ fn span(ms: u64) -> String {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds.div_ceil(60)),
         seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_run_logs_in_with_is_told_from_what_it_was_given() {
+        let told = |names: &[&str]| {
+            Waiting::Keys { names: names.iter().map(ToString::to_string).collect() }.to_string()
+        };
+        let login = told(&["CURSOR_API_KEY"]);
+        assert!(login.contains("CURSOR_API_KEY any more, which the run logs in with;"), "{login}");
+        let secret = told(&["DB_PASS"]);
+        assert!(secret.contains("not have the secret DB_PASS any more, given with"), "{secret}");
+        assert!(!secret.contains("logs in"), "{secret}");
+        let both = told(&["DB_PASS", "CURSOR_AUTH_TOKEN", "OTHER"]);
+        let words = "CURSOR_AUTH_TOKEN any more, which the run logs in with, nor the secrets DB_PASS and OTHER";
+        assert!(both.contains(words), "{both}");
     }
 }

@@ -81,6 +81,9 @@ impl Admission<'_> {
         if options.max_tool_calls.is_some() {
             spec.limits.tool_calls = fresh.limits.tool_calls;
         }
+        if options.max_tokens.is_some() {
+            spec.limits.tokens = fresh.limits.tokens;
+        }
         Ok(spec)
     }
 }

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde_json::Value;
+
 use super::matrix::{self, Axis};
 use super::prompt_lines::{BadLines, Line, MOST_RUNS, Wish};
+use crate::budgets::CountLimit;
 use crate::profiles;
 use crate::run_marks::RunName;
 use crate::run_options::{Mode, RunOptions};
@@ -132,6 +135,12 @@ fn options(wish: &Wish, base: &RunOptions) -> Result<RunOptions, String> {
     if let Some(timeout) = &wish.idle_timeout {
         options.idle_timeout = Some(parsed("idle_timeout", timeout)?);
     }
+    if let Some(most) = &wish.max_tool_calls {
+        options.max_tool_calls = Some(count("max_tool_calls", most)?);
+    }
+    if let Some(most) = &wish.max_tokens {
+        options.max_tokens = Some(count("max_tokens", most)?);
+    }
     if let Some(priority) = wish.priority {
         if !(-100..=100).contains(&priority) {
             return Err("`priority` is from -100 to 100".to_owned());
@@ -145,6 +154,14 @@ fn options(wish: &Wish, base: &RunOptions) -> Result<RunOptions, String> {
         options.variables.push(parsed("env", &format!("{name}={value}"))?);
     }
     Ok(options)
+}
+
+/// `500`, or `"500"`, `"20k"`, `"none"`.
+fn count(what: &str, written: &Value) -> Result<CountLimit, String> {
+    match written {
+        Value::String(text) => parsed(what, text),
+        other => parsed(what, &other.to_string()),
+    }
 }
 
 fn parsed<T: FromStr>(what: &str, text: &str) -> Result<T, String>
@@ -185,6 +202,10 @@ mod tests {
         assert_eq!([name(&items[0]), name(&items[1])], ["first", "night-2"]);
         assert_eq!(items[1].options.labels, ["batch/line=2".parse().unwrap()]);
         assert!(items[0].options.timeout.is_some() && items[1].options.timeout.is_none());
+        let text = "{\"prompt\":\"a\",\"max_tool_calls\":7,\"max_tokens\":\"20k\"}";
+        let options = &made(text, &[], &base).unwrap()[0].options;
+        let limits = (options.max_tool_calls, options.max_tokens);
+        assert_eq!(limits, (Some(CountLimit(7)), Some(CountLimit(20_000))));
     }
 
     #[test]
@@ -200,12 +221,13 @@ mod tests {
     fn bad_values_are_told_of_by_their_line() {
         let text = "ok\n{\"prompt\":\"a\",\"mode\":\"think\"}\n{\"prompt\":\"a\",\"name\":\"a b\"}\n\
             {\"prompt\":\"a\",\"profile\":\"off\"}\n{\"prompt\":\"a\",\"name\":\"twin\"}\n\
-            {\"prompt\":\"a\",\"name\":\"twin\"}\n{\"prompt\":\"a\",\"timeout\":\"soon\"}\n";
+            {\"prompt\":\"a\",\"name\":\"twin\"}\n{\"prompt\":\"a\",\"timeout\":\"soon\"}\n\
+            {\"prompt\":\"a\",\"max_tokens\":-5}\n{\"prompt\":\"a\",\"max_tool_calls\":[1]}\n";
         let Err(ItemsError::Lines(bad)) = made(text, &[], &RunOptions::default()) else {
             panic!("it was taken")
         };
         let numbers: Vec<usize> = bad.0.iter().map(|(line, _)| *line).collect();
-        assert_eq!(numbers, [2, 3, 4, 6, 7]);
+        assert_eq!(numbers, [2, 3, 4, 6, 7, 8, 9]);
         assert!(bad.to_string().contains("line 5 has the name `twin` already"), "{bad}");
     }
 

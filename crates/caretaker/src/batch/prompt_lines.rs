@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 /// More than anybody means; what is more is a wrong file.
 pub(crate) const MOST_RUNS: usize = 10_000;
@@ -22,6 +23,9 @@ pub(crate) struct Wish {
     pub(crate) profile: Option<String>,
     pub(crate) timeout: Option<String>,
     pub(crate) idle_timeout: Option<String>,
+    /// A number, or as the flag is written.
+    pub(crate) max_tool_calls: Option<Value>,
+    pub(crate) max_tokens: Option<Value>,
     pub(crate) priority: Option<i32>,
     #[serde(default)]
     pub(crate) labels: BTreeMap<String, String>,

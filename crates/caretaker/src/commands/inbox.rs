@@ -1,5 +1,6 @@
 //! `caretaker inbox`, `answer` and `send`: the person's side of what agents ask and are told.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -67,8 +68,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     print().map_err(CommandError::writing)?;
     if questions.is_empty() && undelivered.is_empty() {
         say("nobody asks anything");
-    } else if !undelivered.is_empty() {
-        say(how_delivered(&host, Delivery::NextTurn)?);
+    }
+    let ways: BTreeSet<Delivery> = undelivered.iter().map(|message| message.delivery).collect();
+    for way in ways {
+        say(match way {
+            Delivery::CheckInbox => "at work: the agent finds it when it looks, with check_inbox",
+            Delivery::NextTurn if has_daemon(&host)? => {
+                "next turn: the daemon starts a run that begins with it"
+            }
+            Delivery::NextTurn => {
+                "next turn: nobody is there to start it, since no daemon runs\n\
+                 hint: `caretaker daemon start`; or `caretaker resume` the session, and its agent finds it when it looks"
+            }
+            Delivery::OnResume => {
+                "not woken: nobody starts this session unasked; `caretaker resume` it, and its agent finds it when it looks"
+            }
+        });
     }
     Ok(ExitCode::Success)
 }
@@ -106,9 +121,14 @@ fn print_message(
     };
     let age = units::age(now_ms.saturating_sub(message.at_ms));
     let first = message.text.lines().next().unwrap_or_default();
+    let way = match message.delivery {
+        Delivery::CheckInbox => "at work",
+        Delivery::NextTurn => "next turn",
+        Delivery::OnResume => "not woken",
+    };
     writeln!(
         out,
-        "{DIM}undelivered, {age} ago, from {} to session {}:{DIM:#} {}",
+        "{DIM}undelivered ({way}), {age} ago, from {} to session {}:{DIM:#} {}",
         on_one_line(&from),
         message.session,
         on_one_line(first)
@@ -212,21 +232,31 @@ fn report(host: &Host, left: &Left, json: bool) -> Result<ExitCode, CommandError
 }
 
 fn how_delivered(host: &Host, delivery: Delivery) -> Result<&'static str, CommandError> {
-    if delivery == Delivery::CheckInbox {
-        return Ok("left in its inbox: the agent is at work and finds it when it looks");
-    }
-    let found = presence(&host.state).map_err(|error| {
-        CommandError::new(ExitCode::Failed, "whether a daemon runs cannot be found out")
-            .because(error)
-    })?;
-    Ok(match found {
-        Presence::Held(_) => "left in its inbox: the daemon delivers it as the session's next turn",
-        Presence::None => {
+    Ok(match delivery {
+        Delivery::CheckInbox => {
+            "left in its inbox: the agent is at work and finds it when it looks"
+        }
+        Delivery::NextTurn if has_daemon(host)? => {
+            "left in its inbox: the daemon delivers it as the session's next turn"
+        }
+        Delivery::NextTurn => {
             "left in its inbox, and nobody is there to deliver it: no daemon runs\n\
              hint: `caretaker daemon start` delivers it as the session's next turn; or `caretaker resume` the session, and \
              its agent finds it when it looks"
         }
+        Delivery::OnResume => {
+            "left in its inbox, and nobody wakes its session unasked\n\
+             hint: `caretaker resume` the session, and its agent finds it when it looks"
+        }
     })
+}
+
+fn has_daemon(host: &Host) -> Result<bool, CommandError> {
+    let found = presence(&host.state).map_err(|error| {
+        CommandError::new(ExitCode::Failed, "whether a daemon runs cannot be found out")
+            .because(error)
+    })?;
+    Ok(matches!(found, Presence::Held(_)))
 }
 
 fn refused(error: LetterError) -> CommandError {

@@ -1,9 +1,10 @@
-//! `caretaker undo`: makes a workspace again what it was before a run.
+//! `caretaker undo`: makes a workspace again what it was before a run, or when its agent marked it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
+use run_journal::{JournalEntry, Position, Progress, RunDirectory};
+use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunEvent, RunId};
 use run_shim::hold_workspace;
 use serde::Serialize;
 use workspace_history::{
@@ -13,30 +14,37 @@ use workspace_history::{
 
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
+use crate::following::open_journal;
 use crate::host::{Host, now_ms, overview, short_id};
 use crate::host_git;
 use crate::talk::{note, say};
 use crate::view::change_view;
+use crate::view::safe_text::on_one_line;
 use crate::worktrees::GENEROUS;
 
 /// Paths in the form for programs.
 const MOST_PATHS: usize = 10_000;
 
-/// Make the workspace again what it was before a run.
+/// Make the workspace again what it was before a run, or at a checkpoint that its agent made.
 ///
 /// Content, modes, links, deleted and new files are put back exactly as they were; what there is now is saved first, and
 /// `--redo` brings it back. Files that git ignored before the run are left alone, and so is what is in a `.git` that
-/// was there before: commits stay. A repository that the run made goes. What was done in the workspace after the run is undone with it. Nothing may be running there.
+/// was there before: commits stay. A repository that the run made goes. What was done in the workspace after the run is
+/// undone with it. Nothing may be running there.
 ///
 /// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   caretaker undo -                what would change: add --dry-run
+  caretaker undo - --to parsed    only what came after the agent's checkpoint `parsed`
   caretaker undo - --redo         after all, bring it back; once more, and it is undone again")]
 pub(crate) struct Args {
     /// The run.
     run: String,
+    /// Go back to a checkpoint that the agent made with its tool `checkpoint`, and no further: its label, or its number.
+    #[arg(long, value_name = "LABEL", conflicts_with = "redo")]
+    to: Option<String>,
     /// Bring back what the last undo or redo of this run replaced.
     #[arg(long)]
     redo: bool,
@@ -93,29 +101,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let history = host_git::history(&host, &workspace)?;
     let undo = Undo { host: &host, history: &history, run: id };
     let _hold = undo.hold(&workspace)?;
-    let before = undo.before()?;
-    let (target, kind) = if args.redo {
-        (undo.last_replaced()?, OperationKind::Redo)
-    } else {
-        ((SnapshotName::before(id), None), OperationKind::Undo)
+    let Goal { name: target_name, target, scope, kind } = match &args.to {
+        _ if args.redo => undo.last_replaced()?,
+        Some(label) => undo.marked(&run, label)?,
+        None => undo.before()?,
     };
-    let (target_name, target) = target;
-    let target = target.as_ref().unwrap_or(&before);
     undo.warn_of_later_runs(&workspace, args);
-    let repositories = undo.repositories_made(&before)?;
-    let scope = |is_only_a_look| Scope::With {
-        earlier: &before,
-        repositories: &repositories,
-        is_only_a_look,
-    };
+    // By the rules of what is put back: what they leave out is not there to be compared, and must not look new.
+    let earlier = scope.as_ref().unwrap_or(&target);
+    let repositories = undo.repositories_made(earlier)?;
+    let scope =
+        |is_only_a_look| Scope::With { earlier, repositories: &repositories, is_only_a_look };
     if args.dry_run {
         let present = undo.save(&SnapshotName::seen(id), scope(true))?;
-        let changes = changes_to(&present, target);
-        return undo.report(args, &present, target, &changes, &Restored::default());
+        let changes = changes_to(&present, &target);
+        return undo.report(args, &present, &target, &changes, &Restored::default());
     }
     let name = history.next_replaced(id);
     let present = undo.save(&name, scope(false))?;
-    let changes = changes_to(&present, target);
+    let changes = changes_to(&present, &target);
     let mut outcome = Restored::default();
     if !changes.is_empty() {
         let operation = Operation {
@@ -125,17 +129,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             // Where an earlier attempt died half way, what it began with is what is worth keeping.
             replaced: history
                 .interrupted()
-                .filter(|interrupted| interrupted.run == id && interrupted.kind == kind)
+                .filter(|interrupted| {
+                    let same = (interrupted.run, interrupted.kind, &interrupted.restored);
+                    same == (id, kind, &target_name)
+                })
                 .map_or(name, |interrupted| interrupted.replaced),
             restored: target_name,
         };
         history.begin(&operation).map_err(not_kept)?;
-        outcome = restore(&history, &present, target).map_err(|error| {
+        outcome = restore(&history, &present, &target).map_err(|error| {
             CommandError::new(ExitCode::Failed, "the workspace was not put back").because(error)
         })?;
         history.end(&operation).map_err(not_kept)?;
     }
-    undo.report(args, &present, target, &changes, &outcome)
+    undo.report(args, &present, &target, &changes, &outcome)
+}
+
+/// What the workspace is to be.
+struct Goal {
+    name: SnapshotName,
+    target: Snapshot,
+    /// What it covers, where that is not by itself: what an undo replaced is known by the rules of what it restored.
+    scope: Option<Snapshot>,
+    kind: OperationKind,
 }
 
 struct Undo<'a> {
@@ -149,31 +165,72 @@ impl Undo<'_> {
         hold(self.host, workspace, self.run)
     }
 
-    fn before(&self) -> Result<Snapshot, CommandError> {
+    /// A snapshot that has contents.
+    fn kept(&self, name: &SnapshotName) -> Result<Option<Snapshot>, CommandError> {
+        let found = self.history.snapshot(name).map_err(not_kept)?;
+        Ok(found.filter(|snapshot| snapshot.commit.is_some()))
+    }
+
+    fn before(&self) -> Result<Goal, CommandError> {
         let name = SnapshotName::before(self.run);
-        let found = self.history.snapshot(&name).map_err(not_kept)?;
-        found.filter(|before| before.commit.is_some()).ok_or_else(|| {
+        let target = self.kept(&name)?.ok_or_else(|| {
             let what = format!("the workspace was not saved before run {}", self.run);
             CommandError::new(ExitCode::NotFound, what)
                 .because("it was made without a checkpoint, or is older than what is kept")
-        })
+        })?;
+        Ok(Goal { name, target, scope: None, kind: OperationKind::Undo })
     }
 
-    /// Repositories that the run itself made. One that came later is the user's, as far as we know, and stays.
-    fn repositories_made(&self, before: &Snapshot) -> Result<Vec<TreePath>, CommandError> {
+    /// Repositories that the run made since then. One that came later is the user's, as far as we know, and stays.
+    fn repositories_made(&self, since: &Snapshot) -> Result<Vec<TreePath>, CommandError> {
         let after = self.history.snapshot(&SnapshotName::after(self.run)).map_err(not_kept)?;
-        Ok(after.map(|after| repositories_made(before, &after)).unwrap_or_default())
+        Ok(after.map(|after| repositories_made(since, &after)).unwrap_or_default())
     }
 
-    fn last_replaced(&self) -> Result<(SnapshotName, Option<Snapshot>), CommandError> {
-        let operations = self.history.operations();
-        let last = operations.into_iter().rfind(|operation| operation.run == self.run);
-        let Some(last) = last else {
+    /// The checkpoint of that label, the latest if there are several; or of that number.
+    fn marked(&self, run: &RunDirectory, label: &str) -> Result<Goal, CommandError> {
+        let marks = marks_of(run)?;
+        let number = |number: &u32| Some(*number) == label.parse().ok();
+        let found = marks.iter().rfind(|mark| mark.label == label);
+        let found = found.or_else(|| marks.iter().find(|mark| number(&mark.number)));
+        let Some(Mark { number, .. }) = found else {
+            let what = format!("run {} has no checkpoint `{label}`", self.run);
+            let all: Vec<String> = marks
+                .iter()
+                .map(|Mark { number, label }| format!("{number} `{}`", on_one_line(label)))
+                .collect();
+            let hint = match all.as_slice() {
+                [] => {
+                    "its agent made none; without --to, all that the run did is undone".to_owned()
+                }
+                all => format!("it has {}", all.join(", ")),
+            };
+            return Err(CommandError::new(ExitCode::NotFound, what).hint(hint));
+        };
+        let name = SnapshotName::marked(self.run, *number);
+        let target = self.kept(&name)?.ok_or_else(|| {
+            let what = format!("checkpoint `{label}` of run {} is not kept any more", self.run);
+            CommandError::new(ExitCode::NotFound, what)
+        })?;
+        Ok(Goal { name, target, scope: None, kind: OperationKind::Undo })
+    }
+
+    fn last_replaced(&self) -> Result<Goal, CommandError> {
+        let mut operations = self.history.operations();
+        operations.retain(|operation| operation.run == self.run);
+        let undone = operations.iter().rfind(|operation| operation.kind == OperationKind::Undo);
+        let scope = match undone {
+            Some(undone) => self.history.snapshot(&undone.restored).map_err(not_kept)?,
+            None => None,
+        };
+        let Some(last) = operations.pop() else {
             let what = format!("run {} was not undone, so there is nothing to redo", self.run);
             return Err(CommandError::new(ExitCode::NotFound, what));
         };
         match self.history.snapshot(&last.replaced).map_err(not_kept)? {
-            Some(snapshot) => Ok((last.replaced, Some(snapshot))),
+            Some(target) => {
+                Ok(Goal { name: last.replaced, target, scope, kind: OperationKind::Redo })
+            }
             None => {
                 Err(CommandError::new(ExitCode::NotFound, "what was replaced is not kept any more"))
             }
@@ -268,7 +325,8 @@ impl Undo<'_> {
             && !args.redo
         {
             let (then, now) = (abbreviated(&then.commit), abbreviated(&now.commit));
-            note(&format!("commits stay: HEAD was {then} before the run and is {now} now"));
+            let when = if args.to.is_some() { "then" } else { "before the run" };
+            note(&format!("commits stay: HEAD was {then} {when} and is {now} now"));
         }
         let id = short_id(self.run);
         let counts = change_view::counts(count(changes));
@@ -283,6 +341,29 @@ impl Undo<'_> {
             }
         });
     }
+}
+
+/// A checkpoint that an agent made.
+struct Mark {
+    number: u32,
+    label: String,
+}
+
+fn marks_of(run: &RunDirectory) -> Result<Vec<Mark>, CommandError> {
+    let mut reader = open_journal(run, Position::Start)?;
+    let mut marks = Vec::new();
+    let mut on_entry = |entry: JournalEntry<'_>| {
+        if let JournalEntry::Run {
+            event: RunEvent::WorkspaceMarked { label, number, .. }, ..
+        } = entry
+        {
+            marks.push(Mark { number, label });
+        }
+    };
+    let cannot =
+        |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
+    while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
+    Ok(marks)
 }
 
 fn abbreviated(commit: &str) -> &str {

@@ -33,16 +33,11 @@ pub(crate) fn candidates(
         .filter(|run| is_to_be_taken_up(&run.state))
         .map(|run| run.run)
         .collect();
-    let mut budgeted: BTreeMap<String, bool> = BTreeMap::new();
     let day_began = budgets::day(now_ms()).0;
     let has_day_budget = config.budgets.day.budget().is_set();
     let candidates = runs.iter().map(|run| {
-        let is_budgeted = has_day_budget && run.last_event_ms >= day_began
-            || run.group.as_ref().is_some_and(|group| {
-                *budgeted
-                    .entry(group.clone())
-                    .or_insert_with(|| budgets::of_group(host, config, group).is_set())
-            });
+        // What a group spent is kept when its runs go; a day's is not, since a day is soon over.
+        let is_budgeted = has_day_budget && run.last_event_ms >= day_began;
         let is_live =
             RunDirectory::open(&host.state, run.run).is_ok_and(|directory| directory.is_live());
         let need = if run.state.is_unfinished() || is_live {

@@ -44,7 +44,7 @@ pub(crate) enum Need {
     Worktree {
         why: String,
     },
-    /// A budget that is in force counts it.
+    /// The budget of the day counts it.
     Budget,
     /// A run before it in its session stays, and would look cut off without it.
     Successor {
@@ -60,7 +60,7 @@ impl Need {
             Self::Session => "its session waits to be taken up again".to_owned(),
             Self::Follower { follower } => format!("run {follower} is to follow it"),
             Self::Worktree { why } => why.clone(),
-            Self::Budget => "a budget counts it".to_owned(),
+            Self::Budget => "the budget of the day counts it until tomorrow".to_owned(),
             Self::Successor { of } => format!("it continued run {of}, which stays"),
         }
     }

@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use run_journal::{LockRunError, RunDirectory, StateRoot};
+use caretaker_daemon::GroupRecord;
+use run_journal::{LockRunError, RunDirectory, RunOverview, StateRoot};
 use run_protocol::RunId;
 
 use super::pins;
@@ -19,6 +20,8 @@ pub(crate) enum RemoveError {
     InUse,
     #[error("its lock cannot be taken")]
     Lock(#[source] io::Error),
+    #[error("what it took cannot be written down for its group")]
+    Group(#[source] io::Error),
     #[error("its directory cannot be removed")]
     Remove(#[source] io::Error),
 }
@@ -31,6 +34,13 @@ pub(crate) fn remove(state: &StateRoot, run: &RunDirectory) -> Result<(), Remove
         Err(LockRunError::Take(error)) => return Err(RemoveError::Lock(error)),
         Err(_) => return Err(RemoveError::InUse),
     };
+    // First counted, then gone: whoever is killed in between leaves a run that is counted, and not counted again.
+    if let Ok(overview) = RunOverview::read(run)
+        && let Some(group) = &overview.group
+    {
+        let spend = overview.spent.unwrap_or_default();
+        GroupRecord::count_gone(state, group, run.run_id(), spend).map_err(RemoveError::Group)?;
+    }
     let going = place(state, run.run_id());
     fs::rename(run.path(), &going).map_err(RemoveError::Remove)?;
     drop(lock);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use caretaker_daemon::HookRecord;
+use caretaker_daemon::{HookRecord, HookStanding};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use run_journal::RunState;
@@ -73,10 +73,7 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
 /// `ended: ok`, or what went wrong with which.
 fn hooks_called(record: &HookRecord) -> String {
     let name = record.transition.name();
-    if record.outcomes.is_empty() {
-        return format!("{name}: being called, or the daemon was killed at it");
-    }
-    let outcomes: Vec<String> = record
+    let mut outcomes: Vec<String> = record
         .outcomes
         .iter()
         .map(|outcome| match &outcome.problem {
@@ -84,6 +81,15 @@ fn hooks_called(record: &HookRecord) -> String {
             Some(problem) => format!("{} failed: {problem}", outcome.hook),
         })
         .collect();
+    let n_left = record.n_hooks.saturating_sub(record.outcomes.len()).max(1);
+    match record.standing {
+        Some(HookStanding::UnderWay) => outcomes.push("being called".to_owned()),
+        Some(HookStanding::Interrupted) => outcomes.push(format!(
+            "interrupted: the daemon died over {}, called or not, and does not call again",
+            units::counted(n_left as u64, "hook", "hooks")
+        )),
+        Some(HookStanding::Done) | None => {}
+    }
     format!("{name}: {}", outcomes.join(", "))
 }
 

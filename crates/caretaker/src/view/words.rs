@@ -90,6 +90,9 @@ pub(crate) fn limit(limit: &LimitKind) -> String {
             format!("it added more than {} to what it can write", units::bytes(*bytes))
         }
         LimitKind::ToolCalls { most } => format!("the agent called more than {most} tools"),
+        LimitKind::Tokens { most, taken } => {
+            format!("the agent took {taken} tokens, more than {most}")
+        }
         LimitKind::Connections { most } => {
             format!("it went on asking for more than {most} connections at once")
         }
@@ -209,6 +212,7 @@ fn limit_name(limit: &LimitKind) -> String {
         LimitKind::Processes { .. } => "processes".to_owned(),
         LimitKind::Disk { .. } => "disk".to_owned(),
         LimitKind::ToolCalls { .. } => "tool calls".to_owned(),
+        LimitKind::Tokens { .. } => "tokens".to_owned(),
         LimitKind::Connections { .. } => "connections".to_owned(),
         LimitKind::FileSize { .. } => "file size".to_owned(),
         LimitKind::Tmp { .. } => "tmp".to_owned(),

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use caretaker_daemon::{DaemonNote, PROTOCOL, Presence, Stopped, presence, stop, token_path};
+use caretaker_daemon::{
+    DaemonNote, PROTOCOL, Presence, Stopped, judge, presence, stop, token_path,
+};
 use clap::Subcommand;
 use run_protocol::ExitCode;
 use serde::Serialize;
@@ -19,7 +21,9 @@ use serde::Serialize;
 use self::logs::{LogsArgs, logs};
 use self::serving::{ServeArgs, StartReport, serve_here};
 use crate::agent_discovery::own_program;
+use crate::budgets;
 use crate::command_error::CommandError;
+use crate::commands::group::budget_lines;
 use crate::config::Config;
 use crate::daemon_client::{DaemonClient, other_protocol};
 use crate::data_out::{print_json, print_text};
@@ -40,7 +44,7 @@ Examples:
   caretaker daemon start
   caretaker daemon status --json | jq -r .socket
   caretaker daemon start --listen 127.0.0.1:7777      HTTP on loopback too, with a token
-  caretaker daemon restart                            after an upgrade; the runs go on meanwhile")]
+  caretaker daemon restart                            after an upgrade; the runs go on, and --listen is kept")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
@@ -54,7 +58,7 @@ enum Action {
     Stop(AsJson),
     /// Say whether it runs, since when and where it listens.
     Status(AsJson),
-    /// End it and start it anew, with this program.
+    /// End it and start it anew, with this program. It listens where it did, unless `--listen` says otherwise.
     Restart(StartArgs),
     /// Print what it wrote to its log.
     Logs(LogsArgs),
@@ -63,7 +67,7 @@ enum Action {
     Serve(ServeArgs),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 struct StartArgs {
     /// Stay in the foreground, and log to stderr.
     #[arg(long)]
@@ -81,6 +85,14 @@ struct AsJson {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+impl StartArgs {
+    /// What is not said here stays as it was said to the daemon before: all that is in no configuration.
+    fn or_as(&self, before: Option<&DaemonNote>) -> Self {
+        let listened = before.and_then(|note| note.listen.as_ref()?.parse().ok());
+        Self { listen: self.listen.or(listened), ..self.clone() }
+    }
 }
 
 /// What `status`, `start` and `stop` print for programs.
@@ -114,8 +126,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         Action::Status(args) => status(&host, args.json),
         Action::Restart(args) => {
             refuse_older(&host)?;
+            let args = args.or_as(running(&host)?.as_ref());
             stop_running(&host)?;
-            start(&host, args)
+            start(&host, &args)
         }
         Action::Logs(args) => logs(&host, args),
         Action::Serve(args) => serve_here(&host, args),
@@ -190,10 +203,13 @@ fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
             return started(host, args, note, changed);
         }
     }
+    let mut args = args.clone();
     if let Some(note) = running(host)?.filter(|note| note.protocol != PROTOCOL) {
         say(&format!("replacing the daemon of caretaker {}", note.version));
+        args = args.or_as(Some(&note));
         stop_running(host)?;
     }
+    let args = &args;
     if args.foreground {
         return serve_here(host, &ServeArgs { listen: args.listen, ..ServeArgs::default() });
     }
@@ -283,6 +299,16 @@ fn open_log(host: &Host) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
+/// What was spent today of what, if there is a budget.
+fn budget_of_day(host: &Host) -> Result<Option<String>, CommandError> {
+    let budget = Config::load(&host.environment, &host.places)?.budgets.day.budget();
+    if !budget.is_set() {
+        return Ok(None);
+    }
+    let spent = budgets::spending(&budgets::all_runs(host)?, budgets::day(now_ms()).0);
+    Ok(Some(budget_lines(&budget, &spent, judge(&budget, &spent).as_ref())))
+}
+
 fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
     let note = running(host)?;
     let code = if note.is_some() { ExitCode::Success } else { ExitCode::DaemonUnavailable };
@@ -304,7 +330,10 @@ fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
     );
     if let Some(listen) = &note.listen {
         let token = token_path(&host.state);
-        text.push_str(&format!("http://{listen}, token in {}\n", token.display()));
+        text.push_str(&format!(
+            "http://{listen}, token in {}; `daemon restart` keeps it\n",
+            token.display()
+        ));
     }
     text.push_str(&format!("log {}\n", log_path(host).display()));
     if note.protocol == PROTOCOL
@@ -317,6 +346,9 @@ fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
             "queue {gate}: {} of at most {} under way, {n_waiting} waiting\n",
             queue["running"], queue["caps"]["total"]
         ));
+    }
+    if let Some(day) = budget_of_day(host)? {
+        text.push_str(&format!("budget of the day:\n{day}"));
     }
     print_text(&text)?;
     Ok(code)

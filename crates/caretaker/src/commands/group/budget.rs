@@ -4,7 +4,7 @@ use caretaker_daemon::{Budget, Overspent, Spending, Sum, judge};
 use run_protocol::ExitCode;
 use serde::Serialize;
 
-use super::runs_of;
+use super::known_runs_of;
 use crate::budgets::{self, BudgetOption};
 use crate::command_error::CommandError;
 use crate::config::Config;
@@ -14,7 +14,8 @@ use crate::view::units;
 
 /// Show or set what the runs of a group may spend together; when it is spent, no more of them are started.
 ///
-/// What is under way goes on. A run that does not say what it took counts as much as the dearest that did.
+/// What is under way goes on. A run that does not say what it took counts as much as the dearest that did; where none did,
+/// nothing more is started. Runs that `caretaker gc` removes stay counted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The group.
@@ -39,12 +40,12 @@ struct Report<'a> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     let config = Config::load(&host.environment, &host.places)?;
-    let runs = runs_of(&host, &args.group)?;
+    let runs = known_runs_of(&host, &args.group)?;
     if let Some(BudgetOption(budget)) = args.budget {
         budgets::set_of_group(&host, &args.group, budget)?;
     }
     let budget = budgets::of_group(&host, &config, &args.group);
-    let spent = budgets::spending(&runs, 0);
+    let spent = budgets::spending_of_group(&host, &args.group, &runs);
     let overspent = judge(&budget, &spent);
     if args.json {
         print_json(&Report { v: 1, group: &args.group, budget, spent, overspent })?;
@@ -55,12 +56,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 }
 
 /// What was spent of what, one thing a line.
-pub(super) fn lines(budget: &Budget, spent: &Spending, overspent: Option<&Overspent>) -> String {
+pub(crate) fn lines(budget: &Budget, spent: &Spending, overspent: Option<&Overspent>) -> String {
     let line = |name: &str, sum: &Sum, limit: Option<u64>, number: fn(u64) -> String| {
+        let price = match (limit, sum.each_unknown()) {
+            (None, _) => String::new(),
+            (Some(_), Some(each)) => format!(" (each counts as {})", number(each)),
+            (Some(_), None) => " (none is known to go by)".to_owned(),
+        };
         let limit = limit.map_or(String::new(), |limit| format!(" of {}", number(limit)));
         let unknown = match sum.n_unknown {
             0 => String::new(),
-            n => format!(", and unknown of {}", units::counted(n.into(), "run", "runs")),
+            n => format!(", and unknown of {}{price}", units::counted(n.into(), "run", "runs")),
         };
         format!("{name:<11}{}{limit}{unknown}\n", number(sum.known))
     };

@@ -32,9 +32,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let group = &args.group;
     runs_of(&host, group)?;
     // First this: whoever starts more of it has to hear of it before we look what there is.
-    let record =
-        GroupRecord { stopped_ms: Some(now_ms()), ..GroupRecord::read(&host.state, group) };
-    record.write(&host.state, group).map_err(|error| {
+    let stopped =
+        GroupRecord::update(&host.state, group, |record| record.stopped_ms = Some(now_ms()));
+    stopped.map_err(|error| {
         let what = format!("that group `{group}` is stopped cannot be written down");
         CommandError::new(ExitCode::Failed, what).because(error)
     })?;

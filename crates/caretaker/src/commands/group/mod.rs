@@ -6,12 +6,14 @@ mod ls;
 mod show;
 mod wait;
 
+use caretaker_daemon::GroupRecord;
 use clap::Subcommand;
 use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, Which};
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
 use crate::host::Host;
+use crate::run_marks::RunName;
 
 /// See, wait for and stop the runs of a group, and say what they may spend.
 ///
@@ -49,6 +51,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     }
 }
 
+pub(crate) use budget::lines as budget_lines;
+
 /// All runs that are of a group, the oldest first.
 fn grouped_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
     let cannot =
@@ -72,6 +76,16 @@ fn runs_of(host: &Host, group: &str) -> Result<Vec<RunOverview>, CommandError> {
             .hint("see all groups with `caretaker group ls`"));
     }
     Ok(runs)
+}
+
+/// The runs of one group, the oldest first: none where all were removed and something is still known of it.
+fn known_runs_of(host: &Host, group: &str) -> Result<Vec<RunOverview>, CommandError> {
+    runs_of(host, group).or_else(|error| {
+        // Whatever else it is called, it is the name of no file.
+        let is_name = group.parse::<RunName>().is_ok();
+        let is_known = is_name && GroupRecord::read(&host.state, group) != GroupRecord::default();
+        if is_known { Ok(Vec::new()) } else { Err(error) }
+    })
 }
 
 /// Those that are not over, with their directories.

@@ -1,12 +1,12 @@
 //! `caretaker group show`.
 
-use caretaker_daemon::{Budget, Spending, judge};
+use caretaker_daemon::{Budget, GroupRecord, Spending, judge};
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
 use serde::Serialize;
 
 use super::budget::lines;
-use super::runs_of;
+use super::known_runs_of;
 use crate::batch::summary::{Tally, as_table};
 use crate::budgets;
 use crate::command_error::CommandError;
@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, now_ms};
 use crate::talk::say;
+use crate::view::units;
 use crate::view::width::Width;
 
 /// Show the runs of a group and how they stand.
@@ -35,21 +36,29 @@ struct Shown<'a> {
     /// What they may spend together.
     budget: Budget,
     spent: Spending,
+    /// Runs that were removed; what they took is in `spent`.
+    n_gone: u64,
     runs: &'a [RunOverview],
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
-    let runs = runs_of(&host, &args.group)?;
+    let runs = known_runs_of(&host, &args.group)?;
     let tally = Tally::of(&runs);
     let config = Config::load(&host.environment, &host.places)?;
     let budget = budgets::of_group(&host, &config, &args.group);
-    let spent = budgets::spending(&runs, 0);
+    let spent = budgets::spending_of_group(&host, &args.group, &runs);
+    let n_gone = GroupRecord::read(&host.state, &args.group).gone.map_or(0, |gone| gone.n_runs);
     if args.json {
-        print_json(&Shown { v: 1, group: &args.group, tally, budget, spent, runs: &runs })?;
+        let (group, runs) = (&args.group, &runs);
+        print_json(&Shown { v: 1, group, tally, budget, spent, n_gone, runs })?;
         return Ok(ExitCode::Success);
     }
     say(&describe(&args.group, tally));
+    if n_gone > 0 {
+        let gone = units::counted(n_gone, "run was", "runs were");
+        say(&format!("{gone} removed, and what they took is counted"));
+    }
     say(lines(&budget, &spent, judge(&budget, &spent).as_ref()).trim_end());
     let rows: Vec<&RunOverview> = runs.iter().collect();
     print_text(&format!("{}\n", as_table(&rows, now_ms(), Width::of_stdout())))?;

@@ -1,0 +1,62 @@
+//! How many tokens a run took, as far as its agent says: with its result, and no sooner.
+
+use agent_stream::Usage;
+
+/// Adds up what the results of a run say. What is not said is not known, and never zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct TokenCount {
+    /// Of the results that say it.
+    known: u64,
+    n_results: u32,
+    n_silent: u32,
+}
+
+impl TokenCount {
+    /// Takes what one result says. An agent that gives two has taken both.
+    pub(crate) fn add(&mut self, said: Option<u64>) {
+        self.n_results = self.n_results.saturating_add(1);
+        match said {
+            Some(tokens) => self.known = self.known.saturating_add(tokens),
+            None => self.n_silent = self.n_silent.saturating_add(1),
+        }
+    }
+
+    /// All of them, if every result said it and there was one.
+    pub(crate) fn total(self) -> Option<u64> {
+        (self.n_results > 0 && self.n_silent == 0).then_some(self.known)
+    }
+
+    /// What was taken, if that is more than this for certain. Zero is no limit.
+    pub(crate) fn beyond(self, most: u64) -> Option<u64> {
+        (most > 0 && self.known > most).then_some(self.known)
+    }
+}
+
+/// Those that the agent counts apart, together. Without what went in and what came out there is no sum.
+pub(crate) fn all_tokens(usage: &Usage) -> Option<u64> {
+    let cached = [usage.cache_read_tokens, usage.cache_write_tokens].into_iter().flatten();
+    let sum = usage.input_tokens?.saturating_add(usage.output_tokens?);
+    Some(cached.fold(sum, u64::saturating_add))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_total_is_known_only_if_every_result_says_it_and_what_is_said_is_enough_to_be_beyond(
+            said in proptest::collection::vec(proptest::option::of(0..1000_u64), 0..6),
+            most in 0..3000_u64,
+        ) {
+            let mut count = TokenCount::default();
+            said.iter().for_each(|tokens| count.add(*tokens));
+            let known: u64 = said.iter().flatten().sum();
+            let is_whole = !said.is_empty() && said.iter().all(Option::is_some);
+            prop_assert_eq!(count.total(), is_whole.then_some(known));
+            prop_assert_eq!(count.beyond(most), (most > 0 && known > most).then_some(known));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Where a daemon listens, and where its readers say that they are.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::daemon_stage::{DaemonStage, exchange};
+use crate::stage::stderr;
+
+#[test]
+fn a_restart_keeps_what_the_daemon_was_told_at_its_start() {
+    let stage = DaemonStage::without_daemon(2);
+    let daemon = |args: &[&str]| {
+        let output = stage.output(&[&["daemon"], args].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        output
+    };
+    let told = |args: &[&str]| -> Value {
+        serde_json::from_slice(&daemon(&[args, &["--json"]].concat()).stdout).unwrap()
+    };
+    let started = told(&["start", "--listen", "127.0.0.1:0"]);
+    let address = started["listen"].as_str().unwrap().to_owned();
+    let status = String::from_utf8(daemon(&["status"]).stdout).unwrap();
+    assert!(status.contains("`daemon restart` keeps it"), "{status}");
+
+    let restarted = told(&["restart"]);
+    assert_ne!(restarted["pid"], started["pid"]);
+    assert_eq!((&restarted["listen"], &restarted["changed"]), (&json!(address), &json!(true)));
+    let token = std::fs::read_to_string(restarted["token_file"].as_str().unwrap()).unwrap();
+    let headers =
+        [("host", address.as_str()), ("authorization", &format!("Bearer {}", token.trim()))];
+    let ask = || exchange(TcpStream::connect(&address).unwrap(), "GET", "/v1/queue", &headers, "");
+    assert_eq!(ask().0, 200);
+    // One of another protocol that is replaced keeps it too, and whoever says otherwise is heard.
+    daemon(&["stop"]);
+    assert!(TcpStream::connect(&address).is_err(), "what was stopped is not remembered");
+    assert_eq!(told(&["restart"]).get("listen"), None);
+    let moved = told(&["restart", "--listen", "127.0.0.1:0"]);
+    assert!(moved["listen"].is_string(), "{moved}");
+}
+
+#[test]
+fn a_reader_that_claims_to_be_ahead_is_told_so_and_does_not_wait_for_ever() {
+    let stage = DaemonStage::new(2);
+    let fifo = stage.new_workspace("one").join("hold");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    let run = stage.queue("one", "say hello\nshell cat hold", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let path = format!("/v1/runs/{run}/events");
+    let refused = |path: &str, last: Option<&str>| -> String {
+        let headers: Vec<(&str, &str)> =
+            last.map(|last| ("last-event-id", last)).into_iter().collect();
+        let stream: UnixStream = stage.connect().unwrap();
+        let (status, body) = exchange(stream, "GET", path, &headers, "");
+        assert_eq!(status, 400, "{path} {last:?}: {body}");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert!(body["hint"].is_string(), "{body}");
+        body["error"].as_str().unwrap().to_owned()
+    };
+    let error = refused(&path, Some("999999"));
+    assert!(error.contains("the run has no event 999999: its last is "), "{error}");
+    refused(&format!("{path}?since=999999"), None);
+    refused(&path, Some("7:1"));
+    // The same in the word of a reader of all runs: in one of them, and by the clock.
+    let id = run.replace('-', "");
+    refused("/v1/events", Some(&format!("1.0.{id}affffff")));
+    refused(&format!("/v1/events?since=1.0.{id}affffff"), None);
+    refused("/v1/events", Some("1.ffffffffffff"));
+    // Whoever is where the run is waits, and hears what comes.
+    let (_, one) = stage.get(&format!("/v1/runs/{run}"));
+    let last = one["run"]["last_event"]["seq"].to_string();
+    let mut events = stage.follow(&path, Some(&last)).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&fifo).unwrap().write_all(b"go").unwrap();
+    assert!(events.any(|event| event.data["kind"] == "run.ended"));
+    refused(&path, Some("999999"));
+}
