@@ -13,13 +13,16 @@
 //! **Invariant:** what is decided is decided in [`run_state`], a pure step; everything else are its eyes and hands.
 
 mod agent_desk;
+mod agent_invocation;
 mod agent_servers;
 mod agents_directory;
 mod checkpoint;
+mod closing;
 pub mod control_client;
 mod control_socket;
 mod descendants;
 mod drive;
+mod error_text;
 mod failure_class;
 mod gate;
 mod held_lock;
@@ -38,6 +41,7 @@ mod mount_watch;
 mod network;
 mod outcome_words;
 mod preparation;
+mod prepare_error;
 mod private_roots;
 mod prompt;
 mod redaction;
@@ -47,6 +51,7 @@ mod session_bucket;
 mod session_memory;
 mod session_record;
 mod shim;
+mod shim_refusal;
 mod sockets;
 mod start;
 mod starting;
@@ -65,7 +70,8 @@ pub use limits::{LimitSurvey, LimitsNotHeld, survey_limits};
 pub use locks::{WorkspaceBusy, WorkspaceHold, hold_workspace};
 pub use login_copy::LoginCopyError;
 pub use network::{UpstreamProxy, UpstreamProxyError, network_doors_main};
-pub use preparation::{PrepareError, check_run, plan_run};
+pub use preparation::{check_run, plan_run};
+pub use prepare_error::PrepareError;
 pub use sandbox_plan::PlanFds;
 pub use session_record::{
     SessionHolder, read_session_record, renew_session_record, session_holder,

@@ -168,7 +168,7 @@ impl Wanted {
     /// The workspace first: a run that is refused for it has left nothing of its session behind.
     fn take(&self, patience: Patience) -> Result<Taken, LockRefusal> {
         let failed = |path: &Path, error: &dyn std::error::Error| {
-            let why = crate::shim::with_causes(error);
+            let why = crate::error_text::with_causes(error);
             LockRefusal::Io(format!("the lock `{}` cannot be used: {why}", path.display()))
         };
         make_dir(&self.workspaces).map_err(|error| failed(&self.workspaces, &error))?;
@@ -232,7 +232,7 @@ pub fn hold_workspace(
     let io = |error: &dyn std::error::Error| {
         LockRefusal::Io(format!(
             "the locks of workspaces cannot be used: {}",
-            crate::shim::with_causes(error)
+            crate::error_text::with_causes(error)
         ))
     };
     let directory = state.workspaces();

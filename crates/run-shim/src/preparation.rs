@@ -1,146 +1,31 @@
 //! From the spec of a run to a sandbox that is planned, with everything in place that it is made of.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cursor_home::{
-    AgentCommand, AgentEnvironment, AgentMode, ExtraFlagError, ExtraFlags, McpServers, ModelSlug,
-    ModelSlugError, PartialOutput, ServerApproval, ToolApproval, WorkspacePath, WorkspacePathError,
-};
+use cursor_home::{McpServers, WorkspacePath};
 use egress::{AllowedHost, AllowedHostError};
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::{ExitCode, FailureClass, NetworkMode, RunId, RunOutcome, RunSpec};
+use run_protocol::{NetworkMode, RunId, RunSpec};
 use sandbox_plan::{
-    ChatsBind, Confinement, EnvVariable, MountPointError, MountPoints, PlanError, PlanWarning,
-    PrivateFile, Profile, ProfileError, RunDirectories, SandboxPlan, SandboxRequest, SandboxUser,
-    Secrecy, Surroundings, VariableSource, Workspace, WorkspaceError,
+    ChatsBind, Confinement, MountPoints, PlanError, PrivateFile, Profile, RunDirectories,
+    SandboxPlan, SandboxRequest, SandboxUser, Surroundings, Workspace,
 };
 
-use crate::agent_servers::{self, UserMcpError};
+use crate::agent_invocation::{arguments, environment};
+use crate::agent_servers;
 use crate::launch::Launchable;
-use crate::limits::LimitsNotHeld;
-use crate::login_copy::{LoginCopy, LoginCopyError, LoginWatch};
+use crate::login_copy::{LoginCopy, LoginWatch};
 use crate::network::{NetworkPolicy, UpstreamProxy};
-use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest, mcp_json_in};
+use crate::prepare_error::PrepareError;
+use crate::private_roots::{PrivateRoots, RootsRequest, mcp_json_in};
 use crate::session_bucket::SessionBucket;
 use crate::sockets::SocketPaths;
 use crate::unconfined::UnconfinedPlan;
 
-/// Where programs are when the host does not say.
-const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// In the run's directory: the mount points that we made in the workspace.
 const MOUNT_POINTS_FILE: &str = "mount-points.json";
-
-/// Why a run cannot be prepared.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PrepareError {
-    #[error(transparent)]
-    Workspace(#[from] WorkspacePathError),
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    #[error(transparent)]
-    Model(#[from] ModelSlugError),
-    #[error(transparent)]
-    Flags(#[from] ExtraFlagError),
-    #[error(transparent)]
-    Roots(#[from] PrivateRootsErrorText),
-    #[error(transparent)]
-    MountPoints(#[from] MountPointError),
-    #[error(transparent)]
-    Login(#[from] LoginCopyError),
-    #[error("the session's directory could not be made")]
-    Bucket(#[source] std::io::Error),
-    #[error(transparent)]
-    AllowedHost(#[from] AllowedHostError),
-    #[error(transparent)]
-    UserMcp(#[from] UserMcpError),
-    #[error("the prompt cannot be read from `{}`", path.display())]
-    Prompt { path: PathBuf, source: std::io::Error },
-    #[error(transparent)]
-    Limits(#[from] LimitsNotHeld),
-    #[error("our own program cannot be found")]
-    OwnProgram(#[source] std::io::Error),
-}
-
-/// The files of the agent could not be written. Holds text, because what exactly failed is of use to people only.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PrivateRootsErrorText(String);
-
-impl From<PrivateRootsError> for PrepareError {
-    fn from(error: PrivateRootsError) -> Self {
-        Self::Roots(PrivateRootsErrorText(crate::shim::with_causes(&error)))
-    }
-}
-
-impl PrepareError {
-    /// The exit code of a command that fails with this.
-    pub fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Model(_) | Self::Flags(_) | Self::Profile(_) | Self::Workspace(_) => {
-                ExitCode::Usage
-            }
-            Self::Plan(_) | Self::AllowedHost(_) | Self::UserMcp(_) => ExitCode::Usage,
-            Self::Login(_) => ExitCode::AuthenticationMissing,
-            Self::Roots(_)
-            | Self::MountPoints(_)
-            | Self::Bucket(_)
-            | Self::Prompt { .. }
-            | Self::Limits(_)
-            | Self::OwnProgram(_) => ExitCode::SupervisorFailed,
-        }
-    }
-
-    /// What a run comes to that fails with this after it has waited.
-    pub(crate) fn outcome(&self) -> RunOutcome {
-        match self.exit_code() {
-            ExitCode::SupervisorFailed => RunOutcome::SupervisorFailed,
-            ExitCode::AuthenticationMissing => RunOutcome::Failed { class: FailureClass::Auth },
-            _ => RunOutcome::SandboxFailed,
-        }
-    }
-
-    /// One thing to try.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Plan(PlanError::NoSandbox) => Some("use the profile `default`".to_owned()),
-            Self::Plan(PlanError::RootCaller { .. }) => Some(
-                "run as an ordinary user, or give the workspace to one: chown -R USER DIR"
-                    .to_owned(),
-            ),
-            Self::Plan(PlanError::Workspace(
-                WorkspaceError::ProtectedSymlink(_) | WorkspaceError::CommonDir(_),
-            )) => Some("look at what is there, and remove it if it is not yours".to_owned()),
-            Self::Plan(PlanError::Unprotected { what, .. }) => Some(
-                match what {
-                    PlanWarning::NestedUnseen { .. } => {
-                        "run it in a smaller directory, or beside the checkout: --worktree"
-                    }
-                    _ => "look at what is there, and make it a plain file or directory of its own",
-                }
-                .to_owned(),
-            ),
-            Self::Plan(PlanError::TooManyProtected { pattern, .. }) => Some(format!(
-                "move some of them out of the workspace, or take `{pattern}` out of `protect` with a profile of your own"
-            )),
-            Self::Plan(PlanError::Workspace(WorkspaceError::ProtectedKind { .. })) => {
-                Some("look at what the repository ships there, and remove it".to_owned())
-            }
-            Self::Login(_) => {
-                Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
-            }
-            Self::Limits(_) => Some(
-                "see what to change with `caretaker doctor`, or use the profile `default`"
-                    .to_owned(),
-            ),
-            _ => None,
-        }
-    }
-}
 
 /// A run that is ready to be launched.
 pub(crate) struct Prepared {
@@ -545,75 +430,6 @@ impl Outline {
         };
         Ok(sandbox_plan::plan(&request)?)
     }
-}
-
-/// The agent's own arguments, after what its program needs before them.
-fn arguments(
-    spec: &RunSpec,
-    workspace: &WorkspacePath,
-    confinement: Confinement,
-) -> Result<Vec<OsString>, PrepareError> {
-    let command = AgentCommand {
-        workspace: workspace.clone(),
-        session: spec.session,
-        model: spec.model.as_deref().map(ModelSlug::parse).transpose()?,
-        mode: match spec.mode {
-            None => AgentMode::Work,
-            Some(run_protocol::AgentMode::Plan) => AgentMode::Plan,
-            Some(run_protocol::AgentMode::Ask) => AgentMode::Ask,
-        },
-        tool_approval: match spec.tool_approval {
-            run_protocol::ToolApproval::Force => ToolApproval::Force,
-            run_protocol::ToolApproval::AllowList => ToolApproval::PermissionsOnly,
-        },
-        partial_output: if spec.partial_output { PartialOutput::On } else { PartialOutput::Off },
-        // Without a sandbox the servers are the user's and the repository's own.
-        server_approval: match confinement {
-            Confinement::Bubblewrap => ServerApproval::All,
-            Confinement::None => ServerApproval::UsersOwn,
-        },
-        extra: ExtraFlags::check(spec.extra_flags.iter().map(OsString::from))?,
-    };
-    let mut words: Vec<OsString> =
-        spec.agent.leading_arguments.iter().map(OsString::from).collect();
-    words.extend(command.args());
-    Ok(words)
-}
-
-fn environment(
-    spec: &RunSpec,
-    home: &Path,
-    network: NetworkMode,
-    secrets: &[(String, String)],
-) -> Vec<EnvVariable> {
-    let path = spec.env.get("PATH").map_or(USUAL_PATH, String::as_str);
-    let agent = AgentEnvironment { home, path: OsStr::new(path), shell: Path::new("/bin/sh") };
-    let ours = agent.variables().into_iter().map(|(name, value)| EnvVariable {
-        name: name.into(),
-        value,
-        source: VariableSource::Run,
-        secrecy: Secrecy::Public,
-    });
-    let to_our_proxy = match network {
-        NetworkMode::Allowlist => crate::network::proxy_variables().to_vec(),
-        NetworkMode::None | NetworkMode::Host => Vec::new(),
-    };
-    let to_our_proxy = to_our_proxy.into_iter().map(|(name, value)| {
-        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
-        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
-    });
-    // What of the host may enter was decided by the profile when the run was accepted.
-    let asked_for = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
-        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
-        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
-    });
-    let secret = secrets.iter().map(|(name, value)| EnvVariable {
-        name: name.into(),
-        value: value.into(),
-        source: VariableSource::Run,
-        secrecy: Secrecy::Secret,
-    });
-    ours.chain(to_our_proxy).chain(asked_for).chain(secret).collect()
 }
 
 fn sandbox_user() -> SandboxUser {

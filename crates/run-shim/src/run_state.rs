@@ -17,97 +17,17 @@ use run_protocol::{
     StopReason,
 };
 
+pub(crate) use self::exchange::{AgentSign, Effect, Ending, Input};
 use crate::token_count::TokenCount;
+
+mod deadlines;
+mod exchange;
 
 /// Milliseconds on a clock that only goes forward.
 pub(crate) type Moment = u64;
 
-/// A tool that declares a limit of its own gets this much more before it counts as hanging.
-const TOOL_GRACE_MS: u64 = 60_000;
-/// Silence after which `ps` should say so.
-const SLOW_MS: u64 = 60_000;
 /// More tools than this open at once are not told apart any more.
 const MOST_OPEN_TOOLS: usize = 256;
-
-/// What the machine needs to know of a line of the agent's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AgentSign {
-    Init {
-        is_the_asked_session: bool,
-    },
-    ToolStarted {
-        call_id: String,
-        name: String,
-        declared_ms: Option<u64>,
-    },
-    ToolCompleted {
-        call_id: String,
-    },
-    /// A last segment of the answer: the turn is over but for its result.
-    FinalText,
-    /// What it says of the tokens it took, if anything.
-    Result {
-        is_error: bool,
-        tokens: Option<u64>,
-    },
-    /// Any other line: a sign of life.
-    Other,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Input {
-    /// The sandbox was verified and the agent let go.
-    Released,
-    Agent(AgentSign),
-    /// The agent called one of our tools.
-    SignOfLife,
-    StdoutClosed,
-    /// The sandbox is gone. `None`: it ended without saying how the agent did.
-    Exited {
-        exit_code: Option<i32>,
-    },
-    Stop(StopManner),
-    /// Stop so that the session can be taken up again.
-    Suspend,
-    /// Stop because the supervisor is to end; told twice, at once.
-    Interrupt,
-    /// The store shows that the agent does not continue the conversation.
-    Forgotten,
-    /// The sandbox takes more of the machine than it may.
-    Exceeded(LimitKind),
-    /// It did, and is gone: what the kernel counted says so.
-    HadExceeded(LimitKind),
-    /// Something in the workspace is not protected any more.
-    ProtectionLost(BytesPath),
-    /// A batch could not be written to the journal.
-    JournalFailed,
-    /// The session's lease is not the run's any more.
-    LeaseLost,
-    /// A deadline may have passed.
-    Tick,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Effect {
-    Record(RunEvent),
-    /// Make the journal durable before going on: the result is in it.
-    Sync,
-    /// To the payload inside, not to bwrap and not to the namespace's pid 1.
-    SignalAgent(SignalName),
-    KillSandbox,
-    End(Ending),
-}
-
-/// How a run ended, as far as the machine can tell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ending {
-    Decided(RunOutcome),
-    /// The process ended by itself without a result; its exit code and stderr say why.
-    ByItself {
-        exit_code: Option<i32>,
-        was_released: bool,
-    },
-}
 
 #[derive(Debug, Clone)]
 pub(crate) struct RunState {
@@ -288,7 +208,7 @@ impl RunState {
                 }
                 AgentSign::ToolStarted { call_id, name, declared_ms } => {
                     activity.is_final = false;
-                    let limit = tool_limit(&self.limits, declared_ms);
+                    let limit = deadlines::tool_limit(&self.limits, declared_ms);
                     activity.open_tools.retain(|tool| tool.call_id != call_id);
                     if activity.open_tools.len() < MOST_OPEN_TOOLS {
                         let until = limit.map(|limit| now.saturating_add(limit));
@@ -548,75 +468,6 @@ impl RunState {
         }
     }
 
-    fn wall_deadline(&self) -> Option<Moment> {
-        let limit = RunLimits::duration(self.limits.wall_ms)?;
-        Some(self.started.saturating_add(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)))
-    }
-
-    /// What is due when, while the agent runs.
-    fn running_deadlines<'s>(
-        &'s self,
-        activity: &'s Activity,
-    ) -> impl Iterator<Item = (Moment, RunningDeadline)> + 's {
-        let limits = &self.limits;
-        let after = |from: Moment, limit_ms: u64| {
-            RunLimits::duration(limit_ms).map(|_| from.saturating_add(limit_ms))
-        };
-        let quiet = activity.open_tools.is_empty();
-        let startup = after(activity.since, limits.startup_ms).filter(|_| !activity.saw_init);
-        let idle = after(activity.last_sign, limits.idle_ms).filter(|_| quiet && activity.saw_init);
-        let settled =
-            after(activity.last_sign, limits.settle_ms).filter(|_| quiet && activity.is_final);
-        let closed = activity.stdout_closed.and_then(|at| after(at, limits.linger_ms.max(1)));
-        let slow = (!activity.said_slow).then(|| activity.last_sign.saturating_add(SLOW_MS));
-        let tools = activity.open_tools.iter().filter_map(|tool| {
-            Some((tool.until?, RunningDeadline::Tool { name: tool.name.clone() }))
-        });
-        [
-            startup.map(|at| (at, RunningDeadline::Startup)),
-            idle.map(|at| (at, RunningDeadline::Idle)),
-            settled.map(|at| (at, RunningDeadline::Settled)),
-            closed.map(|at| (at, RunningDeadline::StreamClosed)),
-            slow.map(|at| (at, RunningDeadline::Slow)),
-        ]
-        .into_iter()
-        .flatten()
-        .chain(tools)
-    }
-
-    fn running_deadline_passed(
-        &mut self,
-        due: RunningDeadline,
-        now: Moment,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Phase::Running(activity) = &mut self.phase else { return };
-        let silent_ms = now.saturating_sub(activity.last_sign);
-        let running_ms = now.saturating_sub(activity.since);
-        match due {
-            RunningDeadline::Slow => {
-                activity.said_slow = true;
-                let tool = activity.open_tools.last().map(|tool| tool.name.clone());
-                effects.push(Effect::Record(RunEvent::Slow { silent_ms, tool }));
-            }
-            RunningDeadline::Startup => {
-                self.limit_reached(LimitKind::Startup, running_ms, now, effects);
-            }
-            RunningDeadline::Idle => self.limit_reached(LimitKind::Idle, silent_ms, now, effects),
-            RunningDeadline::Tool { name } => {
-                self.limit_reached(LimitKind::Tool { name }, silent_ms, now, effects);
-            }
-            RunningDeadline::Settled => {
-                effects.push(Effect::Record(RunEvent::SettledWithoutResult { silent_ms }));
-                self.no_result(NoResult::SettledWithoutResult, now, effects);
-            }
-            RunningDeadline::StreamClosed => {
-                effects.push(Effect::Record(RunEvent::StreamClosed));
-                self.no_result(NoResult::StreamClosed, now, effects);
-            }
-        }
-    }
-
     fn limit_reached(
         &mut self,
         limit: LimitKind,
@@ -636,23 +487,6 @@ impl RunState {
         self.verdict.get_or_insert(RunOutcome::Unknown { why });
         self.climb_from_int(StopReason::NoResult, now, effects);
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum RunningDeadline {
-    Startup,
-    Idle,
-    Settled,
-    StreamClosed,
-    Slow,
-    Tool { name: String },
-}
-
-/// What the tool declares, with some grace, but never more than the run allows any tool.
-fn tool_limit(limits: &RunLimits, declared_ms: Option<u64>) -> Option<u64> {
-    let declared = declared_ms.map(|declared| declared.saturating_add(TOOL_GRACE_MS));
-    let general = RunLimits::duration(limits.tool_ms).map(|_| limits.tool_ms);
-    [declared, general].into_iter().flatten().min()
 }
 
 #[cfg(test)]

@@ -270,9 +270,9 @@ fn silence_without_a_tool_is_idle_and_with_one_is_not() {
 #[test]
 fn a_tool_that_declares_a_limit_gets_it_and_a_minute_but_not_more_than_the_run_allows() {
     let generous = RunLimits { tool_ms: 0, ..limits() };
-    assert_eq!(tool_limit(&generous, Some(30_000)), Some(90_000));
-    assert_eq!(tool_limit(&generous, None), None);
-    assert_eq!(tool_limit(&limits(), Some(30_000)), Some(5000));
+    assert_eq!(deadlines::tool_limit(&generous, Some(30_000)), Some(90_000));
+    assert_eq!(deadlines::tool_limit(&generous, None), None);
+    assert_eq!(deadlines::tool_limit(&limits(), Some(30_000)), Some(5000));
 }
 
 #[test]

@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
 use std::sync::Arc;
 
-use cursor_stores::chat::ResumePoint;
 use run_journal::{JournalWriter, RunDirectory, StateRoot};
-use run_protocol::{Checkpoint, ExitCode, RunEvent, RunId, RunOutcome, RunSpec};
+use run_protocol::{RunEvent, RunId, RunOutcome, RunSpec};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::agent_desk::{AgentDesk, ChildMaker, Handover, report_end};
-use crate::checkpoint;
+use crate::closing::{Closing, end_unrun};
 use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected};
+use crate::error_text::with_causes;
 use crate::launch::Launchable;
 use crate::launch_guard::LaunchGuard;
 use crate::lease_watch::LeaseWatch;
@@ -29,12 +29,13 @@ use crate::locks::{LockRefusal, RunLocks};
 use crate::mcp_server::{self, WhoAmI};
 use crate::network::{Network, UpstreamProxy};
 use crate::outcome_words;
-use crate::preparation::{PrepareError, Prepared};
+use crate::preparation::Prepared;
 use crate::redaction::Redactor;
 use crate::run_record::{RunRecord, now_ms};
 use crate::run_state::Ending;
-use crate::session_memory::{self, Recollection, ResumeRefusal};
+use crate::session_memory;
 use crate::session_record;
+use crate::shim_refusal::{ShimError, ShimRefusal};
 use crate::sockets::Sockets;
 use crate::start::{PROXY_VARIABLE, SECRET_PREFIX, ShimReport, report};
 use crate::starting::{NotLaunched, PostedGuard, Starting};
@@ -76,62 +77,6 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
             exit_code.into()
         }
     }
-}
-
-/// Why a run was not accepted.
-#[derive(Debug, thiserror::Error)]
-enum ShimError {
-    #[error("the runtime could not be started")]
-    Runtime(#[source] io::Error),
-    #[error("the run's directory cannot be used: {0}")]
-    Directory(String),
-    #[error("the sockets of the run could not be made in `{}`", path.display())]
-    Sockets { path: PathBuf, source: io::Error },
-    #[error("the run was taken from the queue before")]
-    Begun,
-    #[error("{0}")]
-    Locked(LockRefusal),
-    #[error(transparent)]
-    Resume(#[from] ResumeRefusal),
-    #[error(transparent)]
-    Prepare(#[from] PrepareError),
-}
-
-struct ShimRefusal {
-    exit_code: ExitCode,
-    message: String,
-    hint: Option<String>,
-}
-
-impl ShimError {
-    fn refusal(&self) -> ShimRefusal {
-        let (exit_code, hint) = match self {
-            Self::Locked(LockRefusal::Io(_)) => (ExitCode::SupervisorFailed, None),
-            Self::Locked(refusal) => (ExitCode::Conflict, Some(refusal.hint())),
-            Self::Begun | Self::Resume(ResumeRefusal::Written(_)) => (ExitCode::Conflict, None),
-            Self::Resume(ResumeRefusal::Store(_)) => (ExitCode::NotResumable, None),
-            Self::Prepare(error) => (error.exit_code(), error.hint()),
-            Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
-                (ExitCode::SupervisorFailed, None)
-            }
-        };
-        ShimRefusal { exit_code, message: with_causes(self), hint }
-    }
-}
-
-/// An error and what caused it, on one line.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Secrets reach a shim by its environment, which is readable by its user alone.
@@ -447,88 +392,6 @@ async fn wait_for_locks(
             Err((outcome, format!("{why}, while it waited")))
         }
     }
-}
-
-/// What is needed to end a run.
-struct Closing<'a> {
-    spec: &'a RunSpec,
-    state: &'a StateRoot,
-    locks: &'a RunLocks,
-    /// What the conversation was before the run.
-    before: Option<ResumePoint>,
-}
-
-/// What a look at the session's store came to.
-struct Looked {
-    recollection: Recollection,
-    checkpoint: Checkpoint,
-}
-
-impl Closing<'_> {
-    async fn close(self, driven: Driven, store_db: &Path) {
-        let Driven { ending, exit_code, stderr_tail, tokens, mut record } = driven;
-        let spec = self.spec;
-        let mut outcome = outcome_words::outcome_of(ending, &stderr_tail);
-        let mut why = match &outcome {
-            RunOutcome::SandboxFailed => stderr_tail.clone(),
-            outcome => outcome_words::why(outcome, exit_code, &stderr_tail, &spec.limits),
-        };
-        if !self.locks.is_current() {
-            outcome = RunOutcome::LeaseLost;
-            why = outcome_words::why(&outcome, exit_code, &stderr_tail, &spec.limits);
-        } else if let Some(Looked { recollection, checkpoint }) =
-            self.look(store_db, outcome_words::has_answered(&outcome)).await
-        {
-            if let Some(lost) = outcome_words::lost_memory(&recollection) {
-                outcome = RunOutcome::Amnesia;
-                why = lost;
-            }
-            if let Recollection::Forgotten(Ok(put_back)) = &recollection {
-                record.event(put_back);
-            }
-            let generation = self.locks.generation();
-            let written =
-                session_record::write(self.state, spec, generation, Some(checkpoint.clone()));
-            if let Err(error) = written {
-                tracing::warn!(%error, "how the session stands could not be written down");
-            }
-            record.event(&RunEvent::Checkpoint(checkpoint));
-        }
-        if spec.limits.tokens > 0 && tokens.is_none() {
-            why.push_str(outcome_words::UNCOUNTED);
-        }
-        let ended = RunEvent::Ended {
-            outcome,
-            why,
-            exit_code,
-            duration_ms: now_ms().saturating_sub(spec.created_ms),
-            stderr_tail,
-        };
-        record.finish(ended);
-    }
-
-    /// A hostile store may keep a reader busy for a while; whoever asks us something meanwhile is to be answered.
-    async fn look(&self, store_db: &Path, has_answered: bool) -> Option<Looked> {
-        let (store_db, session) = (store_db.to_owned(), self.spec.session);
-        let before = self.before.clone();
-        let looking = tokio::task::spawn_blocking(move || {
-            session_memory::settle(&store_db);
-            let recollection = match &before {
-                Some(before) => session_memory::check_after(&store_db, before, has_answered),
-                None => Recollection::Continued,
-            };
-            Looked { recollection, checkpoint: checkpoint::checkpoint(&store_db, session) }
-        });
-        looking.await.ok()
-    }
-}
-
-/// Ends a run whose agent never ran.
-fn end_unrun(record: RunRecord, spec: &RunSpec, outcome: RunOutcome, why: String) {
-    let duration_ms = now_ms().saturating_sub(spec.created_ms);
-    let ended =
-        RunEvent::Ended { outcome, why, exit_code: None, duration_ms, stderr_tail: String::new() };
-    record.finish(ended);
 }
 
 /// SIGTERM and SIGINT to the shim come from a shutdown, or from somebody who knows no better way to end it: the session is

@@ -269,5 +269,5 @@ fn saved_event(saved: &Saved) -> RunEvent {
 }
 
 fn in_words(error: &SaveError) -> String {
-    crate::shim::with_causes(error)
+    crate::error_text::with_causes(error)
 }

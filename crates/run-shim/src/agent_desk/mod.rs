@@ -27,9 +27,9 @@ use run_protocol::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::error_text::with_causes;
 use crate::redaction::Redactor;
 use crate::run_record::now_ms;
-use crate::shim::with_causes;
 use crate::workspace_watch::Marker;
 pub(crate) use children::ChildMaker;
 pub use end_report::report_end;
