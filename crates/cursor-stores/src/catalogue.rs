@@ -160,6 +160,8 @@ impl Catalogue {
                     store.complete(&mut head);
                 }
             }
+            // Which store has most to tell is known only to who reads them all.
+            head.is_count_estimated |= head.origins.len() > 1 && head.n_messages.is_some();
             head
         });
         heads.clone_from_slice(&completed);
@@ -191,7 +193,7 @@ impl Catalogue {
                 Ok(conversation) => {
                     read = Some(match read {
                         None => conversation,
-                        Some(known) => merge_conversations(known, conversation),
+                        Some(known) => merge_conversations(known, conversation, extent),
                     });
                 }
                 Err(error) => failures.push((origin, error)),

@@ -401,12 +401,10 @@ fn summary_draft(id: BlobId, text: String, ordinal: usize) -> Draft {
 
 /// Shows the bytes of a message that is damaged beyond reading, as far as they are text.
 fn unreadable_draft(id: BlobId, data: &[u8], ordinal: usize) -> Draft {
-    const SHOWN: usize = 64 * 1024;
-    let text = String::from_utf8_lossy(&data[..data.len().min(SHOWN)]).into_owned();
     let mut draft = Draft::new(Role::Unknown, MessageKind::Said, ordinal);
     draft.id = Some(id);
     draft.sources.push(id);
     draft.fate = Fate::Lost;
-    draft.parts.push(Part::Unknown { kind: "damaged".to_owned(), value: text.into() }.into());
+    draft.parts.push(Part::damaged(data).into());
     draft
 }

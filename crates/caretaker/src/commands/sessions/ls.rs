@@ -114,7 +114,11 @@ fn sessions_table(heads: &[Head], now_ms: u64, width: Width) -> String {
         (
             "MSGS",
             80,
-            Box::new(|head| head.n_messages.map_or_else(|| "?".to_owned(), units::grouped)),
+            Box::new(|head| match head.n_messages {
+                None => "?".to_owned(),
+                Some(count) if head.is_count_estimated => format!("~{}", units::grouped(count)),
+                Some(count) => units::grouped(count),
+            }),
         ),
         ("SIZE", 100, Box::new(|head| head.n_bytes.map_or_else(String::new, units::bytes))),
         (
