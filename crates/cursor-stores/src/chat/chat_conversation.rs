@@ -10,6 +10,7 @@ use super::blobs::{Blobs, Fetched};
 use super::chat_head;
 use super::conversation_root::{ConversationRoot, find_root, other_messages, subagent_state};
 use super::draft::{Draft, Fate};
+use super::earlier_turns::with_earlier_turns;
 use super::integrity::BearsOn;
 use super::joined_history::{Window, join_histories};
 use super::json_message::JsonMessage;
@@ -71,8 +72,20 @@ pub(super) fn read_conversation(
     }
     let last_used_model =
         meta.ok().flatten().and_then(ChatMeta::last_used_model).filter(|_| subagent.is_none());
-    let reader = Reader { blobs, notes, extent, read_before: HashSet::new() };
-    let mut reading = reader.read(root, head, last_used_model)?;
+    let read = |root, notes| {
+        let reader = Reader { blobs, notes, extent, read_before: HashSet::new() };
+        reader.read(root, head.clone(), last_used_model)
+    };
+    let mut reading = read(root, notes)?;
+    if extent.last.is_none()
+        && let Some(state) = reading.state.as_deref()
+        && let Some(mended) = with_earlier_turns(blobs, state, &reading.conversation.damage)?
+    {
+        let damage = std::mem::take(&mut reading.conversation.damage);
+        reading = read(ConversationRoot::State(Box::new(mended)), Notes::default())?;
+        reading.is_prompt_damaged = true;
+        reading.conversation.damage = damage;
+    }
     if let Ok(LatestRoot::Blob(id)) = latest {
         reading.root_id = Some(id);
     }

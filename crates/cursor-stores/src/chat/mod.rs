@@ -34,6 +34,7 @@ mod conversation_root;
 mod database_page;
 mod decode;
 mod draft;
+mod earlier_turns;
 mod integrity;
 mod joined_history;
 mod json_binary;

@@ -47,12 +47,12 @@ use std::time::{Duration, SystemTime};
 
 pub(crate) use context::{attachments, name_of};
 use heads::Writer;
-use pool::{Pool, chain};
+use pool::{Pool, UsePoolError, chain};
 pub(crate) use tool::tool_call;
 use workspaces::WorkspaceLinks;
 
 use crate::StorePlaces;
-use crate::model::{Conversation, Damage, Head, Origin, StoreKind};
+use crate::model::{Activity, Conversation, Damage, Head, Origin, StoreKind};
 use crate::plain_file::{self, PlainFileError};
 use crate::raw_record::VisitRaw;
 use crate::search::Matcher;
@@ -250,8 +250,14 @@ impl ConversationStore for IdeStore {
 
     fn complete(&self, head: &mut Head) {
         if let Ok(opened) = self.open() {
-            let key = head.id.clone();
-            head.n_bytes = gather::n_bytes(&opened.pool, &key).or(head.n_bytes);
+            match gather::n_bytes(&opened.pool, &head.id) {
+                Ok(n_bytes) => head.n_bytes = Some(n_bytes),
+                // To know how long they are is to have looked at all of its rows.
+                Err(UsePoolError::Read(err)) if err.is_damage() => {
+                    head.activity = Activity::Damaged;
+                }
+                Err(_) => {}
+            }
         }
     }
 

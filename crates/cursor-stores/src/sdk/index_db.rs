@@ -163,7 +163,7 @@ impl IndexDb {
         };
         let (agents, runs, events) =
             (columns(Table::Agents)?, columns(Table::Runs)?, columns(Table::RunEvents)?);
-        if agents.is_empty() && runs.is_empty() {
+        if agents.is_empty() && runs.is_empty() && events.is_empty() {
             return Err(IndexDbError::NotAStore);
         }
         Ok(Self { database, agents, runs, events })

@@ -18,6 +18,8 @@ const FIRST_WINDOW: u64 = 64 * 1024;
 const MAX_WINDOW: u64 = 64 * 1024 * 1024;
 /// A file of garbage has as many broken lines as it has lines.
 const MAX_DAMAGE: usize = 100;
+/// What is wrong with a line that is JSON but for some of its bytes.
+const NOT_TEXT: &str = "has bytes that are no text";
 /// As many of them are shown as what is left of them.
 pub(super) const MAX_DAMAGED_SHOWN: usize = 1_000;
 
@@ -103,8 +105,14 @@ impl Body {
             Line::Whole { bytes, is_terminated } => (bytes, is_terminated),
             Line::TooLong => return Some(format!("has more than {MAX_LINE_BYTES} bytes")),
         };
+        let is_text = str::from_utf8(bytes).is_ok();
         match decode_line(bytes) {
-            Ok(TranscriptLine::Message(message)) => self.messages_of(Some(message)),
+            Ok(TranscriptLine::Message(message)) => {
+                self.messages_of(Some(message));
+                if !is_text {
+                    return Some(NOT_TEXT.to_owned());
+                }
+            }
             Ok(TranscriptLine::TurnEnded { state, error }) => {
                 if let Some(turn) = self.turns.last_mut() {
                     turn.state = state;

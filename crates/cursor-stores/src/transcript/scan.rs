@@ -38,6 +38,10 @@ fn looks_whole(line: &[u8]) -> bool {
         || line.starts_with(b"{") && line.ends_with(b"}") && str::from_utf8(line).is_ok()
 }
 
+fn is_broken<T, E>(line: &[u8], decoded: &Result<T, E>) -> bool {
+    decoded.is_err() || str::from_utf8(line).is_err()
+}
+
 /// One search through one store.
 pub(super) struct Scan<'a> {
     matcher: &'a Matcher,
@@ -60,7 +64,7 @@ impl<'a> Scan<'a> {
     pub(super) fn transcripts(&self, files: &[(TranscriptFile, String)]) -> Vec<Damage> {
         let lost = parallel::map(files, |(file, key)| {
             let broken = match self.transcript(file, key) {
-                Ok(broken) => broken.map(|number| format!("line {number} is not JSON")),
+                Ok(broken) => broken.map(|number| format!("line {number} is damaged")),
                 Err(err) => Some(describe(&err)),
             };
             broken.map(|what| Damage::new(key.clone(), what))
@@ -147,7 +151,7 @@ impl<'a> Scan<'a> {
             if search_json(self.matcher, bytes).is_some() {
                 return Ok(Glance::MayHold);
             }
-            if broken.is_none() && !looks_whole(bytes) && decode_line(bytes).is_err() {
+            if broken.is_none() && !looks_whole(bytes) && is_broken(bytes, &decode_line(bytes)) {
                 broken = Some(lines.number);
             }
         }
@@ -182,7 +186,7 @@ impl<'a> Scan<'a> {
                 }
             }
             n_messages = n_messages.map(|n_messages| n_messages + usize::from(is_message));
-            if decoded.is_err() {
+            if is_broken(bytes, &decoded) {
                 broken.get_or_insert(lines.number);
             }
         }

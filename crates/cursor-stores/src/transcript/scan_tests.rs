@@ -70,7 +70,7 @@ fn words_of_text_and_of_escapes_are_found_too() {
     {
         let (hits, damage) = search(&home.store(), word);
         let lost: Vec<&str> = damage.iter().map(|damage| damage.what.as_str()).collect();
-        assert_eq!(lost, ["line 2 is not JSON"], "whether anything is found there or not");
+        assert_eq!(lost, ["line 2 is damaged"], "whether anything is found there or not");
         let found: Vec<_> = hits.iter().map(|hit| (hit.key.as_str(), hit.position)).collect();
         assert_eq!(found, [(key, position)], "{word}");
     }

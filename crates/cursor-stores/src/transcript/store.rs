@@ -415,6 +415,7 @@ fn count_messages(file: &TranscriptFile) -> Result<Counted, PlainFileError> {
             Line::Whole { bytes, .. } => match decode_line(bytes) {
                 Ok(TranscriptLine::Message(message)) => {
                     counted.n_messages += u64::from(is_counted(&message));
+                    counted.n_broken += u64::from(str::from_utf8(bytes).is_err());
                 }
                 Ok(TranscriptLine::TurnEnded { .. }) => {}
                 Err(_) => counted.n_broken += 1,
