@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::error_chain::describe;
-use crate::merge::{merge_conversations, merge_heads};
+use crate::merge::{is_whole_in_first, merge_conversations, merge_heads};
 use crate::model::{Activity, Conversation, Damage, Head, Origin, StoreKind};
 use crate::parallel;
 use crate::places::StorePlaces;
@@ -161,7 +161,8 @@ impl Catalogue {
                 }
             }
             // Which store has most to tell is known only to who reads them all.
-            head.is_count_estimated |= head.origins.len() > 1 && head.n_messages.is_some();
+            head.is_count_estimated |=
+                head.origins.len() > 1 && head.n_messages.is_some() && !is_whole_in_first(&head);
             head
         });
         heads.clone_from_slice(&completed);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    Activity, Conversation, Head, Message, Moment, Part, Role, Shelf, StoreKind, TokenUsage,
+    Activity, Conversation, Head, Message, Moment, Origin, Part, Role, Shelf, StoreKind, TokenUsage,
 };
 use crate::said_already::SaidAlready;
 use crate::store::Extent;
@@ -212,14 +212,26 @@ fn names_of(message: &Message, has_same_ids: bool) -> Vec<(bool, String)> {
     id.into_iter().chain(text).collect()
 }
 
-/// What makes one store's messages worth more than another's: first results of tools, then everything else.
-fn richness(conversation: &Conversation) -> (usize, usize, usize) {
+/// Whether a conversation has all that is told of it elsewhere: chats are what their transcripts are made of.
+pub(crate) fn is_whole_in_first(head: &Head) -> bool {
+    let is_chat = |origin: &Origin| matches!(origin.store, StoreKind::Cli | StoreKind::Acp);
+    let mut origins = head.origins.iter();
+    origins.next().is_some_and(is_chat)
+        && origins.all(|origin| origin.store == StoreKind::Transcript)
+        && head.n_messages.is_some_and(|n_messages| n_messages > 0)
+        && head.activity != Activity::Damaged
+}
+
+/// What makes one store's messages worth more than another's: that nothing of it was made of the other, then results of
+/// tools, then everything else.
+fn richness(conversation: &Conversation) -> (bool, usize, usize, usize) {
+    let is_original = is_whole_in_first(&conversation.head) && conversation.damage.is_empty();
     let parts = || conversation.messages.iter().flat_map(|message| &message.parts);
     let n_results = parts()
         .filter(|part| matches!(part, Part::ToolCall(call) if call.result.is_some()))
         .count();
     let n_thoughts = parts().filter(|part| matches!(part, Part::Reasoning { .. })).count();
-    (n_results, n_thoughts, conversation.messages.len())
+    (is_original, n_results, n_thoughts, conversation.messages.len())
 }
 
 #[cfg(test)]
@@ -227,7 +239,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::model::{Damage, Origin};
+    use crate::model::Damage;
 
     fn head(store: StoreKind, shelf: Shelf, n_messages: Option<u64>) -> Head {
         let origin = Origin { store, path: std::path::PathBuf::from("/x").into(), key: None };
@@ -281,12 +293,16 @@ mod tests {
 
     #[test]
     fn the_count_is_of_the_messages_that_are_shown() {
-        let store = told(StoreKind::Cli, &["one"]);
         let mut transcript = told(StoreKind::Transcript, &["one", "two"]);
         transcript.messages[1].parts.push(Part::reasoning("hm"));
-        for (known, other) in [(store.clone(), transcript.clone()), (transcript, store)] {
-            let merged = merge_conversations(known, other, Extent::default());
-            assert_eq!((merged.messages.len(), merged.head.n_messages), (2, Some(2)));
+        // What an IDE keeps may be less than its transcript. A chat is what its transcript is made of.
+        for (store, n_shown) in [(StoreKind::Ide, 2), (StoreKind::Cli, 1)] {
+            let store = told(store, &["one"]);
+            for (known, other) in [(&store, &transcript), (&transcript, &store)] {
+                let merged = merge_conversations(known.clone(), other.clone(), Extent::default());
+                assert_eq!(merged.messages.len(), n_shown);
+                assert_eq!(merged.head.n_messages, Some(n_shown as u64));
+            }
         }
     }
 }

@@ -10,10 +10,10 @@ use super::blobs::{Blobs, Fetched};
 use super::chat_head;
 use super::conversation_root::{ConversationRoot, find_root, other_messages, subagent_state};
 use super::draft::{Draft, Fate};
-use super::earlier_turns::with_earlier_turns;
 use super::integrity::BearsOn;
 use super::joined_history::{Window, join_histories};
 use super::json_message::JsonMessage;
+use super::left_over::add_left_over;
 use super::links::linked_messages;
 use super::message_times::{Span, interpolate_times};
 use super::meta::{ChatMeta, LatestRoot};
@@ -72,19 +72,10 @@ pub(super) fn read_conversation(
     }
     let last_used_model =
         meta.ok().flatten().and_then(ChatMeta::last_used_model).filter(|_| subagent.is_none());
-    let read = |root, notes| {
-        let reader = Reader { blobs, notes, extent, read_before: HashSet::new() };
-        reader.read(root, head.clone(), last_used_model)
-    };
-    let mut reading = read(root, notes)?;
-    if extent.last.is_none()
-        && let Some(state) = reading.state.as_deref()
-        && let Some(mended) = with_earlier_turns(blobs, state, &reading.conversation.damage)?
-    {
-        let damage = std::mem::take(&mut reading.conversation.damage);
-        reading = read(ConversationRoot::State(Box::new(mended)), Notes::default())?;
-        reading.is_prompt_damaged = true;
-        reading.conversation.damage = damage;
+    let reader = Reader { blobs, notes, extent, read_before: HashSet::new() };
+    let mut reading = reader.read(root, head, last_used_model)?;
+    if extent.branches == Branches::WithOrphans && !reading.conversation.damage.is_empty() {
+        add_left_over(blobs, &mut reading)?;
     }
     if let Ok(LatestRoot::Blob(id)) = latest {
         reading.root_id = Some(id);

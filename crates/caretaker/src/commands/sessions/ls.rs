@@ -23,6 +23,8 @@ const FULL_IDS: usize = 120;
 const DEFAULT_LIMIT: usize = 50;
 
 /// List conversations of all stores, the one that changed last first.
+///
+/// A count of messages with a `~` is a guess: several stores have the conversation, or more than was counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

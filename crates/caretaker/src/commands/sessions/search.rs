@@ -115,9 +115,13 @@ fn matcher(args: &Args) -> Result<Matcher, CommandError> {
     };
     let pattern = if args.regex { Pattern::Regex(&pattern) } else { Pattern::Words(&pattern) };
     Matcher::new(pattern, case).map_err(|error| {
-        CommandError::new(ExitCode::Usage, "the pattern cannot be used")
-            .because(error)
-            .hint("leave out --regex to look for words as they stand")
+        CommandError::new(ExitCode::Usage, "the pattern cannot be used").because(error).hint(
+            if args.regex {
+                "leave out --regex to look for words as they stand"
+            } else {
+                "write a word, several, or a phrase in double quotes"
+            },
+        )
     })
 }
 
