@@ -153,7 +153,8 @@ impl ChatBlobs {
                                 PlainFileError::Missing { .. }
                             ))
                         );
-                        if is_there {
+                        // What is locked now is whole.
+                        if is_there && !error.is_locked() {
                             self.loss.replace(Some(why(&error)));
                         }
                         return None;
