@@ -37,6 +37,7 @@ mod one_conversation;
 mod parse_command;
 mod programs;
 mod raw_records;
+mod repository;
 mod resume;
 mod resume_crashes;
 mod resume_matrix;
