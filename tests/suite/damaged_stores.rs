@@ -438,7 +438,8 @@ fn survives_everything(planted: &Planted) {
         n_partly += usize::from(!left.is_empty() && expected != planted.words);
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert!(n_partly > 3, "{n_partly} kinds of damage leave a part");
+    // A chat keeps most of what was said twice.
+    assert!(n_partly > 1, "{n_partly} kinds of damage leave a part");
 }
 
 #[test]

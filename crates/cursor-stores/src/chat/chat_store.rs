@@ -156,7 +156,7 @@ impl ChatStore {
 
     /// Everything that is there, in the order of its last writing. No data is read.
     pub(crate) fn inventory(&self) -> Result<(Vec<StoredBlob>, Scanned), ReadDatabaseError> {
-        self.at_once(|blobs| blobs.inventory())
+        self.at_once(Blobs::inventory)
     }
 
     /// Looks over the structure of the file. Says the first thing that is wrong with it, if something is.
