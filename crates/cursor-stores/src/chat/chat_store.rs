@@ -156,7 +156,7 @@ impl ChatStore {
 
     /// Everything that is there, in the order of its last writing. No data is read.
     pub(crate) fn inventory(&self) -> Result<(Vec<StoredBlob>, Scanned), ReadDatabaseError> {
-        self.at_once(Blobs::inventory)
+        self.database.read(|connection| Blobs::new(connection, &self.rows_by_id).inventory())
     }
 
     /// Looks over the structure of the file. Says the first thing that is wrong with it, if something is.
