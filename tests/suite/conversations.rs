@@ -96,7 +96,7 @@ fn plant_secrets(stage: &Stage) {
 }
 
 /// What a directory tree is: every file with its size, content and times, every directory with its time.
-fn picture(directory: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, Vec<u8>)> {
+pub(crate) fn picture(directory: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, Vec<u8>)> {
     let mut picture = BTreeMap::new();
     let mut rest = vec![directory.to_owned()];
     while let Some(path) = rest.pop() {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::error_chain::describe;
-use crate::merge::{merge_conversations, merge_heads};
+use crate::merge::{is_whole_in_first, merge_conversations, merge_heads};
 use crate::model::{Activity, Conversation, Damage, Head, Origin, StoreKind};
 use crate::parallel;
 use crate::places::StorePlaces;
@@ -160,6 +160,9 @@ impl Catalogue {
                     store.complete(&mut head);
                 }
             }
+            // Which store has most to tell is known only to who reads them all.
+            head.is_count_estimated |=
+                head.origins.len() > 1 && head.n_messages.is_some() && !is_whole_in_first(&head);
             head
         });
         heads.clone_from_slice(&completed);
@@ -191,7 +194,7 @@ impl Catalogue {
                 Ok(conversation) => {
                     read = Some(match read {
                         None => conversation,
-                        Some(known) => merge_conversations(known, conversation),
+                        Some(known) => merge_conversations(known, conversation, extent),
                     });
                 }
                 Err(error) => failures.push((origin, error)),

@@ -43,6 +43,7 @@ mod plain_file;
 mod prompt_time;
 mod raw_record;
 mod read_only_database;
+mod said_already;
 mod sdk;
 pub mod search;
 mod search_index;

@@ -1,6 +1,12 @@
 //! The same conversation, found in several stores: field by field, the richest wins.
 
-use crate::model::{Activity, Conversation, Head, Message, Moment, Part, Shelf, TokenUsage};
+use std::collections::HashMap;
+
+use crate::model::{
+    Activity, Conversation, Head, Message, Moment, Origin, Part, Role, Shelf, StoreKind, TokenUsage,
+};
+use crate::said_already::SaidAlready;
+use crate::store::Extent;
 
 /// Adds what another store says to a head. What is known already stays, unless the other knows it better.
 pub(crate) fn merge_heads(known: &mut Head, other: Head) {
@@ -64,10 +70,18 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
 }
 
 /// Joins what two stores say. The one with more in its messages gives them; the rest is taken from both.
-pub(crate) fn merge_conversations(known: Conversation, other: Conversation) -> Conversation {
+pub(crate) fn merge_conversations(
+    known: Conversation,
+    other: Conversation,
+    extent: Extent,
+) -> Conversation {
     let (mut rich, poor) =
         if richness(&known) >= richness(&other) { (known, other) } else { (other, known) };
+    // The count is of the messages that are shown.
+    let n_messages = rich.head.n_messages;
+    let is_same_kind = kind(&rich.head) == kind(&poor.head);
     merge_heads(&mut rich.head, poor.head);
+    rich.head.n_messages = n_messages.or(rich.head.n_messages);
     for (rich, poor) in rich.turns.iter_mut().zip(poor.turns) {
         rich.model = rich.model.take().or(poor.model);
         if rich.model_params.is_empty() {
@@ -79,6 +93,9 @@ pub(crate) fn merge_conversations(known: Conversation, other: Conversation) -> C
         rich.error = rich.error.take().or(poor.error);
     }
     lend_times(&mut rich.messages, &poor.messages);
+    if !rich.damage.is_empty() && extent.last.is_none() {
+        lend_messages(&mut rich, poor.messages, is_same_kind);
+    }
     if rich.todos.is_empty() {
         rich.todos = poor.todos;
     }
@@ -139,14 +156,82 @@ fn lend_times(messages: &mut [Message], others: &[Message]) {
     }
 }
 
-/// What makes one store's messages worth more than another's: first results of tools, then everything else.
-fn richness(conversation: &Conversation) -> (usize, usize, usize) {
+fn kind(head: &Head) -> Option<StoreKind> {
+    head.origins.first().map(|origin| origin.store)
+}
+
+/// Adds the messages that only another store still has, each after what both have before it. Stores of the same kind call
+/// a message by the same id; otherwise it is known by its text.
+fn lend_messages(conversation: &mut Conversation, others: Vec<Message>, is_same_kind: bool) {
+    let mut said = SaidAlready::by(&conversation.messages);
+    let mut places: HashMap<(bool, String), Vec<usize>> = HashMap::new();
+    for (place, message) in conversation.messages.iter().enumerate() {
+        for name in names_of(message, is_same_kind) {
+            places.entry(name).or_default().push(place);
+        }
+    }
+    let mut after = 0;
+    let mut lent: Vec<(usize, Message)> = Vec::new();
+    for other in others {
+        let names = names_of(&other, is_same_kind);
+        let next =
+            |name: &(bool, String)| places.get(name)?.iter().copied().find(|place| *place >= after);
+        let same = names.iter().filter_map(next).min();
+        let is_known = names.iter().any(|name| places.contains_key(name));
+        if let Some(same) = same {
+            after = same + 1;
+        } else if !names.is_empty() && !is_known && !said.has(&other) {
+            said.add(&other);
+            lent.push((after, other));
+        }
+    }
+    let is_counted = |message: &Message| {
+        message.kind.is_said() && matches!(message.role, Role::User | Role::Assistant)
+    };
+    let n_counted = lent.iter().filter(|(_, message)| is_counted(message)).count() as u64;
+    conversation.head.n_messages = conversation.head.n_messages.map(|n| n + n_counted);
+    let mut lent = lent.into_iter().peekable();
+    let mut joined = Vec::with_capacity(conversation.messages.len() + lent.len());
+    let mut turn = None;
+    for (place, message) in std::mem::take(&mut conversation.messages).into_iter().enumerate() {
+        while let Some((_, other)) = lent.next_if(|(after, _)| *after <= place) {
+            joined.push(Message { turn, ..other });
+        }
+        turn = message.turn;
+        joined.push(message);
+    }
+    joined.extend(lent.map(|(_, other)| Message { turn, ..other }));
+    conversation.messages = joined;
+}
+
+/// What a message can be recognised by in another store: its id, where that means something there, and what it says.
+fn names_of(message: &Message, has_same_ids: bool) -> Vec<(bool, String)> {
+    let id = message.id.clone().filter(|_| has_same_ids).map(|id| (true, id));
+    let letters: String = message.text().chars().filter(|c| c.is_alphanumeric()).collect();
+    let text = Some(letters).filter(|text| !text.is_empty()).map(|text| (false, text));
+    id.into_iter().chain(text).collect()
+}
+
+/// Whether a conversation has all that is told of it elsewhere: chats are what their transcripts are made of.
+pub(crate) fn is_whole_in_first(head: &Head) -> bool {
+    let is_chat = |origin: &Origin| matches!(origin.store, StoreKind::Cli | StoreKind::Acp);
+    let mut origins = head.origins.iter();
+    origins.next().is_some_and(is_chat)
+        && origins.all(|origin| origin.store == StoreKind::Transcript)
+        && head.n_messages.is_some_and(|n_messages| n_messages > 0)
+        && head.activity != Activity::Damaged
+}
+
+/// What makes one store's messages worth more than another's: that nothing of it was made of the other, then results of
+/// tools, then everything else.
+fn richness(conversation: &Conversation) -> (bool, usize, usize, usize) {
+    let is_original = is_whole_in_first(&conversation.head) && conversation.damage.is_empty();
     let parts = || conversation.messages.iter().flat_map(|message| &message.parts);
     let n_results = parts()
         .filter(|part| matches!(part, Part::ToolCall(call) if call.result.is_some()))
         .count();
     let n_thoughts = parts().filter(|part| matches!(part, Part::Reasoning { .. })).count();
-    (n_results, n_thoughts, conversation.messages.len())
+    (is_original, n_results, n_thoughts, conversation.messages.len())
 }
 
 #[cfg(test)]
@@ -154,7 +239,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::model::{Origin, StoreKind};
+    use crate::model::Damage;
 
     fn head(store: StoreKind, shelf: Shelf, n_messages: Option<u64>) -> Head {
         let origin = Origin { store, path: std::path::PathBuf::from("/x").into(), key: None };
@@ -174,5 +259,50 @@ mod tests {
         let mut merged = empty.clone();
         merge_heads(&mut merged, head(StoreKind::Transcript, Shelf::Empty, None));
         assert_eq!((merged.shelf, merged.n_messages), (Shelf::Empty, Some(0)));
+    }
+
+    fn told(store: StoreKind, texts: &[&str]) -> Conversation {
+        let mut told = Conversation::new(head(store, Shelf::Shown, Some(texts.len() as u64)));
+        let message = |text: &&str| Message::new(Role::User, vec![Part::text(*text)]);
+        told.messages = texts.iter().map(message).collect();
+        told
+    }
+
+    fn texts(conversation: &Conversation) -> Vec<String> {
+        conversation.messages.iter().map(Message::text).collect()
+    }
+
+    #[test]
+    fn what_a_damaged_store_lost_is_lent_by_another_in_its_place() {
+        let mut store = told(StoreKind::Cli, &["one", "three", "five", "six"]);
+        store.messages[0].parts.push(Part::reasoning("hm"));
+        let transcript =
+            told(StoreKind::Transcript, &["zero", "one", "two", "three", "four", "six"]);
+        let merged = |store: &Conversation, extent| {
+            merge_conversations(store.clone(), transcript.clone(), extent)
+        };
+        let whole = Extent::default();
+        assert_eq!(texts(&merged(&store, whole)), ["one", "three", "five", "six"]);
+        store.damage.push(Damage::new("a blob", "it is lost"));
+        let shown = merged(&store, whole);
+        assert_eq!(texts(&shown), ["zero", "one", "two", "three", "four", "five", "six"]);
+        assert_eq!(shown.head.n_messages, Some(7));
+        let last = Extent { last: Some(4), ..whole };
+        assert_eq!(merged(&store, last).messages.len(), 4);
+    }
+
+    #[test]
+    fn the_count_is_of_the_messages_that_are_shown() {
+        let mut transcript = told(StoreKind::Transcript, &["one", "two"]);
+        transcript.messages[1].parts.push(Part::reasoning("hm"));
+        // What an IDE keeps may be less than its transcript. A chat is what its transcript is made of.
+        for (store, n_shown) in [(StoreKind::Ide, 2), (StoreKind::Cli, 1)] {
+            let store = told(store, &["one"]);
+            for (known, other) in [(&store, &transcript), (&transcript, &store)] {
+                let merged = merge_conversations(known.clone(), other.clone(), Extent::default());
+                assert_eq!(merged.messages.len(), n_shown);
+                assert_eq!(merged.head.n_messages, Some(n_shown as u64));
+            }
+        }
     }
 }

@@ -14,7 +14,16 @@ pub(crate) fn workspace_root() -> &'static Path {
 
 /// Runs a program in the workspace root and fails unless it succeeds.
 pub(crate) fn run<S: AsRef<OsStr>>(program: &str, args: &[S]) -> anyhow::Result<()> {
-    let status = status(program, args)?;
+    run_with(program, args, &[])
+}
+
+/// As [`run`], with these variables in its environment.
+pub(crate) fn run_with<S: AsRef<OsStr>>(
+    program: &str,
+    args: &[S],
+    environment: &[(&str, &OsStr)],
+) -> anyhow::Result<()> {
+    let status = status(program, args, environment)?;
     if !status.success() {
         bail!("`{}` ended with {status}", shown(program, args));
     }
@@ -22,10 +31,15 @@ pub(crate) fn run<S: AsRef<OsStr>>(program: &str, args: &[S]) -> anyhow::Result<
 }
 
 #[expect(clippy::print_stderr, reason = "a chore tells what it does")]
-fn status<S: AsRef<OsStr>>(program: &str, args: &[S]) -> anyhow::Result<ExitStatus> {
+fn status<S: AsRef<OsStr>>(
+    program: &str,
+    args: &[S],
+    environment: &[(&str, &OsStr)],
+) -> anyhow::Result<ExitStatus> {
     eprintln!("» {}", shown(program, args));
     Command::new(program)
         .args(args)
+        .envs(environment.iter().copied())
         .current_dir(workspace_root())
         .status()
         .with_context(|| format!("`{program}` could not be started"))

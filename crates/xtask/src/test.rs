@@ -1,5 +1,6 @@
 //! `cargo xtask test`: what must hold before anything lands.
 
+use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use crate::commands::{self, on_path};
@@ -18,9 +19,24 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let cargo = |args: &[&str]| commands::run(&cargo, args);
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    check_fuzz_targets()?;
     // The suite starts our programs as a user would, so they are built before it runs.
     cargo(&["build", "--locked", "--workspace", "--bins"])?;
     cargo(&["test", "--locked", "--workspace"])
+}
+
+/// The fuzz targets are a workspace of their own, which nobody builds every day. That they can be built is seen without the
+/// nightly toolchain that they run with, and without the fuzzer itself: nothing is linked.
+fn check_fuzz_targets() -> anyhow::Result<()> {
+    let target_dir = commands::target_dir();
+    let args = ["check", "--locked", "--manifest-path", "tests/fuzz/Cargo.toml", "--target-dir"];
+    let args = args.map(OsStr::new).into_iter().chain([target_dir.as_os_str()]);
+    let no_fuzzer = target_dir.join("libno-fuzzer.a");
+    commands::run_with(
+        &commands::cargo(),
+        &args.collect::<Vec<_>>(),
+        &[("CUSTOM_LIBFUZZER_PATH", no_fuzzer.as_os_str())],
+    )
 }
 
 /// A minimal toolchain comes without these two.

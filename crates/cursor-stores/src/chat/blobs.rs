@@ -17,10 +17,13 @@ use crate::read_only_database::is_damage;
 /// The blobs of a store, for as long as one read takes.
 pub(crate) struct Blobs<'c> {
     connection: &'c Connection,
-    /// Made when the index fails for the first time.
-    rows_by_id: OnceCell<HashMap<BlobId, i64>>,
+    rows_by_id: &'c RowsById,
     peephole: RefCell<Option<Blob<'c>>>,
 }
+
+/// Where each blob stands, whatever the index says. Made when the index fails for the first time, and kept as long as the
+/// store is open: to make it means to look at every row.
+pub(crate) type RowsById = OnceCell<HashMap<BlobId, i64>>;
 
 /// What there is under an id.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,8 +52,8 @@ const BY_ROW: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <=
                       FROM blobs NOT INDEXED WHERE rowid = ?1";
 
 impl<'c> Blobs<'c> {
-    pub(crate) fn new(connection: &'c Connection) -> Self {
-        Self { connection, rows_by_id: OnceCell::new(), peephole: RefCell::new(None) }
+    pub(crate) fn new(connection: &'c Connection, rows_by_id: &'c RowsById) -> Self {
+        Self { connection, rows_by_id, peephole: RefCell::new(None) }
     }
 
     pub(crate) fn get(&self, id: BlobId) -> rusqlite::Result<Fetched> {
@@ -113,7 +116,7 @@ impl<'c> Blobs<'c> {
         }
     }
 
-    fn rows_by_id(&self) -> rusqlite::Result<&HashMap<BlobId, i64>> {
+    fn rows_by_id(&self) -> rusqlite::Result<&'c HashMap<BlobId, i64>> {
         if let Some(rows) = self.rows_by_id.get() {
             return Ok(rows);
         }

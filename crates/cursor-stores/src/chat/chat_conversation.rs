@@ -13,6 +13,7 @@ use super::draft::{Draft, Fate};
 use super::integrity::BearsOn;
 use super::joined_history::{Window, join_histories};
 use super::json_message::JsonMessage;
+use super::left_over::add_left_over;
 use super::links::linked_messages;
 use super::message_times::{Span, interpolate_times};
 use super::meta::{ChatMeta, LatestRoot};
@@ -73,6 +74,9 @@ pub(super) fn read_conversation(
         meta.ok().flatten().and_then(ChatMeta::last_used_model).filter(|_| subagent.is_none());
     let reader = Reader { blobs, notes, extent, read_before: HashSet::new() };
     let mut reading = reader.read(root, head, last_used_model)?;
+    if extent.branches == Branches::WithOrphans && !reading.conversation.damage.is_empty() {
+        add_left_over(blobs, &mut reading)?;
+    }
     if let Ok(LatestRoot::Blob(id)) = latest {
         reading.root_id = Some(id);
     }
@@ -401,12 +405,10 @@ fn summary_draft(id: BlobId, text: String, ordinal: usize) -> Draft {
 
 /// Shows the bytes of a message that is damaged beyond reading, as far as they are text.
 fn unreadable_draft(id: BlobId, data: &[u8], ordinal: usize) -> Draft {
-    const SHOWN: usize = 64 * 1024;
-    let text = String::from_utf8_lossy(&data[..data.len().min(SHOWN)]).into_owned();
     let mut draft = Draft::new(Role::Unknown, MessageKind::Said, ordinal);
     draft.id = Some(id);
     draft.sources.push(id);
     draft.fate = Fate::Lost;
-    draft.parts.push(Part::Unknown { kind: "damaged".to_owned(), value: text.into() }.into());
+    draft.parts.push(Part::damaged(data).into());
     draft
 }

@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob_id::BlobId;
-use super::blobs::{Blobs, Scanned, StoredBlob};
+use super::blobs::{Blobs, Fetched, RowsById, Scanned, StoredBlob};
 use super::meta::{ChatMeta, ReadChatMetaError};
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
@@ -17,6 +17,7 @@ use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDa
 #[derive(Debug)]
 pub struct ChatStore {
     database: ReadOnlyDatabase,
+    rows_by_id: RowsById,
 }
 
 /// How much a store holds, whether anything refers to it or not.
@@ -84,7 +85,7 @@ impl ChatStore {
                 return Err(OpenChatStoreError::NotAChat { table });
             }
         }
-        Ok(Self { database })
+        Ok(Self { database, rows_by_id: RowsById::new() })
     }
 
     /// Returns the meta row, or `None` before it was first written.
@@ -115,6 +116,11 @@ impl ChatStore {
             }
             Some(Value::Bytes(data)) => Ok(Some(data)),
         }
+    }
+
+    /// As [`Self::blob`], by way of the rows where the index is damaged.
+    pub(crate) fn fetch(&self, id: BlobId) -> Result<Fetched, ReadDatabaseError> {
+        self.at_once(|blobs| blobs.get(id))
     }
 
     /// Calls `visit` with the id of every blob, in the order of their last writing, until told to stop. Rows whose id
@@ -150,7 +156,7 @@ impl ChatStore {
 
     /// Everything that is there, in the order of its last writing. No data is read.
     pub(crate) fn inventory(&self) -> Result<(Vec<StoredBlob>, Scanned), ReadDatabaseError> {
-        self.database.read(|connection| Blobs::new(connection).inventory())
+        self.database.read(|connection| Blobs::new(connection, &self.rows_by_id).inventory())
     }
 
     /// Looks over the structure of the file. Says the first thing that is wrong with it, if something is.
@@ -171,7 +177,7 @@ impl ChatStore {
         &self,
         read: impl FnOnce(&Blobs<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, ReadDatabaseError> {
-        self.database.read(|connection| read(&Blobs::new(connection)))
+        self.database.read(|connection| read(&Blobs::new(connection, &self.rows_by_id)))
     }
 
     /// Says what is missing because the log cannot be read, if it cannot.
@@ -180,7 +186,7 @@ impl ChatStore {
     }
 
     /// Says what is missing from all that is read here, be it the log or a part of the file.
-    pub(super) fn loss(&self) -> Option<&'static str> {
+    pub(crate) fn loss(&self) -> Option<&'static str> {
         self.database.shortcoming()
     }
 }

@@ -39,6 +39,7 @@ mod joined_history;
 mod json_binary;
 mod json_message;
 pub mod known_tool_schema;
+mod left_over;
 mod links;
 mod message_times;
 mod meta;

@@ -10,7 +10,7 @@ use super::gather::{Gathered, json_of};
 use super::inline::{capability_tools, fill_in, inline_bubbles};
 use super::keys;
 use super::lenient::{text, text_of, unpack};
-use crate::model::{Damage, MessageKind};
+use crate::model::{Damage, MessageKind, Part};
 use crate::parallel;
 use crate::store::Extent;
 
@@ -123,6 +123,10 @@ impl Sources<'_> {
             Ok(bubble) => (bubble, None),
             Err(what) => {
                 let damage = Some(self.damage(bubble_id, what));
+                let left = self.gathered.bubbles.get(bubble_id).and_then(|row| left_of(&row.value));
+                if let (Some(left), None) = (left, inline) {
+                    return (Some(damaged_bubble(header, left)), damage);
+                }
                 // A few words of it may be left.
                 match (inline, text(&header["grouping"]["textPreview"])) {
                     (Some(_), _) => (json!({}), damage),
@@ -158,7 +162,12 @@ impl Sources<'_> {
                 }
                 // What was deleted and is not missed is gone.
                 Err(_) if row.value == OwnedValue::Tombstone => {}
-                Err(what) => damage.push(self.damage(bubble_id, what)),
+                Err(what) => {
+                    damage.push(self.damage(bubble_id, what));
+                    let header = json!({"bubbleId": bubble_id});
+                    let left = left_of(&row.value);
+                    rest.extend(left.map(|left| (damaged_bubble(&header, left), row.rowid)));
+                }
             }
         }
         rest.sort_by_key(|(bubble, rowid)| {
@@ -170,4 +179,18 @@ impl Sources<'_> {
     fn damage(&self, bubble_id: &str, what: String) -> Damage {
         Damage::new(format!("{}{}:{bubble_id}", keys::BUBBLE, self.id), what)
     }
+}
+
+/// The bytes of a row that is no JSON any more.
+fn left_of(value: &OwnedValue) -> Option<Part> {
+    match value {
+        OwnedValue::Bytes(bytes) => Some(Part::damaged(bytes)),
+        OwnedValue::Tombstone | OwnedValue::TooLarge { .. } => None,
+    }
+}
+
+fn damaged_bubble(header: &Json, left: Part) -> Bubble {
+    let mut bubble = read_bubble(&json!({}), header);
+    bubble.message.parts = vec![left];
+    bubble
 }

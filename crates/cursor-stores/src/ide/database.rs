@@ -21,7 +21,7 @@ pub(super) struct Vscdb {
 }
 
 /// The tables of keys and values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Table {
     /// `cursorDiskKV`.
     DiskKv,

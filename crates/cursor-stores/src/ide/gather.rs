@@ -160,7 +160,7 @@ pub(super) fn shapes(pool: &Pool, ids: &[&str]) -> Vec<Option<u64>> {
 }
 
 /// What a conversation takes in the database, by the lengths in the heads of its rows.
-pub(super) fn n_bytes(pool: &Pool, id: &str) -> Option<u64> {
+pub(super) fn n_bytes(pool: &Pool, id: &str) -> Result<u64, UsePoolError> {
     let sql = "SELECT coalesce(sum(octet_length(value)), 0) FROM cursorDiskKV \
                WHERE key = ?1 OR key >= ?2 AND key < ?3";
     let range = keys::of_composer(keys::BUBBLE, id);
@@ -174,7 +174,7 @@ pub(super) fn n_bytes(pool: &Pool, id: &str) -> Option<u64> {
                 .query_row(sql, (&composer, &range.start, &range.end), |row| row.get::<_, i64>(0))
         })
     });
-    sum.ok().and_then(|sum| u64::try_from(sum).ok())
+    sum.map(|sum| u64::try_from(sum).unwrap_or(0))
 }
 
 /// How many rows of the other families belong to a conversation, by keys alone.

@@ -197,6 +197,9 @@ pub(super) fn list_opened(store: &IdeStore, opened: &Opened) -> (Inventory, List
             head.shelf = Shelf::Shown;
             head.n_messages = None;
         }
+        // What the model was given may have messages that no bubble has.
+        head.is_count_estimated = head.n_messages.is_some()
+            && (summary.is_count_estimated || inventory.with_checkpoint.contains(id));
         heads.push(head);
     }
     // Sub-agents of older builds have bubbles only; others that do have lost the row that puts those in order.

@@ -37,6 +37,7 @@ mod tool;
 mod turns;
 mod workspaces;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
@@ -46,12 +47,12 @@ use std::time::{Duration, SystemTime};
 
 pub(crate) use context::{attachments, name_of};
 use heads::Writer;
-use pool::{Pool, chain};
+use pool::{Pool, UsePoolError, chain};
 pub(crate) use tool::tool_call;
 use workspaces::WorkspaceLinks;
 
 use crate::StorePlaces;
-use crate::model::{Conversation, Damage, Head, Origin, StoreKind};
+use crate::model::{Activity, Conversation, Damage, Head, Origin, StoreKind};
 use crate::plain_file::{self, PlainFileError};
 use crate::raw_record::VisitRaw;
 use crate::search::Matcher;
@@ -64,37 +65,55 @@ use crate::store::{
 const WRITER_SILENCE: Duration = Duration::from_secs(15 * 60);
 
 pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
-    places.cursor_user_dirs.iter().filter_map(|directory| discover_one(directory)).collect()
+    places.cursor_user_dirs.iter().flat_map(|directory| discover_in(directory)).collect()
 }
 
-fn discover_one(user_dir: &Path) -> Option<Discovered> {
+fn discover_in(user_dir: &Path) -> Vec<Discovered> {
     let store = IdeStore::new(user_dir);
     let is_plain = |path: &Path| plain_file::inspect(path).is_ok();
     match plain_file::inspect(&store.path) {
         Ok(_) => {}
         // What cannot be opened may be read from the backup.
         Err(_) if is_plain(&store.backup_path()) => {}
-        Err(PlainFileError::Missing { .. }) => return None,
+        Err(PlainFileError::Missing { .. }) => return Vec::new(),
         Err(err) => {
             let why = chain(&err);
-            return Some(Discovered::Skipped(SkippedPlace {
+            return vec![Discovered::Skipped(SkippedPlace {
                 store: StoreKind::Ide,
                 path: store.path.into(),
                 why,
-            }));
+            })];
         }
     }
-    Some(Discovered::Store(Box::new(store)))
+    let backup = store.backup();
+    [Some(store), backup]
+        .into_iter()
+        .flatten()
+        .map(|store| Discovered::Store(Box::new(store)))
+        .collect()
 }
 
 /// The conversations of one user directory of the IDE.
 struct IdeStore {
-    /// `globalStorage/state.vscdb`.
+    /// `globalStorage/state.vscdb`, or its backup.
     path: PathBuf,
+    role: Role,
     workspace_storage: PathBuf,
     /// Read when the first conversation does not say by itself where it belongs.
     links: OnceLock<WorkspaceLinks>,
     prompt_rows: agent_scan::PromptRows,
+}
+
+/// What a file is for Cursor.
+enum Role {
+    Database,
+    /// What was copied from a database that is not whole now: a store of its own, because either may have what the other
+    /// has not.
+    Backup {
+        of: PathBuf,
+        /// What is wrong with the database.
+        why: &'static str,
+    },
 }
 
 /// The database, or its backup.
@@ -108,6 +127,7 @@ impl IdeStore {
     fn new(user_dir: &Path) -> Self {
         Self {
             path: user_dir.join("globalStorage").join("state.vscdb"),
+            role: Role::Database,
             workspace_storage: user_dir.join("workspaceStorage"),
             links: OnceLock::new(),
             prompt_rows: agent_scan::PromptRows::default(),
@@ -119,35 +139,49 @@ impl IdeStore {
         with_suffix(&self.path, ".backup")
     }
 
+    /// The backup as a store of its own, if only a part of the database is left.
+    fn backup(&self) -> Option<Self> {
+        let path = self.backup_path();
+        plain_file::inspect(&path).ok()?;
+        let rest = Pool::open(&self.path).ok().filter(Pool::is_in_part)?;
+        Some(Self {
+            path,
+            role: Role::Backup { of: self.path.clone(), why: rest.shortcoming()? },
+            workspace_storage: self.workspace_storage.clone(),
+            links: OnceLock::new(),
+            prompt_rows: agent_scan::PromptRows::default(),
+        })
+    }
+
     fn open(&self) -> Result<Opened, ReadConversationError> {
-        match Pool::open(&self.path) {
-            Ok(pool) if pool.is_in_part() => Ok(self.fuller(pool)),
-            Ok(pool) => Ok(Opened { pool, backup: None }),
-            Err(err) => match Pool::open(&self.backup_path()) {
+        match (Pool::open(&self.path), &self.role) {
+            (Ok(pool), Role::Database) => Ok(Opened { pool, backup: None }),
+            (Ok(pool), Role::Backup { why, .. }) => {
+                Ok(Opened { pool, backup: Some((*why).to_owned()) })
+            }
+            (Err(err), Role::Database) => match Pool::open(&self.backup_path()) {
                 Ok(pool) => Ok(Opened { pool, backup: Some(chain(&err)) }),
                 Err(_) => Err(self.unreadable(err)),
             },
+            (Err(err), Role::Backup { .. }) => Err(self.unreadable(err)),
         }
     }
 
-    /// What is left of the database, or the backup if that has more conversations.
-    fn fuller(&self, rest: Pool) -> Opened {
-        let n_composers = |pool: &Pool| {
-            let mut n_rows = 0_u64;
+    /// The conversations of a backup that were deleted since, as what is left of the database says.
+    fn deleted_since(&self) -> HashSet<String> {
+        let mut deleted = HashSet::new();
+        if let Role::Backup { of, .. } = &self.role
+            && let Ok(rest) = Pool::open(of)
+        {
             let range = keys::beginning_with(keys::COMPOSER);
-            pool.visit(database::Table::DiskKv, &range, &mut |_| {
-                n_rows += 1;
+            rest.visit(database::Table::DiskKv, &range, &mut |row| {
+                if matches!(row.value, database::Value::Tombstone) {
+                    deleted.extend(row.key.strip_prefix(keys::COMPOSER).map(str::to_owned));
+                }
                 ControlFlow::Continue(())
             });
-            n_rows
-        };
-        match Pool::open(&self.backup_path()) {
-            Ok(backup) if n_composers(&backup) > n_composers(&rest) => {
-                let why = rest.shortcoming().map(str::to_owned);
-                Opened { pool: backup, backup: why }
-            }
-            _ => Opened { pool: rest, backup: None },
         }
+        deleted
     }
 
     fn unreadable(
@@ -208,13 +242,22 @@ impl ConversationStore for IdeStore {
     }
 
     fn list(&self) -> Listing {
-        list::list(self)
+        let mut listing = list::list(self);
+        let deleted = self.deleted_since();
+        listing.heads.retain(|head| !deleted.contains(&head.id));
+        listing
     }
 
     fn complete(&self, head: &mut Head) {
         if let Ok(opened) = self.open() {
-            let key = head.id.clone();
-            head.n_bytes = gather::n_bytes(&opened.pool, &key).or(head.n_bytes);
+            match gather::n_bytes(&opened.pool, &head.id) {
+                Ok(n_bytes) => head.n_bytes = Some(n_bytes),
+                // To know how long they are is to have looked at all of its rows.
+                Err(UsePoolError::Read(err)) if err.is_damage() => {
+                    head.activity = Activity::Damaged;
+                }
+                Err(_) => {}
+            }
         }
     }
 

@@ -1,11 +1,12 @@
 //! Connections to one database for as long as one piece of work takes: one per thread, opened anew when it changes.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::database::{Table, Visit, Vscdb};
 use super::keys::KeyRange;
-use super::salvage;
+use super::salvage::{self, RowsByKey};
 use crate::model::Damage;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
 
@@ -16,6 +17,8 @@ const ATTEMPTS: usize = 3;
 pub(super) struct Pool {
     path: PathBuf,
     idle: Mutex<Vec<Vscdb>>,
+    /// By table; found out when something is damaged, once: it means to look at every row.
+    standing: Mutex<HashMap<Table, Arc<RowsByKey>>>,
     shortcoming: Option<&'static str>,
     is_in_part: bool,
 }
@@ -34,7 +37,13 @@ impl Pool {
     pub(super) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
         let first = Vscdb::open(path)?;
         let (shortcoming, is_in_part) = (first.database.shortcoming(), first.database.is_in_part());
-        Ok(Self { path: path.to_owned(), idle: Mutex::new(vec![first]), shortcoming, is_in_part })
+        Ok(Self {
+            path: path.to_owned(),
+            idle: Mutex::new(vec![first]),
+            standing: Mutex::default(),
+            shortcoming,
+            is_in_part,
+        })
     }
 
     /// Says what is missing from all that is read here, if something is.
@@ -89,8 +98,11 @@ impl Pool {
             Ok(()) => Vec::new(),
             Err(UsePoolError::Read(err)) if err.is_damage() => {
                 let rest = after.clone().unwrap_or_else(|| range.start.clone())..range.end.clone();
-                let salvaged = self.with(|database| {
-                    salvage::visit_damaged(database, table, &rest, after.as_deref(), visit)
+                let salvaged = self.standing(table).and_then(|standing| {
+                    self.with(|database| {
+                        let without = after.as_deref();
+                        salvage::visit_damaged(database, table, &rest, without, &standing, visit)
+                    })
                 });
                 match salvaged {
                     Ok(damage) => damage,
@@ -110,9 +122,25 @@ impl Pool {
         range: &KeyRange,
         visit: &mut dyn FnMut(&str),
     ) -> Option<Damage> {
-        self.with(|database| salvage::visit_keys_of_table(database, table, range, visit))
-            .err()
-            .map(|err| damage_of(range, &err))
+        match self.standing(table) {
+            Ok(standing) => {
+                standing.range(range.clone()).for_each(|(key, _)| visit(key));
+                None
+            }
+            Err(err) => Some(damage_of(range, &err)),
+        }
+    }
+
+    /// The rows that stand in a table, whatever its index says.
+    fn standing(&self, table: Table) -> Result<Arc<RowsByKey>, UsePoolError> {
+        // Others wait for it: each would do the same.
+        let mut known = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rows) = known.get(&table) {
+            return Ok(rows.clone());
+        }
+        let rows = Arc::new(self.with(|database| salvage::rows_by_key(database, table))?);
+        known.insert(table, rows.clone());
+        Ok(rows)
     }
 }
 

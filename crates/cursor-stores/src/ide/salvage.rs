@@ -1,11 +1,11 @@
 //! Reading around damaged pages: first by the keys that the index still has, then through the table itself.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 
-use super::database::{MAX_VALUE_BYTES, Row, Table, Visit, Vscdb, read_row, row_columns};
+use super::database::{Table, Visit, Vscdb, read_row, row_columns};
 use super::keys::KeyRange;
-use crate::damaged_rows::{Way, WayEnd, visit_around_damage};
+use crate::damaged_rows::{Rows, Way, WayEnd, visit_around_damage};
 use crate::model::Damage;
 use crate::read_only_database::ReadDatabaseError;
 
@@ -13,12 +13,16 @@ use crate::read_only_database::ReadDatabaseError;
 const MAX_NAMED: usize = 100;
 const MAX_KEYS: usize = 10_000_000;
 
+/// Where the row of each key stands.
+pub(super) type RowsByKey = BTreeMap<String, i64>;
+
 /// Calls `visit` for every row of `range` that can be read, but for `without`, and names those that cannot.
 pub(super) fn visit_damaged(
     database: &Vscdb,
     table: Table,
     range: &KeyRange,
     without: Option<&str>,
+    standing: &RowsByKey,
     visit: &mut Visit<'_>,
 ) -> Result<Vec<Damage>, ReadDatabaseError> {
     let mut keys = Vec::new();
@@ -46,18 +50,20 @@ pub(super) fn visit_damaged(
     let mut damage = Vec::new();
     if is_index_damaged || !lost.is_empty() {
         // A row that its index leads nowhere for may still stand in the table.
-        let mut visit_unseen = |row: Row<'_>| {
-            if !range.contains(&row.key.to_owned())
-                || Some(row.key) == without
-                || seen.contains(row.key)
-            {
-                return ControlFlow::Continue(());
+        for (key, rowid) in standing.range(range.clone()) {
+            if Some(key.as_str()) == without || seen.contains(key) {
+                continue;
             }
-            seen.insert(row.key.to_owned());
-            visit(row)
-        };
-        walk_table(database, table, range, Loaded::Values, &mut visit_unseen)?;
+            match visit_row(database, table, key, *rowid, visit) {
+                Ok(ControlFlow::Continue(())) => drop(seen.insert(key.clone())),
+                Ok(ControlFlow::Break(())) => break,
+                Err(err) if err.is_damage() => lost.push(key.clone()),
+                Err(err) => return Err(err),
+            }
+        }
         lost.retain(|key| !seen.contains(key));
+        lost.sort_unstable();
+        lost.dedup();
         if is_index_damaged {
             damage.push(Damage::new(
                 format!("{}…", range.start.escape_debug()),
@@ -86,81 +92,64 @@ fn visit_one(
     })
 }
 
-/// Calls `visit` with the keys of a range that stand in the table, whatever its index says.
-pub(super) fn visit_keys_of_table(
+/// As [`visit_one`], by the number of the row, unless another one stands there now.
+fn visit_row(
     database: &Vscdb,
     table: Table,
-    range: &KeyRange,
-    visit: &mut dyn FnMut(&str),
-) -> Result<(), ReadDatabaseError> {
-    walk_table(database, table, range, Loaded::Keys, &mut |row| {
-        visit(row.key);
-        ControlFlow::Continue(())
+    key: &str,
+    rowid: i64,
+    visit: &mut Visit<'_>,
+) -> Result<ControlFlow<()>, ReadDatabaseError> {
+    let sql =
+        format!("SELECT {} FROM {} NOT INDEXED WHERE rowid = ?1", row_columns(), table.name());
+    database.database.read(|connection| {
+        let mut statement = connection.prepare_cached(&sql)?;
+        let mut rows = statement.query([rowid])?;
+        match rows.next()? {
+            Some(row) if row.get_ref(1)?.as_str().ok() == Some(key) => read_row(row, visit),
+            _ => Ok(ControlFlow::Continue(())),
+        }
     })
 }
 
-/// What is read of a row of the range. Of others it is nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Loaded {
-    Keys,
-    Values,
-}
-
-/// Goes through the table in the order of its rows, around what is damaged.
-fn walk_table(
-    database: &Vscdb,
-    table: Table,
-    range: &KeyRange,
-    loaded: Loaded,
-    visit: &mut Visit<'_>,
-) -> Result<(), ReadDatabaseError> {
+/// The keys that stand in the table, whatever its index says, with the numbers of their rows. No value is looked at.
+pub(super) fn rows_by_key(database: &Vscdb, table: Table) -> Result<RowsByKey, ReadDatabaseError> {
+    let mut rows = RowsByKey::new();
     if !database.has(table) {
-        return Ok(());
+        return Ok(rows);
     }
-    let value = match loaded {
-        Loaded::Keys => "NULL, NULL".to_owned(),
-        Loaded::Values => format!(
-            "octet_length(value), CASE WHEN in_range IS NOT NULL AND octet_length(value) <= {MAX_VALUE_BYTES} THEN value END"
-        ),
-    };
-    let mut is_over = false;
-    for island in database.database.islands(table.name())? {
-        // A row may still lead to pages that are damaged.
-        visit_around_damage(island, &mut |rows, direction| {
-            let order = direction.order();
-            // The columns of `row_columns`, but with nothing of rows outside the range.
-            let sql = format!(
-                "SELECT rowid, in_range, {value} FROM (SELECT rowid, CASE WHEN key >= ?3 AND key < ?4 THEN key END AS in_range, \
-                 value FROM {} NOT INDEXED WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid {order})",
-                table.name()
-            );
-            let mut way = Way { last: None, end: WayEnd::Reached };
-            let walked = database.database.read(|connection| {
-                let mut statement = connection.prepare_cached(&sql)?;
-                let mut found =
-                    statement.query((rows.after, rows.until, &range.start, &range.end))?;
-                while let Some(row) = found.next()? {
-                    let number = row.get(0)?;
-                    if read_row(row, visit)?.is_break() {
-                        way.end = WayEnd::Stopped;
-                        is_over = true;
-                        break;
-                    }
-                    way.last = Some(number);
+    visit_around_damage(Rows::ALL, &mut |range, direction| {
+        let sql = format!(
+            "SELECT rowid, key FROM {} NOT INDEXED WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid {}",
+            table.name(),
+            direction.order()
+        );
+        let mut way = Way { last: None, end: WayEnd::Reached };
+        let walked = database.database.read(|connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut found = statement.query([range.after, range.until])?;
+            while let Some(row) = found.next()? {
+                let rowid = row.get(0)?;
+                if let Ok(key) = row.get_ref(1)?.as_str() {
+                    // The one that was written last is the one that counts.
+                    let known = rows.entry(key.to_owned()).or_insert(rowid);
+                    *known = rowid.max(*known);
                 }
-                Ok(())
-            });
-            match walked {
-                Ok(()) => Ok(way),
-                Err(err) if err.is_damage() => Ok(Way { end: WayEnd::Damaged, ..way }),
-                Err(err) => Err(err),
+                way.last = Some(rowid);
+                if rows.len() >= MAX_KEYS {
+                    way.end = WayEnd::Stopped;
+                    break;
+                }
             }
-        })?;
-        if is_over {
-            break;
+            Ok(())
+        });
+        match walked {
+            Ok(()) => Ok(way),
+            Err(err) if err.is_damage() => Ok(Way { end: WayEnd::Damaged, ..way }),
+            Err(err) => Err(err),
         }
-    }
-    Ok(())
+    })?;
+    Ok(rows)
 }
 
 fn damage_of(lost: Vec<String>) -> Vec<Damage> {

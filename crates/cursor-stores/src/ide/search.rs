@@ -67,10 +67,14 @@ pub(super) fn search(
         Ok(opened) => opened,
         Err(err) => return vec![Damage::new("state.vscdb", chain(&err))],
     };
+    let deleted = store.deleted_since();
+    let found = |hit: Hit| {
+        if deleted.contains(&hit.key) { ControlFlow::Continue(()) } else { found(hit) }
+    };
     let search = Search {
         pool: &opened.pool,
         matcher,
-        found,
+        found: &found,
         is_over: AtomicBool::new(false),
         blob_hits: Mutex::default(),
         composers: Mutex::default(),

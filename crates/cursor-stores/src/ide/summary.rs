@@ -25,6 +25,8 @@ pub(super) struct Summary {
     pub(super) last_updated: Option<i64>,
     /// `None` if this does not hold messages.
     pub(super) n_messages: Option<u64>,
+    /// There is more than the messages that were counted: a state of the agent, a summary.
+    pub(super) is_count_estimated: bool,
     /// Text that was typed and not sent.
     pub(super) has_unsent: bool,
     /// It has no messages, but the state of its agent has.
@@ -74,6 +76,7 @@ struct Fields<'a> {
     tabs: Option<&'a RawValue>,
     #[serde(borrow)]
     conversation_state: Option<&'a RawValue>,
+    latest_conversation_summary: Option<&'a RawValue>,
     #[serde(borrow)]
     status: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -166,6 +169,13 @@ fn summary_of(fields: &Fields<'_>) -> Summary {
         checkpoint_updated: time(&json(fields.conversation_checkpoint_last_updated_at)),
         last_updated: time(&json(fields.last_updated_at)),
         n_messages: holds_messages.then_some(n_messages),
+        is_count_estimated: [n_headers, n_inline, n_in_map, n_in_tabs]
+            .into_iter()
+            .filter(|count| *count > 0)
+            .count()
+            > 1
+            || fields.latest_conversation_summary.is_some()
+            || text(&json(fields.conversation_state)).is_some_and(|state| state.len() > 1),
         has_unsent: has_unsent(fields),
         has_state: n_messages == 0 && has_state(fields),
         status: owned_text(fields.status),

@@ -6,11 +6,11 @@ use serde_json::{Map, Value as Json, json};
 
 use super::bubble::{decode_bubble, moment};
 use super::chat_session::{decode_requests, pieces_of_requests};
-use super::database::{CHATS, COMPOSERS, GENERATIONS, PROMPTS, Row, SESSIONS};
+use super::database::{ALL_KEYS, CHATS, COMPOSERS, GENERATIONS, PROMPTS, Row, SESSIONS};
 use super::prompts::{decode_prompts, pieces_of_prompts};
 use crate::json_values::{items, text_of, unpack};
 use crate::lenient_json;
-use crate::model::{Head, Message, Moment, Role, Shelf, Turn};
+use crate::model::{Activity, Head, Message, Moment, Part, Role, Shelf, Turn};
 use crate::title::title_of;
 
 /// The shapes of old conversations.
@@ -24,6 +24,8 @@ pub(super) enum Shape {
     Session,
     /// What was typed in a workspace, without what it belonged to.
     Prompts,
+    /// A row that is no JSON any more: whose its words are nobody can tell.
+    Damaged,
 }
 
 /// One conversation.
@@ -36,7 +38,8 @@ pub(super) struct Kept {
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 4] = [Self::Chat, Self::Composer, Self::Session, Self::Prompts];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Chat, Self::Composer, Self::Session, Self::Prompts, Self::Damaged];
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -44,6 +47,7 @@ impl Shape {
             Self::Composer => "composer",
             Self::Session => "session",
             Self::Prompts => "prompts",
+            Self::Damaged => "damaged",
         }
     }
 
@@ -54,6 +58,7 @@ impl Shape {
             Self::Composer => &[COMPOSERS],
             Self::Session => &[SESSIONS],
             Self::Prompts => &[PROMPTS, GENERATIONS],
+            Self::Damaged => &ALL_KEYS,
         }
     }
 
@@ -62,7 +67,7 @@ impl Shape {
             Self::Chat => "bubbles",
             Self::Composer => "conversation",
             Self::Session => "requests",
-            Self::Prompts => "prompts",
+            Self::Prompts | Self::Damaged => "prompts",
         }
     }
 }
@@ -85,6 +90,8 @@ pub(super) fn kept_in(rows: &[Row]) -> KeptRows<'_> {
             Ok(value) => value,
             Err(err) => {
                 broken.push((row, err));
+                let value = Json::String(String::from_utf8_lossy(&row.value).into_owned());
+                kept.push((Kept { shape: Shape::Damaged, id: row.key.to_owned(), value }, row));
                 continue;
             }
         };
@@ -172,6 +179,10 @@ impl Kept {
             }
             Shape::Session => decode_requests(bubbles).0,
             Shape::Prompts => decode_prompts(&self.value),
+            Shape::Damaged => {
+                let left = self.value.as_str().unwrap_or_default();
+                vec![Message::new(Role::Unknown, vec![Part::damaged(left.as_bytes())])]
+            }
         }
     }
 
@@ -182,13 +193,14 @@ impl Kept {
             Shape::Chat | Shape::Composer => bubbles.iter().map(Cow::Borrowed).collect(),
             Shape::Session => pieces_of_requests(bubbles),
             Shape::Prompts => pieces_of_prompts(&self.value),
+            Shape::Damaged => vec![Cow::Borrowed(&self.value)],
         }
     }
 
     /// What holds the rest of the conversation.
     pub(super) fn frame(&self) -> Json {
         match (self.shape, &self.value) {
-            (Shape::Prompts, _) => Json::Null,
+            (Shape::Prompts | Shape::Damaged, _) => Json::Null,
             (shape, Json::Object(fields)) => {
                 let field = shape.messages_field();
                 let kept = fields.iter().filter(|(name, _)| *name != field);
@@ -203,7 +215,9 @@ impl Kept {
         let mut turns: Vec<Turn> = Vec::new();
         let mut endings = match self.shape {
             Shape::Session => decode_requests(items(&self.value["requests"])).1.into_iter(),
-            Shape::Chat | Shape::Composer | Shape::Prompts => Vec::new().into_iter(),
+            Shape::Chat | Shape::Composer | Shape::Prompts | Shape::Damaged => {
+                Vec::new().into_iter()
+            }
         };
         for message in messages {
             if message.role == Role::User || turns.is_empty() {
@@ -227,6 +241,7 @@ impl Kept {
         };
         let title = match self.shape {
             Shape::Prompts => Some("Prompts".to_owned()),
+            Shape::Damaged => Some(format!("What is left of {}", self.id)),
             _ => text_of(value, &["chatTitle", "name", "customTitle", "title"]).map(str::to_owned),
         };
         head.title = title.or_else(first_prompt);
@@ -240,8 +255,11 @@ impl Kept {
         head.mode = match self.shape {
             Shape::Chat | Shape::Session => Some("chat".to_owned()),
             Shape::Composer => text_of(value, &["unifiedMode", "forceMode"]).map(str::to_owned),
-            Shape::Prompts => None,
+            Shape::Prompts | Shape::Damaged => None,
         };
+        if self.shape == Shape::Damaged {
+            head.activity = Activity::Damaged;
+        }
         for message in messages {
             head.add_model(message.model.as_deref().unwrap_or_default());
         }

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::database::{GENERATIONS, PROMPTS, Place, Row};
 use super::store::{Named, OldIdeStore};
 use crate::model::Damage;
-use crate::search::{FieldMatch, Matcher, search_bytes, search_json};
+use crate::search::{FieldMatch, Matcher, search_json};
 use crate::store::Hit;
 
 /// One search through one store.
@@ -45,9 +45,6 @@ impl<'a> Scan<'a> {
                 return damage;
             }
         }
-        if !damage.is_empty() {
-            self.broken(place, &rows);
-        }
         damage
     }
 
@@ -73,20 +70,6 @@ impl<'a> Scan<'a> {
             return None;
         }
         search_json(self.matcher, value.to_string().as_bytes())
-    }
-
-    /// What is no JSON any more may still hold words; whose they are nobody can tell.
-    fn broken(&self, place: &Place, rows: &[Row]) {
-        for row in rows {
-            if crate::lenient_json::parse(&row.value).is_err()
-                && let Some(found) = search_bytes(self.matcher, row.key, &row.value)
-            {
-                let message_id = Some(format!("{}/{}", place.name, row.key));
-                if self.report("", message_id, None, found).is_break() {
-                    return;
-                }
-            }
-        }
     }
 
     fn report(

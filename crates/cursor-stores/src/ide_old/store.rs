@@ -106,7 +106,7 @@ impl OldIdeStore {
         let (name, shape, id) = (parts.next()?, parts.next()?, parts.next()?);
         let shape = Shape::ALL.into_iter().find(|known| known.as_str() == shape)?;
         let place = match self.scope {
-            Scope::Global if shape != Shape::Prompts => return None,
+            Scope::Global if !matches!(shape, Shape::Prompts | Shape::Damaged) => return None,
             Scope::Global => self.global_place(),
             Scope::Workspaces => {
                 let mut components = Path::new(name).components();
@@ -164,6 +164,7 @@ impl OldIdeStore {
             let shape = kept.shape.as_str();
             let mut id = match (kept.shape, kept.id.as_str()) {
                 (Shape::Prompts, _) => self.prompts_id(place),
+                (Shape::Damaged, key) => format!("{shape}-{}-{key}", place.name),
                 (_, "") => format!("{shape}-{}", place.name),
                 (_, id) => id.to_owned(),
             };
@@ -272,7 +273,11 @@ impl ConversationStore for OldIdeStore {
                 }
             }
             (shape, value) => {
-                let _only = tell(shape.keys().first().copied().unwrap_or_default(), value);
+                let key = match shape {
+                    Shape::Damaged => named.kept.id.as_str(),
+                    shape => shape.keys().first().copied().unwrap_or_default(),
+                };
+                let _only = tell(key, value);
             }
         }
         Ok(())

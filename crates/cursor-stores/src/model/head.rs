@@ -34,6 +34,9 @@ pub struct Head {
     /// Of users and assistants; context and system prompts are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_messages: Option<u64>,
+    /// The count is that of the richest store, or of what it says it has: who reads everything may find others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_count_estimated: bool,
     /// What it takes on disk, as far as that can be told cheaply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_bytes: Option<u64>,
@@ -190,6 +193,7 @@ impl Head {
             mode: None,
             models: Vec::new(),
             n_messages: None,
+            is_count_estimated: false,
             n_bytes: None,
             activity: Activity::Idle,
             shelf: Shelf::Shown,

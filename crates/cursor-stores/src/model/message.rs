@@ -163,6 +163,14 @@ impl Part {
         Self::Text { text: text.into() }
     }
 
+    /// Bytes that are damaged beyond reading, as far as they are text: who looks for a word finds it there.
+    #[must_use]
+    pub fn damaged(bytes: &[u8]) -> Self {
+        const SHOWN: usize = 1024 * 1024;
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
+        Self::Unknown { kind: "damaged".to_owned(), value: text.into() }
+    }
+
     #[must_use]
     pub fn reasoning(text: impl Into<String>) -> Self {
         Self::Reasoning { text: text.into(), duration_ms: None, is_redacted: false }

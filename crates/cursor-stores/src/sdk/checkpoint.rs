@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use prost::Message as _;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::fields::words;
 use super::run_story::prompt;
@@ -24,6 +24,15 @@ pub(super) struct Exchange {
 /// Where blobs come from.
 pub(super) trait Blobs {
     fn blob(&self, id: BlobId) -> Option<Vec<u8>>;
+
+    /// Notes that a message is not there, to which a checkpoint leads.
+    fn miss(&self, id: BlobId);
+
+    /// Everything that is a message, whether a checkpoint leads to it or not.
+    fn messages(&self) -> Vec<(BlobId, Json)>;
+
+    /// Tells whether something that was asked for is lost, or may be.
+    fn is_damaged(&self) -> bool;
 }
 
 /// Only the one field that is needed. The rest of a root is read by the reader of chats.
@@ -90,7 +99,28 @@ fn message_ids(blobs: &dyn Blobs, root: BlobId) -> Option<Vec<BlobId>> {
 }
 
 fn read_messages<'a>(blobs: &'a dyn Blobs, ids: &'a [BlobId]) -> impl Iterator<Item = Json> + 'a {
-    ids.iter().filter_map(|id| lenient_json::parse(&blobs.blob(*id)?).ok())
+    ids.iter().filter_map(|id| match blobs.blob(*id) {
+        Some(data) => Some(lenient_json::parse(&data).unwrap_or_else(|_| damaged_message(&data))),
+        None => {
+            blobs.miss(*id);
+            None
+        }
+    })
+}
+
+/// A file that somebody edited may be a JSON object too, but it has no role that is known.
+pub(super) fn read_message(data: &[u8]) -> Option<Json> {
+    if data.trim_ascii_start().first() != Some(&b'{') {
+        return None;
+    }
+    let message = lenient_json::parse(data).ok()?;
+    matches!(message["role"].as_str(), Some("user" | "assistant" | "tool")).then_some(message)
+}
+
+/// What cannot be read as a message, as one that has nothing else to say.
+pub(super) fn damaged_message(data: &[u8]) -> Json {
+    let Part::Unknown { kind, value } = Part::damaged(data) else { return Json::Null };
+    json!({"role": "assistant", "content": [{"type": kind, "damaged": value}]})
 }
 
 /// Goes backwards, so that what is before the last prompt costs nothing.
@@ -221,6 +251,7 @@ fn answer_part(mut block: Json) -> Part {
             call.id = id;
             Part::ToolCall(call)
         }
+        "damaged" => Part::Unknown { kind, value: block["damaged"].take() },
         _ => Part::Unknown { kind, value: block },
     }
 }

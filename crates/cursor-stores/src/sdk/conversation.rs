@@ -8,11 +8,13 @@ use super::heads::sum;
 use super::outcome::{changed_files, last_plan, last_todos};
 use super::records::{Agent, Run, RunStatus};
 use super::run_story::RunStory;
+use super::unreached::add_unreached;
 use crate::chat::BlobId;
 use crate::model::{
     Activity, Conversation, Damage, Head, Message, Moment, Part, PendingCall, Role, ToolState,
     Turn, TurnState,
 };
+use crate::store::{Branches, Extent};
 
 /// Reads the events of the run with this number and tells what they say.
 pub(super) type ReadStory<'a, E> = dyn FnMut(&Run) -> Result<RunStory, E> + 'a;
@@ -30,9 +32,10 @@ pub(super) struct Material<'a> {
 pub(super) fn assemble<E>(
     material: &Material<'_>,
     head: Head,
-    last: Option<usize>,
+    extent: Extent,
     read_story: &mut ReadStory<'_, E>,
 ) -> Result<Conversation, E> {
+    let last = extent.last;
     let mut conversation = Conversation::new(head);
     conversation.turns = material.runs.iter().map(turn_of).collect();
     let transcript = OnceCell::new();
@@ -65,6 +68,12 @@ pub(super) fn assemble<E>(
     conversation.messages = messages_backwards.into_iter().rev().flatten().collect();
     if material.runs.is_empty() {
         add_checkpoint(&mut conversation, material);
+    }
+    let is_asked_for = extent.branches == Branches::WithOrphans;
+    // Whose rows are lost, nobody knows where it began and what came last.
+    let is_rowless = material.runs.is_empty() && material.agent.checkpoint.is_none();
+    if is_asked_for || last.is_none() && (is_rowless || material.blobs.is_damaged()) {
+        add_unreached(&mut conversation, material.blobs);
     }
     let surplus = last.map_or(0, |last| conversation.messages.len().saturating_sub(last));
     conversation.messages.drain(..surplus);
@@ -121,7 +130,10 @@ fn complete(
     let run = &material.runs[number];
     let (mut exchange, lost) = match own_exchange(material, number) {
         Ok(exchange) => (exchange, None),
-        Err(root) => (Exchange::default(), Some(root)),
+        Err(root) => {
+            material.blobs.miss(root);
+            (Exchange::default(), Some(root))
+        }
     };
     story.complete_calls(&exchange.calls());
     let lacks_prompt = !has_prompt && exchange.prompts.is_empty();
@@ -266,6 +278,7 @@ fn add_result(messages: &mut Vec<Message>, run: &Run) {
 fn add_checkpoint(conversation: &mut Conversation, material: &Material<'_>) {
     let Some(root) = material.agent.checkpoint else { return };
     let Some(exchanges) = all_exchanges(material.blobs, root) else {
+        material.blobs.miss(root);
         conversation.damage.push(Damage::new(format!("checkpoint {root}"), "it cannot be read"));
         return;
     };

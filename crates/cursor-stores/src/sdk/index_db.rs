@@ -1,6 +1,6 @@
 //! `index.db`: the tables of agents, runs and events, whichever columns their generation has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -8,9 +8,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Params, Row};
 use serde_json::{Map, Value as Json};
 
-use super::fields::at_ms;
+use super::fields::{at_ms, words};
 use super::records::{Agent, Event, Payload, Run};
 use super::row_query::{RowQuery, VisitRow, bounded, is_length};
+use crate::lenient_json;
 use crate::model::Damage;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
@@ -42,6 +43,17 @@ pub(super) struct IndexDb {
     agents: Vec<String>,
     runs: Vec<String>,
     events: Vec<String>,
+}
+
+impl IndexDbError {
+    /// Tells whether it will be the same the next time: the file is damaged, and not only in somebody's hands.
+    pub(super) fn is_lasting(&self) -> bool {
+        !matches!(
+            self,
+            Self::Open(OpenDatabaseError::Locked | OpenDatabaseError::Changing)
+                | Self::Read(ReadDatabaseError::Changed)
+        )
+    }
 }
 
 /// Called with the values of a row, by column.
@@ -151,7 +163,7 @@ impl IndexDb {
         };
         let (agents, runs, events) =
             (columns(Table::Agents)?, columns(Table::Runs)?, columns(Table::RunEvents)?);
-        if agents.is_empty() && runs.is_empty() {
+        if agents.is_empty() && runs.is_empty() && events.is_empty() {
             return Err(IndexDbError::NotAStore);
         }
         Ok(Self { database, agents, runs, events })
@@ -300,6 +312,40 @@ impl IndexDb {
         })?;
         damage.append(&mut too_large);
         Ok(())
+    }
+
+    /// The runs whose rows are lost and whose events are not, but for those that are known: events say whose they are.
+    pub(super) fn lost_runs(&self, known: &HashSet<&str>) -> Result<Vec<Run>, ReadDatabaseError> {
+        let mut lost = Vec::new();
+        for id in self.runs_of_events()? {
+            if known.contains(id.as_str()) {
+                continue;
+            }
+            let mut run = Run { updated: self.last_event_at(&id)?, id, ..Run::default() };
+            let mut unused = Vec::new();
+            let query = ("run_id = ?1", "seq");
+            self.visit(
+                Table::RunEvents,
+                Columns::Known,
+                query,
+                [&run.id],
+                &mut unused,
+                &mut |row| {
+                    let mut row = fields(row)?;
+                    run.created = run.created.or(at_ms(row.get("created_at")));
+                    if let Payload::Json(json) = payload(&mut row)
+                        && let Ok(envelope) = lenient_json::parse(&json)
+                        && let Some(agent) = words(envelope.get("agentId"))
+                    {
+                        run.agent_id = agent;
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    Ok(ControlFlow::Continue(()))
+                },
+            )?;
+            lost.push(run);
+        }
+        Ok(lost)
     }
 
     /// The runs that events name, each once. Keys only, unless the index that has them is damaged.

@@ -18,6 +18,8 @@ mod heads;
 mod index_db;
 mod line_files;
 mod outcome;
+#[cfg(test)]
+mod own_database_tests;
 mod raw;
 #[cfg(test)]
 mod real_sdk_tests;
@@ -37,6 +39,7 @@ mod store_tests;
 mod test_home;
 mod tool_event;
 mod transcript_exchanges;
+mod unreached;
 
 pub(crate) use discovery::discover;
 use store::{SdkStore, why};

@@ -10,6 +10,7 @@ use serde_json::{Map, Value as Json};
 use super::agent_blobs::chat_path;
 use super::index_db::{Table, with_index};
 use super::line_files::{self, LineFiles, visit_lines};
+use super::why;
 use crate::chat::visit_raw_store;
 use crate::lenient_json;
 use crate::plain_file::{self, PlainFileError};
@@ -26,7 +27,7 @@ pub(super) fn visit_database(
 ) -> Result<bool, Box<dyn Error + Send + Sync>> {
     // Counted, so that a second reading goes on where the first one was interrupted.
     let (mut n_told, mut is_over) = (0_usize, false);
-    with_index(index, |index| {
+    let indexed = with_index(index, |index| {
         let mut n_seen = 0;
         let mut damage = Vec::new();
         let mut runs: Vec<String> = Vec::new();
@@ -63,8 +64,16 @@ pub(super) fn visit_database(
             row(Table::RunEvents, "run_id", &run, &mut runs)?;
         }
         Ok(())
-    })?;
+    });
     let chat = chat_path(directory, agent);
+    if let Err(error) = indexed {
+        // Its own database is another file.
+        if !chat.exists() {
+            return Err(error.into());
+        }
+        n_told += 1;
+        is_over = visit(RawRecord::new("index.db", RawContent::LeftOut(why(&error)))).is_break();
+    }
     match plain_file::inspect(&chat) {
         Err(PlainFileError::Missing { .. }) => {}
         _ if is_over => {}
@@ -74,7 +83,7 @@ pub(super) fn visit_database(
         }
         Ok(_) => {
             if let Err(error) = visit_raw_store(&chat, "store.db/", None, branches, visit) {
-                let content = RawContent::LeftOut(super::store::why(&error));
+                let content = RawContent::LeftOut(why(&error));
                 let _last = visit(RawRecord::new("store.db", content));
             }
         }

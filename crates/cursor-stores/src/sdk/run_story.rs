@@ -66,10 +66,18 @@ impl RunStory {
                 }
                 Payload::Absent => None,
             };
-            match json.map(|json| lenient_json::parse(&json)) {
-                Some(Ok(envelope)) => story.add_envelope(&Source { run, seq, at }, envelope),
-                Some(Err(_)) => story.damage.push(Damage::new(place(), "it is not JSON")),
-                None => {}
+            let Some(json) = json else { continue };
+            match lenient_json::parse(&json) {
+                Ok(envelope) => story.add_envelope(&Source { run, seq, at }, envelope),
+                Err(_) => {
+                    story.damage.push(Damage::new(place(), "it is not JSON"));
+                    story.open = None;
+                    story.messages.push(Message {
+                        id: Some(event_id(&run.id, seq)),
+                        at: recorded(at),
+                        ..Message::new(Role::Unknown, vec![Part::damaged(&json)])
+                    });
+                }
             }
         }
         story

@@ -91,7 +91,7 @@ impl<'a> Finds<'a> {
 
     /// Tells whether nothing was found yet with the same words around it.
     fn is_new(&mut self, snippet: &Snippet) -> bool {
-        let surroundings = surroundings(snippet);
+        let surroundings = snippet.surroundings();
         let is_new = !self.surroundings.contains(&surroundings);
         if self.surroundings.len() < MAX_SURROUNDINGS {
             self.surroundings.insert(surroundings);
@@ -271,15 +271,4 @@ fn below(field: &str, found: FieldMatch) -> FieldMatch {
         inner => format!("{field}.{inner}"),
     };
     FieldMatch { field, ..found }
-}
-
-/// What makes the same words at the same place the same, in JSON, in protobuf and in pieces: the letters around them, as
-/// far as the next tag, because checkpoints put prompts between tags and events do not.
-fn surroundings(snippet: &Snippet) -> String {
-    const NEAR: usize = 12;
-    let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<Vec<_>>();
-    let before = letters(snippet.before.rsplit('>').next().unwrap_or_default());
-    let after = letters(snippet.after.split('<').next().unwrap_or_default());
-    let near_before = before.iter().skip(before.len().saturating_sub(NEAR));
-    near_before.chain(&letters(&snippet.found)).chain(after.iter().take(NEAR)).collect()
 }

@@ -1,17 +1,17 @@
 //! Searching all agents of a store, on all cores.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rusqlite::OptionalExtension;
 use rusqlite::types::ValueRef;
 use serde_json::Value as Json;
 
-use super::agent_blobs::chat_path;
+use super::agent_blobs::{agents_with_chats, chat_path};
 use super::index_db::{Columns, IndexDb, Table, with_index};
 use super::line_files::{self, LineFiles, blob, visit_lines};
+use super::row_query::{RowQuery, bounded, is_length};
 use super::run_story::event_id;
 use super::search::{Finds, RunSearch};
 use super::{SdkStore, why};
@@ -24,13 +24,18 @@ use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDa
 use crate::search::Matcher;
 use crate::store::Hit;
 
-/// A larger blob is not looked through.
-const MAX_BLOB_BYTES: i64 = 64 * 1024 * 1024;
 const ATTEMPTS: usize = 3;
 /// Agents differ in size, so that every core gets several shares of them.
 const SHARES_PER_CORE: usize = 8;
 
 type Found<'a> = &'a (dyn Fn(Hit) -> ControlFlow<()> + Sync);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IndexState {
+    Readable,
+    /// Only the databases of the agents themselves are left.
+    Lost,
+}
 
 /// Searches `index.db` and the databases of its agents, agent by agent.
 pub(super) fn search_database(
@@ -43,24 +48,35 @@ pub(super) fn search_database(
         let mut lost: Vec<Damage> = index.shortcoming().into_iter().collect();
         let agents = index.agents(None, &mut lost)?.into_iter().map(|agent| agent.id);
         let mut runs: HashMap<String, Vec<String>> = agents.map(|id| (id, Vec::new())).collect();
-        let mut strays = index.runs_of_events()?;
-        for run in index.runs(None, Columns::Listed, &mut lost)? {
+        let listed = index.runs(None, Columns::Listed, &mut lost)?;
+        let known: HashSet<&str> = listed.iter().map(|run| run.id.as_str()).collect();
+        // Events of a run that is not known belong to the agent that they name, or to nobody, and are looked through all
+        // the same.
+        let strays = index.lost_runs(&known)?;
+        for run in listed.into_iter().chain(strays) {
             runs.entry(run.agent_id).or_default().push(run.id);
         }
-        let known: std::collections::HashSet<&String> = runs.values().flatten().collect();
-        strays.retain(|run| !known.contains(run));
-        Ok((runs, strays, lost))
+        Ok((runs, lost))
     });
-    let (runs, strays) = match listed {
-        Ok((runs, strays, mut lost)) => {
+    let (mut runs, index_state) = match listed {
+        Ok((runs, mut lost)) => {
             damage.append(&mut lost);
-            (runs, strays)
+            (runs, IndexState::Readable)
         }
-        Err(error) => return vec![Damage::new("index.db", why(&error))],
+        Err(error) => {
+            damage.push(Damage::new("index.db", why(&error)));
+            if !error.is_lasting() {
+                return damage;
+            }
+            (HashMap::new(), IndexState::Lost)
+        }
     };
-    // Events of a run that is not known belong to nobody, and are looked through all the same.
-    let mut work: Vec<(String, Vec<String>)> = runs.into_iter().collect();
-    work.push((String::new(), strays));
+    if !damage.is_empty() {
+        for agent in agents_with_chats(&store.directory) {
+            runs.entry(agent.id).or_default();
+        }
+    }
+    let work: Vec<(String, Vec<String>)> = runs.into_iter().collect();
     let is_over = AtomicBool::new(false);
     let found_until_over = |hit: Hit| {
         let flow =
@@ -77,7 +93,10 @@ pub(super) fn search_database(
     let lost = parallel::map(&shares, |agents| {
         let mut finds: Vec<Finds<'_>> =
             agents.iter().map(|(id, _)| Finds::new(matcher, &found_until_over, id)).collect();
-        let mut lost = search_index(store, agents, &mut finds);
+        let mut lost = match index_state {
+            IndexState::Readable => search_index(store, agents, &mut finds),
+            IndexState::Lost => Vec::new(),
+        };
         for finds in finds.iter_mut().filter(|finds| !finds.key.is_empty()) {
             if !is_over.load(Ordering::Relaxed) {
                 search_chat(store, finds, &mut lost);
@@ -200,53 +219,87 @@ fn search_chat(store: &SdkStore, finds: &mut Finds<'_>, damage: &mut Vec<Damage>
             Err(OpenDatabaseError::File(PlainFileError::Missing { .. })) => return,
             Err(error) => return damage.push(Damage::new(place, why(&error))),
         };
-        match search_tables(&database, finds) {
-            Ok(0) => return,
-            Ok(n) => {
-                return damage
-                    .push(Damage::new(place, format!("{n} blobs are too large to be searched")));
-            }
-            Err(ReadDatabaseError::Changed) if attempt < ATTEMPTS => {}
-            Err(error) => return damage.push(Damage::new(place, why(&error))),
+        let mut lost = Vec::new();
+        lost.extend(database.shortcoming().map(str::to_owned));
+        match search_tables(&database, finds, &mut lost) {
+            Err(ReadDatabaseError::Changed) if attempt < ATTEMPTS => continue,
+            Err(error) => lost.push(why(&error)),
+            Ok(()) => {}
         }
+        return damage.extend(lost.into_iter().map(|what| Damage::new(&place, what)));
     }
 }
 
-/// Returns the number of blobs that are too large. What a first attempt found is known by its surroundings.
+/// Looks at the meta row and at all blobs, as far as they can be read. What a first attempt found is known by its
+/// surroundings.
 fn search_tables(
     database: &ReadOnlyDatabase,
     finds: &mut Finds<'_>,
-) -> Result<u64, ReadDatabaseError> {
-    let is_chat = database.has_plain_table("meta", ["key", "value"])?
-        && database.has_plain_table("blobs", ["id", "data"])?;
-    if !is_chat {
-        return Ok(0);
+    lost: &mut Vec<String>,
+) -> Result<(), ReadDatabaseError> {
+    let mut of_rows = Vec::new();
+    if database.has_plain_table("meta", ["key", "value"])? {
+        let sought = search_meta(database, finds, &mut of_rows)?;
+        if sought.is_break() {
+            return Ok(());
+        }
     }
-    database.read(|connection| {
-        let sql = "SELECT value FROM meta WHERE key = '0' AND octet_length(value) <= ?1";
-        let meta = connection.query_row(sql, [MAX_BLOB_BYTES], |row| {
-            Ok(ChatMeta::from_row(text_of(row.get_ref(0)?).as_bytes()).ok())
-        });
-        if let Some(meta) = meta.optional()?.flatten() {
+    let mut n_too_large = 0;
+    if database.has_plain_table("blobs", ["id", "data"])? {
+        let blobs = RowQuery {
+            table: "blobs",
+            selected: bounded(&["id", "data"]),
+            condition: "true",
+            order: "rowid",
+        };
+        blobs.visit(database, (), &mut of_rows, &mut |row| {
+            Ok(match row.get_ref(2)? {
+                ValueRef::Text(data) | ValueRef::Blob(data) => {
+                    finds.blob(&text_of(row.get_ref(1)?), data)
+                }
+                ValueRef::Integer(length) => {
+                    n_too_large += u64::from(is_length(&length.into()));
+                    ControlFlow::Continue(())
+                }
+                ValueRef::Null | ValueRef::Real(_) => ControlFlow::Continue(()),
+            })
+        })?;
+    }
+    if n_too_large > 0 {
+        lost.push(format!("{n_too_large} blobs are too large to be searched"));
+    }
+    if let Some(first) = of_rows.first() {
+        let more = match of_rows.len() {
+            1 => String::new(),
+            n => format!(", and {} more", n - 1),
+        };
+        lost.push(format!("{}: {}{more}", first.place, first.what));
+    }
+    Ok(())
+}
+
+fn search_meta(
+    database: &ReadOnlyDatabase,
+    finds: &mut Finds<'_>,
+    lost: &mut Vec<Damage>,
+) -> Result<ControlFlow<()>, ReadDatabaseError> {
+    let row = RowQuery {
+        table: "meta",
+        selected: bounded(&["value"]),
+        // There is one row. Its index is not asked: it may be damaged where the row is not.
+        condition: "+key = '0'",
+        order: "rowid",
+    };
+    let mut flow = ControlFlow::Continue(());
+    row.visit(database, (), lost, &mut |row| {
+        if let Ok(meta) = ChatMeta::from_row(text_of(row.get_ref(1)?).as_bytes()) {
             // Without the encryption key, in whose place these fields have a marker.
             let fields = Json::Object(meta.fields().clone()).to_string();
-            if finds.blob("meta", fields.as_bytes()).is_break() {
-                return Ok(0);
-            }
+            flow = finds.blob("meta", fields.as_bytes());
         }
-        let sql = "SELECT id, CASE WHEN octet_length(data) <= ?1 THEN data END, octet_length(data) > ?1 FROM blobs";
-        let mut statement = connection.prepare(sql)?;
-        let mut rows = statement.query([MAX_BLOB_BYTES])?;
-        let mut n_too_large = 0;
-        while let Some(row) = rows.next()? {
-            n_too_large += u64::from(row.get::<_, Option<bool>>(2)?.unwrap_or_default());
-            let (ValueRef::Text(data) | ValueRef::Blob(data)) = row.get_ref(1)? else { continue };
-            if finds.blob(&text_of(row.get_ref(0)?), data).is_break() {
-                break;
-            }
-        }
-        Ok(n_too_large)
-    })
+        Ok(flow)
+    })?;
+    Ok(flow)
 }
 
 /// Searches the files of lines, one after the other: every line is parsed anyway.

@@ -1,17 +1,18 @@
 //! One store of the SDK, in either form.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::error::Error;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::agent_blobs::{ChatBlobs, chat_path};
+use super::agent_blobs::{ChatBlobs, OwnMeta, agents_with_chats, chat_path};
 use super::checkpoint::Blobs;
 use super::conversation::{Material, assemble};
 use super::heads::{Writer, make_head};
-use super::index_db::{Columns, with_index};
+use super::index_db::{Columns, IndexDb, with_index};
 use super::line_files::{self, LineFiles};
 use super::records::{Agent, AgentStatus, Event, Run, sort_runs};
 use super::run_story::RunStory;
@@ -22,7 +23,7 @@ use crate::database_holders::{changed_recently, is_open_for_writing};
 use crate::model::{Activity, Conversation, Damage, Head, Parent, StoreKind};
 use crate::plain_file;
 use crate::raw_record::VisitRaw;
-use crate::read_only_database::DatabaseFingerprint;
+use crate::read_only_database::{DatabaseFingerprint, ReadDatabaseError};
 use crate::search::Matcher;
 use crate::store::{
     Account, Branches, ConversationStore, Extent, Hit, Listing, ReadConversationError,
@@ -73,15 +74,42 @@ impl SdkStore {
         let columns = if key.is_some() { Columns::Known } else { Columns::Listed };
         let mut damage = Vec::new();
         let mut is_in_part = false;
-        let (agents, runs) = match &self.form {
-            Form::Database => with_index(&self.path, |index| {
-                damage.clear();
-                damage.extend(index.shortcoming());
-                is_in_part = !damage.is_empty();
-                Ok((index.agents(key, &mut damage)?, index.runs(key, columns, &mut damage)?))
-            })?,
+        let (mut agents, runs) = match &self.form {
+            Form::Database => {
+                let rows = with_index(&self.path, |index| {
+                    damage.clear();
+                    damage.extend(index.shortcoming());
+                    is_in_part = !damage.is_empty();
+                    let agents = index.agents(key, &mut damage)?;
+                    let mut runs = index.runs(key, columns, &mut damage)?;
+                    if !damage.is_empty() {
+                        runs.extend(runs_without_rows(index, key)?);
+                    }
+                    Ok((agents, runs))
+                });
+                match rows {
+                    Ok(rows) => rows,
+                    Err(error) if error.is_lasting() => {
+                        is_in_part = true;
+                        damage.push(Damage::new("index.db", why(&error)));
+                        if agents_with_chats(&self.directory).is_empty() {
+                            return Err(error.into());
+                        }
+                        Default::default()
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
             Form::Lines(files) => (files.agents(key, &mut damage)?, files.runs(key, &mut damage)?),
         };
+        let is_index_damaged = matches!(self.form, Form::Database) && !damage.is_empty();
+        if is_index_damaged {
+            // Agents whose rows are lost still have their own databases.
+            let known: HashSet<String> = agents.iter().map(|agent| agent.id.clone()).collect();
+            let is_wanted =
+                |agent: &Agent| !known.contains(&agent.id) && key.is_none_or(|key| key == agent.id);
+            agents.extend(agents_with_chats(&self.directory).into_iter().filter(is_wanted));
+        }
         let mut by_agent: HashMap<String, Vec<Run>> = HashMap::new();
         for run in runs {
             by_agent.entry(run.agent_id.clone()).or_default().push(run);
@@ -115,7 +143,7 @@ impl SdkStore {
             Form::Database => {
                 let chat = chat_path(&self.directory, &agent.id);
                 let blobs = ChatBlobs::new(chat);
-                let (root, parent) = blobs.meta();
+                let OwnMeta { root, parent } = blobs.meta();
                 head.parent = parent.and_then(|parent| {
                     let id = parent.parent_agent_id?;
                     Some(Parent {
@@ -126,23 +154,31 @@ impl SdkStore {
                 });
                 let agent = &Agent { checkpoint: agent.checkpoint.or(root), ..agent.clone() };
                 let material = Material { agent, runs, blobs: &blobs, transcript: &transcript };
-                with_index(&self.path, |index| {
-                    lost.clear();
-                    assemble(&material, head.clone(), extent.last, &mut |run| {
-                        let events = index.events(&run.id, &mut lost)?;
-                        Ok(story(run, events, &blobs))
-                    })
-                })?
+                let mut conversation = if runs.is_empty() {
+                    // The index has nothing to tell, or cannot.
+                    let mut no_story = |_: &Run| Ok::<_, Infallible>(RunStory::default());
+                    assemble(&material, head, extent, &mut no_story)?
+                } else {
+                    with_index(&self.path, |index| {
+                        lost.clear();
+                        assemble(&material, head.clone(), extent, &mut |run| {
+                            let events = index.events(&run.id, &mut lost)?;
+                            Ok(story(run, events, &blobs))
+                        })
+                    })?
+                };
+                add_damage(&mut conversation, blobs.damage());
+                conversation
             }
             Form::Lines(files) => {
                 let blobs = files.blobs(&agent.id, &mut lost)?;
                 let ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
                 let mut events = files.events(&ids, &mut lost)?;
                 let material = Material { agent, runs, blobs: &blobs, transcript: &transcript };
-                let mut read = |run: &Run| -> Result<RunStory, std::convert::Infallible> {
+                let mut read = |run: &Run| -> Result<RunStory, Infallible> {
                     Ok(story(run, events.remove(&run.id).unwrap_or_default(), &blobs))
                 };
-                assemble(&material, head, extent.last, &mut read)?
+                assemble(&material, head, extent, &mut read)?
             }
         };
         add_damage(&mut conversation, lost);
@@ -190,6 +226,15 @@ struct Loaded {
     damage: Vec<Damage>,
 }
 
+/// What is left of runs whose rows are in a damaged part: of all agents, or of one.
+fn runs_without_rows(index: &IndexDb, key: Option<&str>) -> Result<Vec<Run>, ReadDatabaseError> {
+    let known = index.runs(None, Columns::Listed, &mut Vec::new())?;
+    let known: HashSet<&str> = known.iter().map(|run| run.id.as_str()).collect();
+    let mut lost = index.lost_runs(&known)?;
+    lost.retain(|run| key.is_none_or(|key| key == run.agent_id));
+    Ok(lost)
+}
+
 fn add_damage(conversation: &mut Conversation, damage: Vec<Damage>) {
     conversation.damage.extend(damage);
     if !conversation.damage.is_empty() {
@@ -233,7 +278,7 @@ impl ConversationStore for SdkStore {
         }
     }
 
-    /// Counts the messages, for which the events have to be read.
+    /// Counts the messages, for which the events have to be read; what is damaged shows by the way.
     fn complete(&self, head: &mut Head) {
         let Some(origin) = head.origins.iter().find(|origin| origin.path.as_ref() == self.path)
         else {
@@ -243,6 +288,9 @@ impl ConversationStore for SdkStore {
             && let Ok(conversation) = self.read(origin.key(head), Extent::default())
         {
             head.n_messages = conversation.head.n_messages;
+            if conversation.head.activity == Activity::Damaged {
+                head.activity = Activity::Damaged;
+            }
         }
     }
 

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// How much is shown on each side, in characters.
 const MARGIN: usize = 60;
+/// How many letters on each side tell one place from another.
+const NEAR: usize = 12;
 /// A find of a regular expression may be as long as the text.
 const LONGEST_FIND: usize = 240;
 
@@ -29,5 +31,16 @@ impl Snippet {
             found: found.chars().take(LONGEST_FIND).collect(),
             after: after.chars().take(MARGIN).collect(),
         }
+    }
+
+    /// What makes the same words at the same place the same, in whichever store they stand: the letters around them, as
+    /// far as the next tag, because some stores put what was said between tags and others do not.
+    #[must_use]
+    pub fn surroundings(&self) -> String {
+        let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<Vec<_>>();
+        let before = letters(self.before.rsplit('>').next().unwrap_or_default());
+        let after = letters(self.after.split('<').next().unwrap_or_default());
+        let near_before = before.iter().skip(before.len().saturating_sub(NEAR));
+        near_before.chain(&letters(&self.found)).chain(after.iter().take(NEAR)).collect()
     }
 }

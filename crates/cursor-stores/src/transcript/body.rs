@@ -18,6 +18,10 @@ const FIRST_WINDOW: u64 = 64 * 1024;
 const MAX_WINDOW: u64 = 64 * 1024 * 1024;
 /// A file of garbage has as many broken lines as it has lines.
 const MAX_DAMAGE: usize = 100;
+/// What is wrong with a line that is JSON but for some of its bytes.
+const NOT_TEXT: &str = "has bytes that are no text";
+/// As many of them are shown as what is left of them.
+pub(super) const MAX_DAMAGED_SHOWN: usize = 1_000;
 
 /// Messages and turns, as far as they are read.
 #[derive(Debug, Default)]
@@ -25,6 +29,9 @@ pub(super) struct Body {
     pub(super) messages: Vec<Message>,
     pub(super) turns: Vec<Turn>,
     pub(super) damage: Vec<Damage>,
+    /// The last line, if it has no end and is no JSON.
+    torn: Option<Vec<u8>>,
+    n_damaged: usize,
     n_unnamed: u64,
 }
 
@@ -98,8 +105,14 @@ impl Body {
             Line::Whole { bytes, is_terminated } => (bytes, is_terminated),
             Line::TooLong => return Some(format!("has more than {MAX_LINE_BYTES} bytes")),
         };
+        let is_text = str::from_utf8(bytes).is_ok();
         match decode_line(bytes) {
-            Ok(TranscriptLine::Message(message)) => self.messages_of(Some(message)),
+            Ok(TranscriptLine::Message(message)) => {
+                self.messages_of(Some(message));
+                if !is_text {
+                    return Some(NOT_TEXT.to_owned());
+                }
+            }
             Ok(TranscriptLine::TurnEnded { state, error }) => {
                 if let Some(turn) = self.turns.last_mut() {
                     turn.state = state;
@@ -107,9 +120,17 @@ impl Body {
                 }
             }
             Err(_) if !is_terminated => {
+                // Not a message: the next look may find the line whole.
+                self.torn = Some(bytes.to_vec());
                 return Some("is cut off: its writer is at it, or was killed".to_owned());
             }
-            Err(err) => return Some(format!("is not JSON: {err}")),
+            Err(err) => {
+                if self.n_damaged < MAX_DAMAGED_SHOWN {
+                    self.n_damaged += 1;
+                    self.messages_of(Some(damaged_message(bytes)));
+                }
+                return Some(format!("is not JSON: {err}"));
+            }
         }
         None
     }
@@ -177,9 +198,21 @@ impl Body {
         self
     }
 
+    /// Adds what is left of a last line that has no end.
+    pub(super) fn add_torn(&mut self) {
+        if let Some(bytes) = self.torn.take() {
+            let message = damaged_message(&bytes);
+            self.messages_of(Some(Message { kind: MessageKind::Orphan, ..message }));
+        }
+    }
+
     pub(super) fn n_said(&self) -> u64 {
         self.messages.iter().filter(|message| is_counted(message)).count() as u64
     }
+}
+
+fn damaged_message(bytes: &[u8]) -> Message {
+    Message::new(Role::Unknown, vec![Part::damaged(bytes)])
 }
 
 /// Tells whether a message counts: context and system prompts do not.

@@ -71,11 +71,19 @@ fn results_go_to_their_calls_and_leave_no_empty_message() {
 fn broken_lines_are_named_and_the_rest_is_read() {
     let content =
         format!("{}{{\"role\":\n{}{{\"role\":\"us", line("user", "a"), line("assistant", "b"));
-    let body = whole(&content);
-    assert_eq!(body.messages.len(), 2);
+    let mut body = whole(&content);
+    let said = |body: &Body| body.messages.iter().map(|message| message.parts[0].clone()).collect();
+    let parts: Vec<Part> = said(&body);
+    assert_eq!(parts, [Part::text("a"), Part::damaged(b"{\"role\":"), Part::text("b")]);
+    assert_eq!(body.n_said(), 2);
     let places: Vec<&str> = body.damage.iter().map(|damage| damage.place.as_str()).collect();
     assert_eq!(places, ["line 2", "line 4"]);
     assert!(body.damage[1].what.starts_with("is cut off"), "{:?}", body.damage[1]);
+
+    // What may still be written to is no message, unless everything is asked for.
+    body.add_torn();
+    let parts: Vec<Part> = said(&body);
+    assert_eq!(parts[3], Part::damaged(b"{\"role\":\"us"));
 
     let tail = last(&content, 1);
     assert_eq!(tail.messages.len(), 1);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::body::MAX_DAMAGED_SHOWN;
 use super::files::{Layout, Project, TranscriptFile};
 use super::json_line::{TranscriptLine, decode_line, has_tool_result};
 use super::lines::{Line, LineReader};
@@ -20,6 +21,26 @@ use crate::parallel;
 use crate::plain_file::{self, PlainFileError};
 use crate::search::{FieldMatch, Matcher, search_json, search_text};
 use crate::store::Hit;
+
+/// What a first look at a transcript tells.
+enum Glance {
+    MayHold,
+    Nothing {
+        /// The number of the first line that is not what it should be.
+        broken: Option<u64>,
+    },
+}
+
+/// Whether a line is worth no second look: what is cut off or overwritten is told by its ends, or is no text.
+fn looks_whole(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    line.is_empty()
+        || line.starts_with(b"{") && line.ends_with(b"}") && str::from_utf8(line).is_ok()
+}
+
+fn is_broken<T, E>(line: &[u8], decoded: &Result<T, E>) -> bool {
+    decoded.is_err() || str::from_utf8(line).is_err()
+}
 
 /// One search through one store.
 pub(super) struct Scan<'a> {
@@ -42,7 +63,11 @@ impl<'a> Scan<'a> {
     /// Looks through transcripts; each comes with the key of its conversation.
     pub(super) fn transcripts(&self, files: &[(TranscriptFile, String)]) -> Vec<Damage> {
         let lost = parallel::map(files, |(file, key)| {
-            self.transcript(file, key).err().map(|err| Damage::new(key.clone(), describe(&err)))
+            let broken = match self.transcript(file, key) {
+                Ok(broken) => broken.map(|number| format!("line {number} is damaged")),
+                Err(err) => Some(describe(&err)),
+            };
+            broken.map(|what| Damage::new(key.clone(), what))
         });
         lost.into_iter().flatten().collect()
     }
@@ -84,16 +109,20 @@ impl<'a> Scan<'a> {
         damage
     }
 
-    fn transcript(&self, file: &TranscriptFile, key: &str) -> Result<(), PlainFileError> {
+    /// Returns the number of the first line that is not what it should be, if one is.
+    fn transcript(&self, file: &TranscriptFile, key: &str) -> Result<Option<u64>, PlainFileError> {
         let path = &file.path;
         let failed = |source| PlainFileError::Read { path: path.clone(), source };
         match file.layout {
-            Layout::Text => self.speeches(self.open(path)?, key).map_err(failed),
+            Layout::Text => {
+                self.speeches(self.open(path)?, key).map_err(failed)?;
+                Ok(None)
+            }
             Layout::Nested | Layout::Flat | Layout::Subagent { .. } => {
-                if self.may_hold(self.open(path)?).map_err(failed)? {
-                    self.lines(self.open(path)?, key).map_err(failed)?;
+                match self.may_hold(self.open(path)?).map_err(failed)? {
+                    Glance::MayHold => self.lines(self.open(path)?, key).map_err(failed),
+                    Glance::Nothing { broken } => Ok(broken),
                 }
-                Ok(())
             }
         }
     }
@@ -111,29 +140,40 @@ impl<'a> Scan<'a> {
     }
 
     /// Tells, without decoding a line that cannot match, whether any line does.
-    fn may_hold(&self, file: impl Read) -> io::Result<bool> {
+    fn may_hold(&self, file: impl Read) -> io::Result<Glance> {
         let mut lines = LineReader::new(file);
+        let mut broken = None;
         while let Some(line) = lines.next()? {
             if self.is_over.load(Ordering::Relaxed) {
-                return Ok(false);
+                break;
             }
-            if let Line::Whole { bytes, .. } = line
-                && search_json(self.matcher, bytes).is_some()
-            {
-                return Ok(true);
+            let Line::Whole { bytes, .. } = line else { continue };
+            if search_json(self.matcher, bytes).is_some() {
+                return Ok(Glance::MayHold);
+            }
+            if broken.is_none() && !looks_whole(bytes) && is_broken(bytes, &decode_line(bytes)) {
+                broken = Some(lines.number);
             }
         }
-        Ok(false)
+        Ok(Glance::Nothing { broken })
     }
 
     /// Reports all lines that match. Decodes the others too: only that tells which message a line is.
-    fn lines(&self, file: impl Read, key: &str) -> io::Result<()> {
+    fn lines(&self, file: impl Read, key: &str) -> io::Result<Option<u64>> {
         let mut lines = LineReader::new(file);
         let mut n_messages = Some(0);
+        let mut n_damaged = 0;
+        let mut broken = None;
         while let Some(line) = lines.next()? {
-            let Line::Whole { bytes, .. } = line else { continue };
+            let Line::Whole { bytes, is_terminated } = line else { continue };
+            if bytes.trim_ascii().is_empty() {
+                continue;
+            }
             let decoded = decode_line(bytes);
-            let is_message = matches!(decoded, Ok(TranscriptLine::Message(_)));
+            // What is left of a line is shown as a message, unless its end may still come.
+            let is_damaged = decoded.is_err() && is_terminated && n_damaged < MAX_DAMAGED_SHOWN;
+            n_damaged += usize::from(is_damaged);
+            let is_message = is_damaged || matches!(decoded, Ok(TranscriptLine::Message(_)));
             if matches!(&decoded, Ok(TranscriptLine::Message(message)) if has_tool_result(message))
             {
                 // Reading gives results to their calls, and may leave nothing of this message.
@@ -146,8 +186,11 @@ impl<'a> Scan<'a> {
                 }
             }
             n_messages = n_messages.map(|n_messages| n_messages + usize::from(is_message));
+            if is_broken(bytes, &decoded) {
+                broken.get_or_insert(lines.number);
+            }
         }
-        Ok(())
+        Ok(broken)
     }
 
     fn speeches(&self, file: impl Read, key: &str) -> io::Result<()> {

@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use store_fixtures::transcript::{Block, Layout, Line, every_line, prompt};
 
-use super::test_home::{Home, ID, WRITTEN, small};
+use super::test_home::{Home, ID, WRITTEN, search, small};
 use crate::search::{Case, Matcher, Pattern};
 use crate::store::ConversationStore;
 
@@ -66,9 +66,11 @@ fn words_of_text_and_of_escapes_are_found_too() {
         ],
     );
     for (word, key, position) in
-        [("one", "b", Some(0)), ("two four three", "b", Some(1)), ("needle", "a", None)]
+        [("one", "b", Some(0)), ("two four three", "b", Some(1)), ("needle", "a", Some(1))]
     {
-        let hits = home.search(word);
+        let (hits, damage) = search(&home.store(), word);
+        let lost: Vec<&str> = damage.iter().map(|damage| damage.what.as_str()).collect();
+        assert_eq!(lost, ["line 2 is damaged"], "whether anything is found there or not");
         let found: Vec<_> = hits.iter().map(|hit| (hit.key.as_str(), hit.position)).collect();
         assert_eq!(found, [(key, position)], "{word}");
     }

@@ -172,7 +172,11 @@ impl ConversationStore for TranscriptStore {
             && let Some(key) = self.own_key(head)
             && let Ok(file) = self.find(&key)
         {
-            head.n_messages = count_messages(&file).ok();
+            let Ok(Counted { n_messages, n_broken }) = count_messages(&file) else { return };
+            head.n_messages = Some(n_messages);
+            if n_broken > 0 && head.activity != Activity::Live {
+                head.activity = Activity::Damaged;
+            }
         }
     }
 
@@ -186,7 +190,7 @@ impl ConversationStore for TranscriptStore {
         let peeked = peek(&file.path, &file.layout).map_err(unreadable)?;
         let opened = plain_file::open(&file.path).map_err(unreadable)?;
         let (n_bytes, until) = (peeked.n_bytes, Some(peeked.updated));
-        let body = match (extent.last, &file.layout) {
+        let mut body = match (extent.last, &file.layout) {
             (Some(n_messages), Layout::Nested | Layout::Flat | Layout::Subagent { .. }) => {
                 read_last(opened, n_bytes, n_messages, until).map_err(failed)?
             }
@@ -211,6 +215,9 @@ impl ConversationStore for TranscriptStore {
         head.subagents = subagents_of(&file);
         if extent.last.is_none() {
             head.n_messages = Some(body.n_said());
+        }
+        if extent.branches == Branches::WithOrphans {
+            body.add_torn();
         }
         for message in &body.messages {
             head.add_model(message.model.as_deref().unwrap_or_default());
@@ -383,25 +390,40 @@ fn subagents_of(file: &TranscriptFile) -> Vec<String> {
     ids
 }
 
-fn count_messages(file: &TranscriptFile) -> Result<u64, PlainFileError> {
+/// What a look at all lines tells.
+struct Counted {
+    n_messages: u64,
+    /// Lines that cannot be read.
+    n_broken: u64,
+}
+
+fn count_messages(file: &TranscriptFile) -> Result<Counted, PlainFileError> {
     let failed = |source| PlainFileError::Read { path: file.path.clone(), source };
     let opened = plain_file::open(&file.path)?;
     if opened.metadata().map_err(failed)?.len() > MAX_FILE_BYTES {
         return Err(PlainFileError::TooLarge { path: file.path.clone(), limit: MAX_FILE_BYTES });
     }
     if file.layout == Layout::Text {
-        return Ok(read_whole(opened, &file.layout, MAX_FILE_BYTES).map_err(failed)?.n_said());
+        let body = read_whole(opened, &file.layout, MAX_FILE_BYTES).map_err(failed)?;
+        return Ok(Counted { n_messages: body.n_said(), n_broken: body.damage.len() as u64 });
     }
     let mut lines = LineReader::new(opened.take(MAX_FILE_BYTES));
-    let mut n_messages = 0;
+    let mut counted = Counted { n_messages: 0, n_broken: 0 };
     while let Some(line) = lines.next().map_err(failed)? {
-        if let Line::Whole { bytes, .. } = line
-            && let Ok(TranscriptLine::Message(message)) = decode_line(bytes)
-        {
-            n_messages += u64::from(is_counted(&message));
+        match line {
+            Line::Whole { bytes, .. } if bytes.trim_ascii().is_empty() => {}
+            Line::Whole { bytes, .. } => match decode_line(bytes) {
+                Ok(TranscriptLine::Message(message)) => {
+                    counted.n_messages += u64::from(is_counted(&message));
+                    counted.n_broken += u64::from(str::from_utf8(bytes).is_err());
+                }
+                Ok(TranscriptLine::TurnEnded { .. }) => {}
+                Err(_) => counted.n_broken += 1,
+            },
+            Line::TooLong => counted.n_broken += 1,
         }
     }
-    Ok(n_messages)
+    Ok(counted)
 }
 
 /// Tells whether two files hold the same.

@@ -31,6 +31,8 @@ pub(super) struct Search<'a> {
 pub(super) struct FoundHit {
     pub(super) head: Option<Arc<Head>>,
     pub(super) store: StoreKind,
+    /// Of the store.
+    pub(super) path: Arc<Path>,
     pub(super) hit: Hit,
 }
 
@@ -102,6 +104,7 @@ impl Search<'_> {
             for damage in damage {
                 note(&format!("{} could not be searched: {}", damage.place, damage.what));
             }
+            let path: Arc<Path> = store.path().into();
             let mut heads: HashMap<String, Option<Arc<Head>>> = HashMap::new();
             for hit in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
                 let head = heads
@@ -113,7 +116,8 @@ impl Search<'_> {
                     None => !self.args.selection.filter.is_given(),
                 };
                 if is_meant {
-                    hits.push(FoundHit { head, store: store.kind(), hit });
+                    let path = path.clone();
+                    hits.push(FoundHit { head, store: store.kind(), path, hit });
                 }
             }
         }
@@ -144,7 +148,8 @@ impl Search<'_> {
                 return ControlFlow::Continue(());
             }
             let mut hits = hits.lock().unwrap_or_else(PoisonError::into_inner);
-            hits.push(FoundHit { head, store: found.store, hit: found.hit });
+            let (store, path) = (found.store, found.path.into());
+            hits.push(FoundHit { head, store, path, hit: found.hit });
             if hits.len() < MOST_HITS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         report(&damage);

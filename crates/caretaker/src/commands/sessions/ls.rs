@@ -23,6 +23,8 @@ const FULL_IDS: usize = 120;
 const DEFAULT_LIMIT: usize = 50;
 
 /// List conversations of all stores, the one that changed last first.
+///
+/// A count of messages with a `~` is a guess: several stores have the conversation, or more than was counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -114,7 +116,11 @@ fn sessions_table(heads: &[Head], now_ms: u64, width: Width) -> String {
         (
             "MSGS",
             80,
-            Box::new(|head| head.n_messages.map_or_else(|| "?".to_owned(), units::grouped)),
+            Box::new(|head| match head.n_messages {
+                None => "?".to_owned(),
+                Some(count) if head.is_count_estimated => format!("~{}", units::grouped(count)),
+                Some(count) => units::grouped(count),
+            }),
         ),
         ("SIZE", 100, Box::new(|head| head.n_bytes.map_or_else(String::new, units::bytes))),
         (

@@ -1,7 +1,8 @@
 //! `caretaker sessions search`: a word, a phrase or an expression, in everything that was ever said.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use cursor_stores::Hit;
@@ -114,47 +115,54 @@ fn matcher(args: &Args) -> Result<Matcher, CommandError> {
     };
     let pattern = if args.regex { Pattern::Regex(&pattern) } else { Pattern::Words(&pattern) };
     Matcher::new(pattern, case).map_err(|error| {
-        CommandError::new(ExitCode::Usage, "the pattern cannot be used")
-            .because(error)
-            .hint("leave out --regex to look for words as they stand")
+        CommandError::new(ExitCode::Usage, "the pattern cannot be used").because(error).hint(
+            if args.regex {
+                "leave out --regex to look for words as they stand"
+            } else {
+                "write a word, several, or a phrase in double quotes"
+            },
+        )
     })
 }
 
 /// Puts the finds of a conversation together, whatever stores they are from; the one that changed last first. The same
-/// words in two stores are one find.
+/// words at the same place of a message are one find, though several stores have the message.
 fn by_conversation(hits: Vec<FoundHit>) -> Vec<Found> {
-    let mut found: HashMap<Option<String>, Found> = HashMap::new();
-    for FoundHit { head, store, hit } in hits {
-        let id = head.as_ref().map(|head| head.id.clone());
-        let head = head.map(Arc::unwrap_or_clone);
-        found.entry(id).or_insert_with(|| Found { head, hits: Vec::new() }).hits.push((store, hit));
+    let mut found: HashMap<Option<String>, Vec<FoundHit>> = HashMap::new();
+    for hit in hits {
+        let id = hit.head.as_ref().map(|head| head.id.clone());
+        found.entry(id).or_default().push(hit);
     }
-    let mut found: Vec<Found> = found.into_values().collect();
+    let mut found: Vec<Found> = found.into_values().map(once_each).collect();
     found.sort_by_key(|found| std::cmp::Reverse(found.head.as_ref().and_then(changed_ms)));
-    for found in &mut found {
-        found.hits.sort_by(|(one_store, one), (other_store, other)| {
-            (one_store, one.position, &one.message_id, &one.field).cmp(&(
-                other_store,
-                other.position,
-                &other.message_id,
-                &other.field,
-            ))
-        });
-        let mut seen: Vec<(StoreKind, Option<String>, Snippet)> = Vec::new();
-        found.hits.retain(|(store, hit)| {
-            // Comparing each with each is for few; a flood of finds is not worth it.
-            let is_repeat =
-                |(other, message_id, snippet): &(StoreKind, Option<String>, Snippet)| {
-                    // Some builds keep a message in two places of one store.
-                    let is_same_message = message_id.is_some() && *message_id == hit.message_id;
-                    (other != store || is_same_message) && *snippet == hit.snippet
-                };
-            let is_repeated = seen.len() < 200 && seen.iter().any(is_repeat);
-            seen.push((*store, hit.message_id.clone(), hit.snippet.clone()));
-            !is_repeated
-        });
-    }
     found
+}
+
+fn order(found: &FoundHit) -> impl Ord + '_ {
+    let FoundHit { store, path, hit, .. } = found;
+    (*store, path, &hit.key, hit.position, &hit.message_id, &hit.field)
+}
+
+/// The finds of one conversation, each once, those of the richest store first.
+fn once_each(mut hits: Vec<FoundHit>) -> Found {
+    let head = hits.iter_mut().find_map(|hit| hit.head.take()).map(Arc::unwrap_or_clone);
+    hits.sort_by(|one, other| order(one).cmp(&order(other)));
+    // Where the same words with the same around them were found first.
+    let mut first_in: HashMap<String, (StoreKind, Arc<Path>, String)> = HashMap::new();
+    let mut in_messages: HashSet<(String, String)> = HashSet::new();
+    hits.retain(|FoundHit { store, path, hit, .. }| {
+        let words = hit.snippet.surroundings();
+        let (first_store, first_path, first_key) = first_in
+            .entry(words.clone())
+            .or_insert_with(|| (*store, path.clone(), hit.key.clone()));
+        let is_told_by_another =
+            (*first_store, &*first_path, first_key.as_str()) != (*store, path, hit.key.as_str());
+        // Some builds keep a message in two places of one store.
+        let is_same_message =
+            hit.message_id.clone().is_some_and(|id| !in_messages.insert((id, words)));
+        !is_told_by_another && !is_same_message
+    });
+    Found { head, hits: hits.into_iter().map(|found| (found.store, found.hit)).collect() }
 }
 
 fn print_json(found: &[Found]) -> io::Result<()> {

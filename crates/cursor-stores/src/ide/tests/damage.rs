@@ -10,11 +10,12 @@ use proptest::prelude::*;
 use store_fixtures::Closing;
 use store_fixtures::ide::{IdeHome, generate_large, user_bubble};
 
-use super::{Home, ID, Stage, open, texts};
-use crate::model::Activity;
+use super::{Home, ID, Stage, open, parts, texts};
+use crate::model::{Activity, Head, Part};
 use crate::search::{Case, Matcher, Pattern};
 use crate::store::{ConversationStore, Discovered, Extent};
 use crate::test_store::{cut_off_pages, picture_of};
+use crate::{Catalogue, CatalogueListing, StoreDamage, StorePlaces};
 
 fn exercise(store: &dyn ConversationStore) -> usize {
     let matcher = Matcher::new(Pattern::Words("needle"), Case::Smart).unwrap();
@@ -187,7 +188,8 @@ fn a_row_that_is_no_json_or_too_large_is_named_and_its_neighbours_are_read() {
     stage.home.put_bytes("composerData:broken", b"{\"name\":");
     let home = stage.close();
     let read = home.read(ID);
-    assert_eq!(texts(&read), ["kept"]);
+    assert_eq!(texts(&read), ["kept", ""]);
+    assert_eq!(parts(&read, 1), [Part::damaged(b"\xff\xfe{")], "what is left of it is shown");
     let what: Vec<&str> = read.damage.iter().map(|damage| damage.what.as_str()).collect();
     assert_eq!(what, ["is not JSON", "has 70000000 bytes, too many to read"]);
     assert_eq!(home.head("broken").activity, Activity::Damaged);
@@ -321,16 +323,90 @@ fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
     assert_eq!(picture_of(path.parent().unwrap()), before);
 }
 
+/// The conversations of a user directory as everybody sees them: of all its stores, each once.
+fn told_by_all(user_dir: &Path) -> (Catalogue, Vec<Head>, Vec<StoreDamage>) {
+    let places =
+        StorePlaces { cursor_user_dirs: vec![user_dir.to_owned()], ..StorePlaces::default() };
+    let catalogue = Catalogue::open(&places, &[]);
+    let CatalogueListing { mut heads, damage } = catalogue.list();
+    heads.sort_by(|one, other| one.id.cmp(&other.id));
+    (catalogue, heads, damage)
+}
+
 #[test]
-fn a_backup_that_has_more_than_what_is_left_is_read() {
+fn what_is_left_and_the_backup_are_told_together_whichever_has_more() {
     let Stage { directory, home } = many_conversations();
     home.close_with_backup();
     let path = global(directory.path());
-    let n_pages = fs::metadata(&path).unwrap().len() / PAGE as u64;
-    cut_off_pages(&path, n_pages / 2);
-    let listing = open(directory.path()).unwrap().list();
-    assert_eq!(listing.heads.len(), 40);
-    assert!(listing.damage[0].what.contains("state.vscdb.backup"), "{:?}", listing.damage);
+    let whole = fs::read(&path).unwrap();
+    // After the backup one conversation went on, one was begun, and one was deleted.
+    let home = IdeHome::new(directory.path());
+    let stage = Stage { directory, home };
+    stage.say("composer-40", &[user_bubble("b40-0", "only in what is left")]);
+    let mut bubbles: Vec<_> =
+        (0..20).map(|place| user_bubble(&format!("b05-{place}"), "said again")).collect();
+    bubbles.push(user_bubble("b05-20", "later than the backup"));
+    stage.say("composer-05", &bubbles);
+    stage.home.put_tombstone("composerData:composer-06");
+    let Stage { directory, home } = stage;
+    home.close(Closing::Clean);
+    // What is new lies at the end; of the middle a part is lost, and the end is said to be missing.
+    let mut rest = fs::read(&path).unwrap();
+    assert!(rest.len() > whole.len());
+    let n_pages = whole.len() / PAGE;
+    for page in n_pages / 4..n_pages / 2 {
+        rest[page * PAGE..(page + 1) * PAGE].fill(0xff);
+    }
+    let n_claimed = u32::try_from(rest.len() / PAGE + 1).unwrap();
+    rest[28..32].copy_from_slice(&n_claimed.to_be_bytes());
+    fs::write(&path, rest).unwrap();
+
+    let (catalogue, heads, damage) = told_by_all(directory.path());
+    let ids: Vec<&str> = heads.iter().map(|head| head.id.as_str()).collect();
+    let expected: Vec<String> = (0..=40)
+        .filter(|number| *number != 6)
+        .map(|number| format!("composer-{number:02}"))
+        .collect();
+    assert_eq!(ids, expected);
+    let is_said = |words: &str| damage.iter().any(|lost| lost.damage.what.contains(words));
+    assert!(is_said("cut off") && is_said("state.vscdb.backup"), "{damage:?}");
+    for head in &heads {
+        let read = catalogue.read(head, Extent::default()).unwrap();
+        let texts = texts(&read);
+        match head.id.as_str() {
+            "composer-40" => assert_eq!(texts, ["only in what is left"]),
+            "composer-05" => {
+                assert_eq!(texts.last().unwrap(), "later than the backup");
+                assert_eq!(texts.iter().filter(|text| *text == "said again").count(), 20);
+            }
+            id => assert_eq!(texts.len(), 20, "{id}: {:?}", read.damage),
+        }
+    }
+}
+
+#[test]
+fn a_backup_that_has_less_than_what_is_left_hides_nothing_of_it() {
+    let stage = Stage::new();
+    stage.say("composer-00", &[user_bubble("b0-0", "said before the backup")]);
+    let Stage { directory, home } = stage;
+    home.close_with_backup();
+    let stage = Stage { home: IdeHome::new(directory.path()), directory };
+    for number in 0..30 {
+        let text = format!("said after the backup {}", "pad ".repeat(200));
+        stage.say(&format!("later-{number:02}"), &[user_bubble(&format!("l{number}"), &text)]);
+    }
+    let Home { directory, .. } = stage.close();
+    cut_off_pages(&global(directory.path()), 2);
+    let (catalogue, heads, _) = told_by_all(directory.path());
+    assert!(heads.len() > 25, "{} of 31", heads.len());
+    let first_words = |head: &Head| {
+        let read = catalogue.read(head, Extent::default()).unwrap();
+        texts(&read).first().map(|text| text.split(' ').take(3).collect::<Vec<_>>().join(" "))
+    };
+    let words: Vec<String> = heads.iter().filter_map(first_words).collect();
+    let n_said = |words_said: &str| words.iter().filter(|words| *words == words_said).count();
+    assert_eq!(n_said("said before the"), 1);
+    assert!(n_said("said after the") > 25, "{words:?}");
 }
 
 #[test]

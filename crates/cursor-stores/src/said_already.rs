@@ -1,0 +1,91 @@
+//! Telling whether the same is said elsewhere, in a store that cuts it into other pieces.
+
+use std::collections::HashSet;
+
+use serde_json::Value as Json;
+
+use crate::model::Message;
+
+/// As many letters are compared at most, so that long conversations do not take for ever.
+const MAX_COMPARED: usize = 2_000_000_000;
+
+/// What messages say, by the letters of their texts.
+#[derive(Default)]
+pub(crate) struct SaidAlready {
+    pieces: HashSet<String>,
+    all: String,
+    n_compared: usize,
+}
+
+impl SaidAlready {
+    pub(crate) fn by<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        let mut said = Self::default();
+        for message in messages {
+            said.add(message);
+        }
+        said
+    }
+
+    pub(crate) fn add(&mut self, message: &Message) {
+        for piece in pieces(message) {
+            self.all += &piece;
+            self.pieces.insert(piece);
+        }
+    }
+
+    /// Whether every text of a message stands somewhere. A message without any does.
+    pub(crate) fn has(&mut self, message: &Message) -> bool {
+        pieces(message).into_iter().all(|piece| {
+            if self.pieces.contains(&piece) {
+                return true;
+            }
+            self.n_compared = self.n_compared.saturating_add(self.all.len());
+            self.n_compared < MAX_COMPARED && self.all.contains(&piece)
+        })
+    }
+}
+
+/// The letters of each text of a message, of whichever kind.
+fn pieces(message: &Message) -> Vec<String> {
+    let mut pieces = Vec::new();
+    for part in &message.parts {
+        add_texts(&serde_json::to_value(part).unwrap_or_default(), &mut pieces);
+    }
+    pieces
+}
+
+fn add_texts(value: &Json, pieces: &mut Vec<String>) {
+    match value {
+        Json::String(text) => {
+            let letters: String = text.chars().filter(|c| c.is_alphanumeric()).collect();
+            pieces.extend(Some(letters).filter(|letters| !letters.is_empty()));
+        }
+        Json::Array(values) => values.iter().for_each(|value| add_texts(value, pieces)),
+        Json::Object(fields) => {
+            // What kind of a part it is is our own word.
+            let values = fields.iter().filter(|(name, _)| *name != "type");
+            values.for_each(|(_, value)| add_texts(value, pieces));
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Part, Role};
+
+    fn message(texts: &[&str]) -> Message {
+        Message::new(Role::Assistant, texts.iter().map(|text| Part::text(*text)).collect())
+    }
+
+    #[test]
+    fn the_same_words_in_other_pieces_are_said_already() {
+        let one = message(&["I will look.", "Then I ", "will mend it."]);
+        let mut said = SaidAlready::by([&one]);
+        assert!(said.has(&message(&["Then I will mend it."])));
+        assert!(said.has(&message(&["I will look."])));
+        assert!(said.has(&message(&[])));
+        assert!(!said.has(&message(&["I will look.", "And go."])));
+    }
+}
