@@ -15,6 +15,7 @@ mod batch;
 mod before_release;
 mod browser;
 mod budgets;
+mod bundled_paths;
 mod captures;
 mod conversations;
 mod daemon;
