@@ -193,6 +193,12 @@ fn damage_of_the_store_is_told_by_kind() {
     matrix.sql(message, &[]);
     matrix.not_resumable("a missing message", "messages_missing");
 
+    matrix.restore();
+    let message = "UPDATE blobs SET data = replace(CAST(data AS TEXT), 'first', 'other') \
+                   WHERE data LIKE '{%' AND data LIKE '%The first turn.%'";
+    matrix.sql(message, &[]);
+    matrix.not_resumable("a message of wrong hash", "messages_damaged");
+
     // An earlier root is still there; the one that we saw was in a log that is gone.
     matrix.restore();
     let mut meta = matrix.meta();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cursor_stores::model::StoreKind;
 use cursor_stores::session_copy::{
     BundleOrigin, BundleReader, Bundled, CopyTally, ImportError, Imported, LeftOutTally,
-    MachinePaths, NamingTally, NewSession, WriteBundleError, import, write_bundle,
+    MachinePaths, NamingTally, NewSession, ReadBundleError, WriteBundleError, import, write_bundle,
 };
 use run_protocol::ExitCode;
 use serde::Serialize;
@@ -107,11 +107,7 @@ pub(crate) fn run_bundle(args: &BundleArgs) -> Result<ExitCode, CommandError> {
     let catalogue = args.place.open(&host)?;
     let head = find(&catalogue, &args.session)?;
     let place = ChatPlace::to_copy(&head)?;
-    let file = host.environment.absolute(&args.output);
-    if !args.force && file.symlink_metadata().is_ok() {
-        let what = format!("`{}` is there already", file.display());
-        return Err(CommandError::new(ExitCode::Conflict, what).hint("--force replaces it"));
-    }
+    let file = output_file(&host, args)?;
     if place.id.parse::<Uuid>().is_err() {
         let what = format!("{} has no UUID, and no other machine would find it", place.id);
         return Err(CommandError::new(ExitCode::NotResumable, what));
@@ -153,6 +149,28 @@ pub(crate) fn run_bundle(args: &BundleArgs) -> Result<ExitCode, CommandError> {
     }
     tell(&bundled, &file);
     Ok(ExitCode::Success)
+}
+
+/// Where the bundle goes, if there can be a file.
+fn output_file(host: &Host, args: &BundleArgs) -> Result<PathBuf, CommandError> {
+    if args.output == Path::new("-") {
+        let what = "a bundle is written into a file, not to stdout";
+        return Err(CommandError::new(ExitCode::Usage, what).hint("name one with -o FILE"));
+    }
+    let file = host.environment.absolute(&args.output);
+    if file.is_dir() {
+        let what = format!("`{}` is a directory", file.display());
+        return Err(CommandError::new(ExitCode::Usage, what).hint("name a file in it"));
+    }
+    if !args.force && file.symlink_metadata().is_ok() {
+        let what = format!("`{}` is there already", file.display());
+        return Err(CommandError::new(ExitCode::Conflict, what).hint("--force replaces it"));
+    }
+    if !file.parent().is_some_and(Path::is_dir) {
+        let what = format!("`{}` is in a directory that is not there", file.display());
+        return Err(CommandError::new(ExitCode::NotFound, what).hint("make the directory first"));
+    }
+    Ok(file)
 }
 
 fn keep(out: BufWriter<NamedTempFile>, file: &Path, replaces: bool) -> io::Result<()> {
@@ -223,6 +241,16 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
             ImportError::Incomparable(_) => {
                 (ExitCode::Conflict, Some("see what is wrong with it: caretaker sessions verify"))
             }
+            ImportError::Bundle(ReadBundleError::NotABundle | ReadBundleError::File(_)) => {
+                (ExitCode::Failed, Some("bundles are written by `caretaker sessions bundle`"))
+            }
+            ImportError::Bundle(ReadBundleError::TooNew { .. }) => (
+                ExitCode::Failed,
+                Some("import it with a caretaker as new as the one that wrote it"),
+            ),
+            ImportError::Bundle(_) => {
+                (ExitCode::Failed, Some("bring it here again from where it was written"))
+            }
             _ => (ExitCode::Failed, None),
         };
         let what = format!("`{}` was not imported", file.display());
@@ -234,7 +262,9 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     };
     let real = std::fs::canonicalize(&file).map_err(|error| {
         let what = format!("`{}` cannot be read", file.display());
-        CommandError::new(ExitCode::NotFound, what).because(error)
+        CommandError::new(ExitCode::NotFound, what)
+            .because(error)
+            .hint("name a file that `caretaker sessions bundle` wrote")
     })?;
     let mut bundle = BundleReader::open(&real).map_err(|error| unimported(error.into()))?;
     let told: Uuid = bundle.header().session.parse().unwrap_or_default();
@@ -287,11 +317,14 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
         print_text(&format!("{}\n", target.id))?;
     }
     let added = format!("{}, {}", counted(n_added_blobs, "blob", "blobs"), bytes(n_added_bytes));
-    say(&match imported {
+    say(&match &imported {
         Imported::Placed { .. } => format!("{added}: a new session of this workspace."),
         Imported::Extended { .. } => format!("{added}: the session goes on from where it was."),
         Imported::NothingNew { .. } => "The session here has all of it already.".to_owned(),
     });
+    if !matches!(imported, Imported::NothingNew { .. }) {
+        say(&format!("Continue it with: caretaker resume {} 'PROMPT'", target.id));
+    }
     if n_paths_left_out > 0 {
         note(&format!(
             "left out: {} out of the workspace, which no bundle of ours has",
