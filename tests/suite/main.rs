@@ -47,6 +47,7 @@ mod secrets;
 mod session_copies;
 mod session_siblings;
 mod session_stores;
+mod session_storm;
 mod shape;
 mod simulated;
 mod stage;

@@ -141,6 +141,10 @@ fn what_a_crash_cut_off_is_listed_and_continued_once() {
     assert_eq!(stage.session_of(&continued), stage.session_of(&run));
     let tail = stage.output(&["tail", &continued]);
     assert!(String::from_utf8_lossy(&tail.stdout).contains("# heron"));
+    let ps = String::from_utf8(stage.output(&["ps"]).stdout).unwrap();
+    assert!(!ps.contains("lost"), "it goes on: {ps}");
+    let ps = String::from_utf8(stage.output(&["ps", "--all"]).stdout).unwrap();
+    assert!(ps.contains("lost"), "{ps}");
     let again = stage.output(&args);
     assert!(stderr(&again).contains("nothing was interrupted"), "{}", stderr(&again));
 }

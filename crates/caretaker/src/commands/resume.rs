@@ -188,7 +188,11 @@ impl Resume<'_> {
             CommandError::new(ExitCode::Failed, what).because(error)
         })?;
         let Some(holder) = holder else { return Ok(()) };
-        let run = self.host.find_run(&holder.run.to_string())?;
+        let run = match self.host.find_run(&holder.run.to_string()) {
+            // It was refused, and is gone: nobody is left to be stopped.
+            Err(error) if error.exit_code() == ExitCode::NotFound => return Ok(()),
+            found => found?,
+        };
         let socket = self.host.control_socket(&run);
         note(&format!("run {} holds the session and is suspended", holder.run));
         tell(&run, &socket, &ControlRequest::Suspend)?;

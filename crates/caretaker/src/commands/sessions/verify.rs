@@ -281,7 +281,8 @@ fn print(report: &VerifyReport) -> std::io::Result<()> {
                 match verdict.n_orphans {
                     0 => String::new(),
                     n => format!(
-                        "; {n} that nothing leads to take {} (see `caretaker sessions gc`)",
+                        "; {} that nothing leads to, {} (see `caretaker sessions gc`)",
+                        counted(n, "other", "others"),
                         bytes(verdict.n_orphan_bytes)
                     ),
                 }
