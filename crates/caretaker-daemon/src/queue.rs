@@ -24,11 +24,15 @@ use crate::starting::{self, StartOutcome};
 
 /// How soon what could not be started is tried again, unless a run ends before that.
 const RETRY: Duration = Duration::from_secs(15);
+/// For so long a run that appeared waits for what is brought for it; whoever made it may have died in between.
+const BRINGING_MS: u64 = 2_000;
 
 #[derive(Debug)]
 pub(crate) struct Queue {
     file: QueueFile,
     configured: Caps,
+    /// Since when there is this queue.
+    opened_ms: u64,
     wake: Notify,
     inner: Mutex<Inner>,
 }
@@ -62,7 +66,13 @@ impl Queue {
     pub(crate) fn new(state: &Path, configured: Caps) -> Self {
         let file = QueueFile::new(state);
         let inner = Inner { memory: file.read(), ..Inner::default() };
-        Self { file, configured, wake: Notify::new(), inner: Mutex::new(inner) }
+        Self {
+            file,
+            configured,
+            opened_ms: now_ms(),
+            wake: Notify::new(),
+            inner: Mutex::new(inner),
+        }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -122,6 +132,31 @@ impl Queue {
 
     pub(crate) fn brought(&self, run: RunId) -> Option<Brought> {
         self.inner().brought.get(&run).cloned()
+    }
+
+    /// What keeps this one run back. A run is seen as soon as it is there, which is before its keys and its way out are
+    /// brought: started at once, it would do without them. For those from before this daemon nobody is on the way.
+    fn hold(&self, inner: &Inner, run: RunId, since_ms: u64) -> Option<Hold> {
+        let is_expected = since_ms >= self.opened_ms && !inner.brought.contains_key(&run);
+        let bringing = || Hold::Brought { until_ms: since_ms.saturating_add(BRINGING_MS) };
+        inner.holds.get(&run).cloned().or_else(|| is_expected.then(bringing))
+    }
+
+    /// A start is through, which was made with what had been brought until then.
+    fn settle_start(&self, run: RunId, given: Option<&Brought>, hold: Option<Hold>) {
+        let mut inner = self.inner();
+        match hold {
+            // What was missing was brought in the meantime.
+            Some(Hold::Keys { .. }) if inner.brought.get(&run) != given => {}
+            Some(hold) => drop(inner.holds.insert(run, hold)),
+            None => {
+                inner.holds.remove(&run);
+                inner.brought.remove(&run);
+            }
+        }
+        inner.starting.remove(&run);
+        drop(inner);
+        self.wake();
     }
 
     /// What a run waits for; `None` if it does not.
@@ -189,7 +224,8 @@ impl Daemon {
             for (run, tracked) in self.watch.runs() {
                 match (tracked.standing, &tracked.terms) {
                     (Standing::Queued { since_ms }, Some(_)) if !inner.starting.contains(&run) => {
-                        waiting.push(as_waiting(run, tracked, since_ms, inner.holds.get(&run)));
+                        let hold = self.queue.hold(&inner, run, since_ms);
+                        waiting.push(as_waiting(run, tracked, since_ms, hold));
                     }
                     _ => live.push((run, tracked.share)),
                 }
@@ -323,7 +359,10 @@ impl Daemon {
     /// Starts one run, whose turn has come.
     async fn start(self: Arc<Self>, run: RunId) {
         let daemon = Arc::clone(&self);
-        let started = tokio::task::spawn_blocking(move || starting::start(&daemon, run)).await;
+        let brought = self.queue.brought(run);
+        let given = brought.clone();
+        let start = move || starting::start(&daemon, run, given.as_ref());
+        let started = tokio::task::spawn_blocking(start).await;
         let started = started.unwrap_or_else(|error| StartOutcome::Later(error.to_string()));
         let hold = match started {
             StartOutcome::Started => {
@@ -342,17 +381,7 @@ impl Daemon {
         };
         // First how it stands, then that it is not being started: in between it counts twice, never not at all.
         self.watch.look(run);
-        let mut inner = self.queue.inner();
-        match hold {
-            Some(hold) => drop(inner.holds.insert(run, hold)),
-            None => {
-                inner.holds.remove(&run);
-                inner.brought.remove(&run);
-            }
-        }
-        inner.starting.remove(&run);
-        drop(inner);
-        self.queue.wake();
+        self.queue.settle_start(run, brought.as_ref(), hold);
     }
 
     /// Ends a run that waits; one that does not wait any more is left alone.
@@ -368,7 +397,7 @@ impl Daemon {
     }
 }
 
-fn as_waiting(run: RunId, tracked: Tracked, since_ms: u64, hold: Option<&Hold>) -> WaitingRun {
+fn as_waiting(run: RunId, tracked: Tracked, since_ms: u64, hold: Option<Hold>) -> WaitingRun {
     let Tracked { share, terms, .. } = tracked;
     let terms = terms.unwrap_or_default();
     WaitingRun {
@@ -379,7 +408,7 @@ fn as_waiting(run: RunId, tracked: Tracked, since_ms: u64, hold: Option<&Hold>) 
         not_before_ms: terms.not_before_ms,
         after: terms.after,
         after_ok: terms.after_ok,
-        hold: hold.cloned(),
+        hold,
     }
 }
 
@@ -400,4 +429,46 @@ pub(crate) fn outcome_name(outcome: Option<&RunOutcome>) -> String {
     let Some(outcome) = outcome else { return "unfinished".to_owned() };
     let json = serde_json::to_value(outcome).unwrap_or_default();
     json.get("outcome").and_then(|name| name.as_str()).unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue() -> (tempfile::TempDir, Queue) {
+        let state = tempfile::tempdir().unwrap();
+        let none = BTreeMap::new;
+        let caps = Caps { total: 1, groups: none(), models: none(), accounts: none() };
+        let queue = Queue::new(state.path(), caps);
+        (state, queue)
+    }
+
+    #[test]
+    fn a_run_that_appeared_waits_a_moment_for_what_is_brought_and_not_for_ever() {
+        let (_state, queue) = queue();
+        let run = RunId::generate();
+        let hold = |since_ms| queue.hold(&queue.inner(), run, since_ms);
+        let until_ms = queue.opened_ms + BRINGING_MS;
+        assert_eq!(hold(queue.opened_ms), Some(Hold::Brought { until_ms }));
+        assert_eq!(hold(queue.opened_ms - 1), None, "the daemon came after it");
+        queue.bring(run, Brought::default());
+        assert_eq!(hold(queue.opened_ms), None);
+    }
+
+    #[test]
+    fn keys_that_are_brought_while_a_start_finds_them_missing_are_not_missed() {
+        let (_state, queue) = queue();
+        let run = RunId::generate();
+        let missing = || Some(Hold::Keys { names: vec!["KEY".to_owned()] });
+        // Before the start began: they are not the right ones.
+        let given = Brought::default();
+        queue.bring(run, given.clone());
+        queue.settle_start(run, Some(&given), missing());
+        assert_eq!(queue.hold(&queue.inner(), run, 0), missing());
+        // While it went on.
+        let keys = BTreeMap::from([("KEY".to_owned(), "k".to_owned())]);
+        queue.bring(run, Brought { keys, proxy: None });
+        queue.settle_start(run, Some(&given), missing());
+        assert_eq!(queue.hold(&queue.inner(), run, 0), None);
+    }
 }

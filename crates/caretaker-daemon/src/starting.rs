@@ -8,6 +8,7 @@ use run_protocol::{ExitCode, FailureClass, RunId, RunOutcome};
 use run_shim::{StartShimError, start_queued_shim};
 
 use crate::daemon::Daemon;
+use crate::host_services::Brought;
 
 /// What came of it.
 #[derive(Debug)]
@@ -20,14 +21,13 @@ pub(crate) enum StartOutcome {
     Later(String),
 }
 
-pub(crate) fn start(daemon: &Daemon, run: RunId) -> StartOutcome {
+pub(crate) fn start(daemon: &Daemon, run: RunId, brought: Option<&Brought>) -> StartOutcome {
     let Some(directory) = daemon.directory(run) else { return StartOutcome::Over };
     let spec = match directory.spec() {
         Ok(spec) => spec,
         Err(error) => return end(&directory, RunOutcome::SupervisorFailed, error.to_string()),
     };
-    let brought = daemon.queue.brought(run);
-    let Some(environment) = daemon.host.shim_environment(&spec, brought.as_ref()) else {
+    let Some(environment) = daemon.host.shim_environment(&spec, brought) else {
         let names = spec.queue.map(|terms| terms.keys).unwrap_or_default();
         return StartOutcome::KeysMissing(names);
     };

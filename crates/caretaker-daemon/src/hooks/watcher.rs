@@ -1,7 +1,7 @@
 //! Finds out what happens to runs, from their journals, and has the hooks called.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use run_journal::{EventNumber, JournalEntry, JournalReader, Position, Progress, RunOverview};
@@ -58,11 +58,13 @@ pub(crate) async fn work(daemon: Arc<Daemon>, over: Vec<RunOverview>) {
             return;
         }
     };
-    let hooks = Hooks { daemon, since_ms, places: Arc::new(Semaphore::new(AT_ONCE)) };
+    let hooks =
+        Hooks { daemon, since_ms, places: Semaphore::new(AT_ONCE), lines: Lines::default() };
+    let hooks = Arc::new(hooks);
     // They ended while there was no daemon. That they started is no news any more.
     for run in over.into_iter().filter(|run| run.created_ms >= since_ms) {
         let (run, transition) = (run.run, Transition::Ended);
-        hooks.tell(vec![Occasion { run, transition, question: None }]);
+        hooks.tell(run, vec![Occasion { run, transition, question: None }]);
     }
     let following = hooks.daemon.watch.follow(Interest::All);
     // How far each journal was read.
@@ -81,12 +83,41 @@ pub(crate) async fn work(daemon: Arc<Daemon>, over: Vec<RunOverview>) {
 struct Hooks {
     daemon: Arc<Daemon>,
     since_ms: u64,
-    places: Arc<Semaphore>,
+    places: Semaphore,
+    lines: Lines,
+}
+
+/// What is still to be told of each run, in the order in which it happened. A run is in here for as long as somebody tells.
+#[derive(Debug, Default)]
+struct Lines(Mutex<BTreeMap<RunId, VecDeque<Occasion>>>);
+
+impl Lines {
+    /// Adds to a run's line; whether the caller is to tell, because nobody does.
+    fn add(&self, run: RunId, occasions: Vec<Occasion>) -> bool {
+        let mut lines = self.lock();
+        let is_told = lines.contains_key(&run);
+        lines.entry(run).or_default().extend(occasions);
+        !is_told
+    }
+
+    /// The next of a run's line. After the last of them nobody tells any more.
+    fn next(&self, run: RunId) -> Option<Occasion> {
+        let mut lines = self.lock();
+        let next = lines.get_mut(&run).and_then(VecDeque::pop_front);
+        if next.is_none() {
+            lines.remove(&run);
+        }
+        next
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, VecDeque<Occasion>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Hooks {
     /// Reads what is new in a run's journal.
-    async fn look(&self, run: RunId, places: &mut BTreeMap<RunId, EventNumber>) {
+    async fn look(self: &Arc<Self>, run: RunId, places: &mut BTreeMap<RunId, EventNumber>) {
         if run.created_ms() < self.since_ms {
             return;
         }
@@ -117,11 +148,11 @@ impl Hooks {
             // It is over when its supervisor is gone, and is told then.
             seen.occasions.retain(|it| it.transition != Transition::Ended);
         }
-        self.tell(seen.occasions);
+        self.tell(run, seen.occasions);
     }
 
-    /// Has hooks called, one occasion after the other.
-    fn tell(&self, occasions: Vec<Occasion>) {
+    /// Has hooks called, one occasion of a run after the other, whether they were seen together or not.
+    fn tell(self: &Arc<Self>, run: RunId, occasions: Vec<Occasion>) {
         let wanted = |occasion: &Occasion| {
             let hooks = &self.daemon.config.hooks;
             hooks.iter().any(|hook| hook.on.contains(&occasion.transition))
@@ -130,11 +161,14 @@ impl Hooks {
         if occasions.is_empty() {
             return;
         }
-        let (daemon, places) = (Arc::clone(&self.daemon), Arc::clone(&self.places));
+        if !self.lines.add(run, occasions) {
+            return;
+        }
+        let hooks = Arc::clone(self);
         tokio::spawn(async move {
-            for occasion in occasions {
-                let Ok(_place) = places.acquire().await else { return };
-                tell(&daemon, &occasion).await;
+            while let Some(occasion) = hooks.lines.next(run) {
+                let Ok(_place) = hooks.places.acquire().await else { return };
+                tell(&hooks.daemon, &occasion).await;
             }
         });
     }
@@ -223,4 +257,25 @@ fn variables(transition: Transition, run: &RunOverview) -> Vec<(&'static str, St
         ("CARETAKER_RUN_NAME", run.name.clone().unwrap_or_default()),
         ("CARETAKER_OUTCOME", status.unwrap_or_default()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happens_to_a_run_is_told_by_one_teller_in_its_order() {
+        let run = RunId::generate();
+        let occasion = |transition| Occasion { run, transition, question: None };
+        let lines = Lines::default();
+        assert!(lines.add(run, vec![occasion(Transition::Started)]));
+        assert_eq!(lines.next(run), Some(occasion(Transition::Started)));
+        // While the first is told, more is seen: it is the same teller's.
+        assert!(!lines.add(run, vec![occasion(Transition::NeedsHuman)]));
+        assert!(!lines.add(run, vec![occasion(Transition::Ended)]));
+        assert_eq!(lines.next(run), Some(occasion(Transition::NeedsHuman)));
+        assert_eq!(lines.next(run), Some(occasion(Transition::Ended)));
+        assert_eq!(lines.next(run), None);
+        assert!(lines.add(run, vec![occasion(Transition::Ended)]));
+    }
 }

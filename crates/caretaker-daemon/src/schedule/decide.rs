@@ -40,6 +40,8 @@ pub(crate) enum Hold {
     Retry { problem: String, until_ms: u64 },
     /// Its keys are not known.
     Keys { names: Vec<String> },
+    /// It appeared just now, and whoever made it is about to bring what it is started with.
+    Brought { until_ms: u64 },
 }
 
 /// How a run stands on which another depends.
@@ -215,7 +217,11 @@ impl<'a> Round<'a> {
                 let in_ms = until_ms - self.now_ms;
                 Some(Waiting::Retry { problem: problem.clone(), in_ms })
             }
-            _ => None,
+            Some(Hold::Brought { until_ms }) if *until_ms > self.now_ms => {
+                self.look_at(*until_ms);
+                Some(Waiting::Start)
+            }
+            Some(Hold::Retry { .. } | Hold::Brought { .. }) | None => None,
         }
     }
 

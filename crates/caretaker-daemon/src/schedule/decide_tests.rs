@@ -200,6 +200,18 @@ fn a_run_that_could_not_be_started_is_tried_again_in_time() {
 }
 
 #[test]
+fn a_run_for_which_something_is_being_brought_is_about_to_start_and_does_so_in_time() {
+    let mut scene = Scene::new();
+    let hold = Some(Hold::Brought { until_ms: scene.now_ms + 10 });
+    let run = WaitingRun { hold, ..waiting(1) };
+    let decision = scene.decide(std::slice::from_ref(&run), &[], &caps(1));
+    assert_eq!(decision.waiting, [(id(1), Waiting::Start)]);
+    assert_eq!(decision.next_look_ms, Some(scene.now_ms + 10));
+    scene.now_ms += 10;
+    assert_eq!(scene.decide(&[run], &[], &caps(1)).starts, [id(1)]);
+}
+
+#[test]
 fn two_runs_share_neither_a_workspace_nor_a_session() {
     let inside =
         WaitingRun { share: Share { workspace: "/w/1/inside".into(), ..share(2) }, ..waiting(2) };
