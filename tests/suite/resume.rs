@@ -170,6 +170,14 @@ fn a_session_is_found_by_its_beginning_by_its_run_by_name_and_as_the_latest() {
     let prompt =
         std::fs::read_to_string(stage.runs().join(stage.run_ids().pop().unwrap()).join("prompt"));
     assert_eq!(prompt.unwrap(), "Continue where you were interrupted.");
+    for unknown in ["nobody", "0000"] {
+        let output = stage.output(&["resume", "--json", unknown, "go on"]);
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["kind"], "resume.refused");
+        assert_eq!(answer["reason"]["kind"], "unknown_session", "{answer}");
+        assert!(stderr(&output).contains("no session and no run"), "{}", stderr(&output));
+    }
 }
 
 #[test]

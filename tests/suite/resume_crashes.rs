@@ -2,13 +2,14 @@
 
 use std::process::Command;
 
+use cursor_stores::chat::{Ancestry, latest_ancestry};
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use crate::stage::{Stage, stderr};
 
 /// All rounds, in so many sessions side by side: most of a round is waiting for others. `RESUME_ROUNDS` plays another
-/// number of them.
+/// number of them, and `RESUME_SEED` other ones.
 const ROUNDS: u64 = 100;
 const LANES: u64 = 5;
 const SEED: u64 = 0x5eed_0005;
@@ -29,6 +30,12 @@ fn kill_9(pid: u64) {
     Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
 }
 
+/// What the model remembers of a session.
+fn memory(stage: &Stage, session: &str) -> Ancestry {
+    let store = stage.session_dir(session).join("store.db");
+    latest_ancestry(&store).unwrap().1.expect("the session has a checkpoint")
+}
+
 fn check(stage: &Stage, session: &str) -> Value {
     let output = stage.output(&["resume", "--check", "--json", session]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -37,12 +44,13 @@ fn check(stage: &Stage, session: &str) -> Value {
 
 #[test]
 fn no_kill_at_any_moment_costs_a_conversation_or_an_event() {
-    let rounds = std::env::var("RESUME_ROUNDS").ok().and_then(|text| text.parse().ok());
-    let rounds: u64 = rounds.unwrap_or(ROUNDS);
+    let given = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let rounds = given("RESUME_ROUNDS").unwrap_or(ROUNDS);
+    let seed = given("RESUME_SEED").unwrap_or(SEED);
     std::thread::scope(|scope| {
         for lane in 0..LANES {
             let n_rounds = rounds / LANES + u64::from(lane < rounds % LANES);
-            scope.spawn(move || kill_in_rounds(n_rounds, SEED + lane));
+            scope.spawn(move || kill_in_rounds(n_rounds, seed + lane));
         }
     });
 }
@@ -54,6 +62,7 @@ fn kill_in_rounds(rounds: u64, seed: u64) {
     let stage = Stage::new();
     let session = stage.begin_session();
     let mut n_messages = check(&stage, &session)["messages"].as_u64().unwrap();
+    let mut remembered = memory(&stage, &session);
     for round in 0..rounds {
         let script = format!(
             "# round {round}\nsay One.\nshell true\nsay Two.\nshell true\nwait 60s\nsay Three."
@@ -101,6 +110,9 @@ fn kill_in_rounds(rounds: u64, seed: u64) {
         let found = check(&stage, &session)["messages"].as_u64().unwrap();
         assert!(found >= n_messages, "{seed:#x}, round {round}: {found} messages of {n_messages}");
         n_messages = found;
+        let now = memory(&stage, &session);
+        assert!(now.extends(&remembered), "{seed:#x}, round {round}: another conversation");
+        remembered = now;
     }
     let output = stage.resume(&session, "recall", &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -129,6 +141,10 @@ fn what_a_crash_cut_off_is_listed_and_continued_once() {
     assert_eq!(stage.session_of(&continued), stage.session_of(&run));
     let tail = stage.output(&["tail", &continued]);
     assert!(String::from_utf8_lossy(&tail.stdout).contains("# heron"));
+    let ps = String::from_utf8(stage.output(&["ps"]).stdout).unwrap();
+    assert!(!ps.contains("lost"), "it goes on: {ps}");
+    let ps = String::from_utf8(stage.output(&["ps", "--all"]).stdout).unwrap();
+    assert!(ps.contains("lost"), "{ps}");
     let again = stage.output(&args);
     assert!(stderr(&again).contains("nothing was interrupted"), "{}", stderr(&again));
 }

@@ -193,6 +193,12 @@ fn damage_of_the_store_is_told_by_kind() {
     matrix.sql(message, &[]);
     matrix.not_resumable("a missing message", "messages_missing");
 
+    matrix.restore();
+    let message = "UPDATE blobs SET data = replace(CAST(data AS TEXT), 'first', 'other') \
+                   WHERE data LIKE '{%' AND data LIKE '%The first turn.%'";
+    matrix.sql(message, &[]);
+    matrix.not_resumable("a message of wrong hash", "messages_damaged");
+
     // An earlier root is still there; the one that we saw was in a log that is gone.
     matrix.restore();
     let mut meta = matrix.meta();
@@ -298,9 +304,22 @@ fn a_store_that_somebody_writes_to_is_held_by_name_and_readers_are_not() {
         command.arg(&matrix.session);
     });
     assert_eq!(answer["reason"]["pid"], json!(std::process::id()));
+    // As after a kill: the log stays. Whoever reads has it open for writing all the same.
+    let kept = matrix.stage.root().join("kept");
+    copy(&matrix.directory(), &kept);
     writer.close().unwrap();
+    fs::remove_dir_all(matrix.directory()).unwrap();
+    copy(&kept, &matrix.directory());
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
     let reader = Connection::open_with_flags(matrix.store_db(), flags).unwrap();
+    let n_blobs: i64 =
+        reader.query_row("SELECT count(*) FROM blobs", [], |row| row.get(0)).unwrap();
+    assert!(n_blobs > 0);
+    let log = matrix.store_db().with_file_name("store.db-wal");
+    let is_open = fs::read_dir("/proc/self/fd").unwrap().any(|descriptor| {
+        fs::read_link(descriptor.unwrap().path()).is_ok_and(|target| target == log)
+    });
+    assert!(is_open, "the reader has the log open");
     let output = matrix.stage.output(&["resume", "--check", &matrix.session]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     drop(reader);

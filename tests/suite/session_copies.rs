@@ -175,6 +175,38 @@ fn a_bundle_says_the_same_under_another_home_and_is_continued_there() {
 }
 
 #[test]
+fn where_no_bundle_can_be_written_or_read_is_told_with_what_to_do() {
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    let home = stage.home();
+    let nowhere = home.join("nowhere/talk");
+    for (output, code) in [("-", 2), (home.to_str().unwrap(), 2), (nowhere.to_str().unwrap(), 3)] {
+        let refused = stage.output(&["sessions", "bundle", &session, "-o", output, "--force"]);
+        assert_eq!(refused.status.code(), Some(code), "{output}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains("hint: "), "{output}: {}", stderr(&refused));
+    }
+    assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), 0, "nothing is left of it");
+
+    let file = stage.root().join("talk.session");
+    let name = file.to_str().unwrap();
+    stdout(&stage.output(&["sessions", "bundle", &session, "-o", name, "--json"]));
+    let whole = fs::read(&file).unwrap();
+    for (bytes, why) in [
+        (b"no bundle".as_slice(), "not a bundle"),
+        (&whole[..whole.len() / 2], "ends too early"),
+        (&[&whole[..whole.len() - 40], &[0; 40]].concat(), "damaged or changed"),
+    ] {
+        fs::write(&file, bytes).unwrap();
+        let refused = stage.output(&["sessions", "import", name, "--as-new"]);
+        assert_eq!(refused.status.code(), Some(1), "{why}: {}", stderr(&refused));
+        let said = stderr(&refused);
+        assert!(said.contains(why) && said.contains("hint: "), "{why}: {said}");
+    }
+    let missing = stage.output(&["sessions", "import", "nowhere"]);
+    assert_eq!(missing.status.code(), Some(3), "{}", stderr(&missing));
+}
+
+#[test]
 fn a_newer_bundle_goes_on_from_the_older_and_not_while_a_run_holds_the_session() {
     let (first, second) = (Stage::new(), Stage::new());
     let session = first.begin_session();
@@ -243,6 +275,8 @@ fn what_no_conversation_leads_to_is_dropped_on_request_only() {
     assert_eq!(fs::read(&store).unwrap(), before);
     let whole = messages(&stage, &session);
     let done = stage.output(&["sessions", "gc", "--yes", "--json"]);
+    assert_eq!(json(&done)["sessions"][0]["is_dropped"], true);
+    assert_eq!(json(&done)["n_bytes"], told["n_bytes"]);
     let backup = json(&done)["backups"][0].as_str().unwrap().to_owned();
     assert_eq!(
         fs::read(Path::new(&backup).join("store.db")).unwrap(),
@@ -277,6 +311,9 @@ fn what_our_own_record_counts_on_is_not_dropped() {
     let checked = stage.output(&["resume", "--check", &session]);
     assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
     assert_eq!(json(&stage.output(&["sessions", "gc", "--json"]))["n_bytes"], 0);
+    let nothing = stage.output(&["sessions", "gc"]);
+    assert_eq!(stdout(&nothing), "");
+    assert!(stderr(&nothing).contains("nothing to drop"), "{}", stderr(&nothing));
 
     // Gone all the same, by another hand: that is told, and the way out works.
     let connection = rusqlite::Connection::open(&store).unwrap();
@@ -288,6 +325,10 @@ fn what_our_own_record_counts_on_is_not_dropped() {
     let verified = stage.output(&["sessions", "verify", &session, "--json"]);
     assert_eq!(verified.status.code(), Some(1));
     assert_eq!(json(&verified)["sessions"][0]["checkpoint_lost"], id.as_str());
+    // Nothing that mending could do, and not nothing either.
+    let mended = stage.output(&["sessions", "repair", &session, "--yes"]);
+    assert_eq!(mended.status.code(), Some(1), "{}", stderr(&mended));
+    assert!(stderr(&mended).contains(&format!("the checkpoint {id}")), "{}", stderr(&mended));
     let forked = stdout(&stage.output(&["sessions", "fork", &session]));
     assert!(recall(&stage, &forked).contains("The third turn."));
 }

@@ -85,6 +85,10 @@ fn unresolved(error: ResolveError) -> CommandError {
 /// How a run stands now.
 pub(crate) fn overview(run: &RunDirectory) -> Result<RunOverview, CommandError> {
     RunOverview::read(run).map_err(|error| {
+        if !run.path().exists() {
+            let what = format!("run {} is gone: it was refused and never began", run.run_id());
+            return CommandError::new(ExitCode::NotFound, what);
+        }
         let what = format!("the run {} cannot be read", run.run_id());
         CommandError::new(ExitCode::Failed, what).because(error)
     })

@@ -35,8 +35,14 @@ pub(crate) struct Pause {
 impl fmt::Display for Pause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let length = u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX);
-        let left = units::counted(u64::from(self.left), "attempt", "attempts");
-        write!(formatter, "trying again in {}; {left} left after that", units::duration(length))
+        write!(formatter, "trying again in {}; ", units::duration(length))?;
+        match u64::from(self.left) {
+            0 => formatter.write_str("that is the last attempt"),
+            left => {
+                let left = units::counted(left, "attempt", "attempts");
+                write!(formatter, "{left} left after that")
+            }
+        }
     }
 }
 

@@ -138,7 +138,7 @@ fn readable_host(host: &str) -> Option<String> {
 }
 
 /// Replaces `%2B` and the like; what is not such an escape stays.
-fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {

@@ -71,6 +71,14 @@ impl HeldLock {
         Ok(Self { lock, path: path.to_owned(), note, previous })
     }
 
+    /// Lets go of it as if it had never been taken: who held it before is still the one who may have left something.
+    pub(crate) fn give_back(self) -> io::Result<()> {
+        match &self.previous {
+            Some(previous) => self.lock.set_note(previous),
+            None => self.lock.set_note(&()),
+        }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -200,7 +208,7 @@ struct Relative {
 }
 
 /// Blocks until nobody holds the lock.
-fn wait_until_free(lock: &Path) -> io::Result<()> {
+pub(crate) fn wait_until_free(lock: &Path) -> io::Result<()> {
     KernelLock::take_waiting(lock).map(drop)
 }
 

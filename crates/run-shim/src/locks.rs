@@ -11,7 +11,9 @@ use run_journal::StateRoot;
 use run_protocol::{RunId, RunSpec, SessionStart};
 use tokio::task::JoinHandle;
 
-use crate::held_lock::{HeldLock, Holder, LockError, Patience, WorkspaceLockError, WorkspaceLocks};
+use crate::held_lock::{
+    HeldLock, Holder, LockError, Patience, WorkspaceLockError, WorkspaceLocks, wait_until_free,
+};
 use crate::preparation;
 use crate::run_record::now_ms;
 use crate::sockets::SocketPaths;
@@ -165,8 +167,24 @@ impl RunLocks {
 }
 
 impl Wanted {
-    /// The workspace first: a run that is refused for it has left nothing of its session behind.
+    /// Takes both. Neither is held while the other is waited for: others may work in the workspace meanwhile, and would
+    /// take us for dead if they found our name in its lock.
     fn take(&self, patience: Patience) -> Result<Taken, LockRefusal> {
+        loop {
+            match self.take_at_once(patience) {
+                Err(LockRefusal::Session { .. }) if patience == Patience::Wait => {
+                    wait_until_free(&self.lease).map_err(|error| {
+                        let lease = self.lease.display();
+                        LockRefusal::Io(format!("the lock `{lease}` cannot be used: {error}"))
+                    })?;
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    /// The workspace first: a run that is refused for it has left nothing of its session behind.
+    fn take_at_once(&self, patience: Patience) -> Result<Taken, LockRefusal> {
         let failed = |path: &Path, error: &dyn std::error::Error| {
             let why = crate::error_text::with_causes(error);
             LockRefusal::Io(format!("the lock `{}` cannot be used: {why}", path.display()))
@@ -185,16 +203,18 @@ impl Wanted {
         if let Some(directory) = self.lease.parent() {
             make_dir(directory).map_err(|error| failed(&self.lease, &error))?;
         }
-        let lease =
-            HeldLock::acquire(&self.lease, &self.holder, patience).map_err(
-                |error| match error {
+        match HeldLock::acquire(&self.lease, &self.holder, Patience::FailAtOnce) {
+            Ok(lease) => Ok(Taken { lease: Arc::new(lease), workspace }),
+            Err(error) => {
+                workspace.give_back().map_err(|error| failed(&self.workspaces, &error))?;
+                Err(match error {
                     LockError::Held(holder) => {
                         LockRefusal::Session { session: self.session.clone(), holder }
                     }
                     LockError::Io { .. } => failed(&self.lease, &error),
-                },
-            )?;
-        Ok(Taken { lease: Arc::new(lease), workspace })
+                })
+            }
+        }
     }
 }
 
@@ -258,4 +278,87 @@ pub fn hold_workspace(
 
 fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two sessions, or runs of them, in one workspace.
+    struct Place {
+        root: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let place = Self { root: tempfile::tempdir().unwrap() };
+            make_dir(&place.root.path().join("workspace")).unwrap();
+            place
+        }
+
+        fn wanted(&self, session: &str) -> Wanted {
+            let root = self.root.path();
+            Wanted {
+                lease: root.join("sessions").join(session).join("lease.lock"),
+                session: session.to_owned(),
+                session_start: SessionStart::Resume,
+                workspaces: root.join("workspaces"),
+                workspace: root.join("workspace"),
+                holder: Holder {
+                    run: RunId::generate(),
+                    pid: std::process::id(),
+                    since_ms: 5,
+                    generation: 0,
+                    path: None,
+                },
+            }
+        }
+
+        fn lease(&self, wanted: &Wanted) -> HeldLock {
+            make_dir(wanted.lease.parent().unwrap()).unwrap();
+            HeldLock::acquire(&wanted.lease, &wanted.holder, Patience::FailAtOnce).unwrap()
+        }
+    }
+
+    fn previous(taken: &Taken) -> Option<RunId> {
+        taken.workspace.previous.as_ref().map(|holder| holder.run)
+    }
+
+    #[test]
+    fn who_is_refused_the_session_is_not_taken_for_dead_in_its_workspace_nor_hides_who_is() {
+        let place = Place::new();
+        let (dead, refused) = (place.wanted("a"), place.wanted("b"));
+        drop(dead.take(Patience::FailAtOnce).unwrap());
+        let holder = place.lease(&place.wanted("b"));
+        let error = refused.take(Patience::FailAtOnce).unwrap_err();
+        assert!(matches!(error, LockRefusal::Session { .. }), "{error:?}");
+        let next = place.wanted("c").take(Patience::FailAtOnce).unwrap();
+        assert_eq!(previous(&next), Some(dead.holder.run));
+        drop(holder);
+    }
+
+    #[test]
+    fn a_workspace_that_nobody_had_is_given_back_as_such() {
+        let place = Place::new();
+        let _holder = place.lease(&place.wanted("b"));
+        place.wanted("b").take(Patience::FailAtOnce).unwrap_err();
+        let next = place.wanted("c").take(Patience::FailAtOnce).unwrap();
+        assert_eq!(previous(&next), None);
+    }
+
+    #[test]
+    fn who_waits_for_a_session_leaves_its_workspace_to_others_meanwhile() {
+        let place = Place::new();
+        let holder = place.lease(&place.wanted("b"));
+        let waiting = place.wanted("b");
+        let run = waiting.holder.run;
+        let waiter = std::thread::spawn(move || waiting.take(Patience::Wait).map(|_| ()));
+        // In turns with the waiter, which may be looking just now.
+        let other = place.wanted("c");
+        let taken = other.take(Patience::Wait).unwrap();
+        assert_ne!(previous(&taken), Some(run), "it lives");
+        drop(holder);
+        drop(taken);
+        waiter.join().unwrap().unwrap();
+    }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use changed_copy::{Change, change};
-use cursor_stores::session_copy::{BundleReader, BundleOrigin, NewSession, import, write_bundle};
+use cursor_stores::session_copy::{BundleOrigin, BundleReader, MachinePaths, NewSession, import, write_bundle};
 use libfuzzer_sys::fuzz_target;
 use sha2::{Digest, Sha256};
 use store_fixtures::Closing;
@@ -28,7 +28,8 @@ fn bundled() -> &'static [u8] {
         let turns = vec![Turn::Agent { prompt: "hello".to_owned(), steps }];
         let chat = Chat::new(Generation::Sep2026, ID).with_turns(turns).write_cli(home.path(), Closing::Clean);
         let origin = BundleOrigin { program: "fuzz".to_owned(), store: "cli".to_owned(), bundled_at_ms: 0 };
-        let (bytes, _) = write_bundle(&chat.join("store.db"), ID, &origin, &[], || Ok(Vec::new())).expect("a bundle");
+        let paths = MachinePaths::new(Some("/home/u/project"), &["/home/u"]);
+        let (bytes, _) = write_bundle(&chat.join("store.db"), ID, &origin, &paths, || Ok(Vec::new())).expect("a bundle");
         bytes
     })
 }

@@ -21,7 +21,7 @@ use crate::view::{self, units, words};
 /// A run that was cut off is news for a day.
 const INTERRUPTED_IS_NEWS_MS: u64 = 24 * 3600 * 1000;
 
-/// List runs: those under way, and those that were interrupted within the last day.
+/// List runs: those under way, and those that were interrupted within the last day and not continued since.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -53,9 +53,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error)
     })?;
     let is_cut_off = |run: &RunOverview| is_interrupted(&run.state) && is_news(run, now);
-    let n_cut_off = last_of_each_session(runs.clone()).iter().filter(|run| is_cut_off(run)).count();
+    let cut_off: Vec<RunId> = last_of_each_session(runs.clone())
+        .iter()
+        .filter(|run| is_cut_off(run))
+        .map(|run| run.run)
+        .collect();
+    let n_cut_off = cut_off.len();
     if !args.all {
-        runs.retain(|run| is_news(run, now));
+        // What was cut off and goes on in another run is no news.
+        runs.retain(|run| {
+            is_news(run, now) && (!is_interrupted(&run.state) || cut_off.contains(&run.run))
+        });
     }
     if args.json {
         print_json(&Listing { v: 1, runs: &runs })?;

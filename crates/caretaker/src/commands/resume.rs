@@ -97,7 +97,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         let what = "--only-restart chooses among many, so it needs --interrupted or --suspended";
         return Err(CommandError::new(ExitCode::Usage, what));
     }
-    let session = target::find(&host, args.session.as_deref().unwrap_or_default())?;
+    let session = target::find(&host, args.session.as_deref().unwrap_or_default());
+    let session = match session {
+        Err(error) if args.options.json => {
+            print_json(&NotFoundReport::of(&error))?;
+            return Err(error);
+        }
+        found => found?,
+    };
     if args.steal {
         resume.steal(session)?;
     }
@@ -181,7 +188,11 @@ impl Resume<'_> {
             CommandError::new(ExitCode::Failed, what).because(error)
         })?;
         let Some(holder) = holder else { return Ok(()) };
-        let run = self.host.find_run(&holder.run.to_string())?;
+        let run = match self.host.find_run(&holder.run.to_string()) {
+            // It was refused, and is gone: nobody is left to be stopped.
+            Err(error) if error.exit_code() == ExitCode::NotFound => return Ok(()),
+            found => found?,
+        };
         let socket = self.host.control_socket(&run);
         note(&format!("run {} holds the session and is suspended", holder.run));
         tell(&run, &socket, &ControlRequest::Suspend)?;
@@ -266,7 +277,11 @@ impl Resume<'_> {
         let Args { interrupted, suspended, only_restart, .. } = *args;
         let runs = cut_off_runs(host, CutOff { interrupted, suspended, only_restart })?;
         if runs.is_empty() {
-            say(if interrupted { "nothing was interrupted" } else { "nothing is suspended" });
+            say(match (interrupted, suspended) {
+                (true, true) => "nothing was interrupted, and nothing is suspended",
+                (true, false) => "nothing was interrupted",
+                _ => "nothing is suspended",
+            });
             return Ok(ExitCode::Success);
         }
         let prompt = self.prompt(args.session.as_ref().map(std::ffi::OsStr::new))?;
@@ -303,6 +318,40 @@ impl Resume<'_> {
         }
         self.announce(&continued.pending);
         print_text(&format!("{}\n", continued.run))
+    }
+}
+
+/// A name that leads to no session, as `--json` prints it: a refusal without a session.
+#[derive(Debug, Serialize)]
+struct NotFoundReport {
+    v: u32,
+    kind: &'static str,
+    session: Option<Uuid>,
+    reason: NotFoundReason,
+    why: String,
+    exit_code: u8,
+}
+
+#[derive(Debug, Serialize)]
+struct NotFoundReason {
+    kind: &'static str,
+}
+
+impl NotFoundReport {
+    fn of(error: &CommandError) -> Self {
+        let kind = match error.exit_code() {
+            ExitCode::NotFound => "unknown_session",
+            ExitCode::Usage => "ambiguous_name",
+            _ => "unreadable",
+        };
+        Self {
+            v: 1,
+            kind: "resume.refused",
+            session: None,
+            reason: NotFoundReason { kind },
+            why: error.message_with_causes(),
+            exit_code: error.exit_code() as u8,
+        }
     }
 }
 

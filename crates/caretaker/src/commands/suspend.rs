@@ -50,6 +50,8 @@ struct SuspendReport<'a> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     let runs = if args.all { all_under_way(&host)? } else { host.find_runs(&args.runs)? };
+    // A run that was refused is gone, and was none.
+    let is_none = |run: &RunDirectory| args.all && !run.path().exists();
     // All are told before any is waited for, so that they stop side by side.
     let told: Vec<Result<(), CommandError>> = runs
         .iter()
@@ -60,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
         match ended.and_then(|()| overview(run)) {
             Ok(overview) => report(&host, &overview, args.json)?,
+            Err(_) if is_none(run) => {}
             Err(error) => code = error.report(),
         }
     }
@@ -78,15 +81,17 @@ fn all_under_way(host: &Host) -> Result<Vec<RunDirectory>, CommandError> {
     let mut index = RunIndex::open(&host.state).map_err(cannot)?;
     index.refresh().map_err(cannot)?;
     let filter = RunFilter { which: Which::Unfinished, ..RunFilter::default() };
-    let ids: Vec<String> = index
+    let under_way = index
         .list(&filter)
         .map_err(cannot)?
         .into_iter()
         // What waits in the queue waits through anything.
         .filter(|overview| !matches!(overview.state, RunState::Queued { .. }))
-        .map(|overview| overview.run.to_string())
-        .collect();
-    host.find_runs(&ids)
+        .filter_map(|overview| match host.find_run(&overview.run.to_string()) {
+            Err(error) if error.exit_code() == ExitCode::NotFound => None,
+            found => Some(found),
+        });
+    under_way.collect()
 }
 
 fn report(host: &Host, overview: &RunOverview, as_json: bool) -> Result<(), CommandError> {

@@ -30,7 +30,10 @@ pub(crate) fn find(host: &Host, text: &str) -> Result<Uuid, CommandError> {
         return of_run.map_or(Ok(id), |_| session_of_run(host, text));
     }
     if text.parse::<RunName>().is_ok() {
-        return session_of_run(host, text);
+        return session_of_run(host, text).map_err(|error| match error.exit_code() {
+            ExitCode::NotFound => nothing_called(text),
+            _ => error,
+        });
     }
     let mut found = sessions_with_prefix(host, text)?;
     match resolve(&host.state, text) {
@@ -43,11 +46,7 @@ pub(crate) fn find(host: &Host, text: &str) -> Result<Uuid, CommandError> {
     let mut found = found.into_iter();
     match (found.next(), found.next()) {
         (Some(session), None) => Ok(session),
-        (None, _) => {
-            let what = format!("there is no session and no run `{text}`");
-            Err(CommandError::new(ExitCode::NotFound, what)
-                .hint("see them with `caretaker sessions ls --all` and `caretaker ps --all`"))
-        }
+        (None, _) => Err(nothing_called(text)),
         (Some(first), Some(second)) => {
             let mut ids: Vec<String> =
                 [first, second].into_iter().chain(found).map(|id| id.to_string()).collect();
@@ -57,6 +56,11 @@ pub(crate) fn find(host: &Host, text: &str) -> Result<Uuid, CommandError> {
                 .hint(format!("write more of the one you mean:\n{}", ids.join("\n"))))
         }
     }
+}
+
+fn nothing_called(text: &str) -> CommandError {
+    CommandError::new(ExitCode::NotFound, format!("there is no session and no run `{text}`"))
+        .hint("see them with `caretaker sessions ls --all` and `caretaker ps --all`")
 }
 
 fn session_of_run(host: &Host, text: &str) -> Result<Uuid, CommandError> {

@@ -63,6 +63,7 @@ mod turn_assembly;
 mod turn_history;
 pub mod turn_schema;
 pub mod value_schema;
+pub(crate) mod wire;
 mod wire_json;
 mod writers;
 

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use super::wire::{WireValue, next_field};
+
 const MAX_DEPTH: usize = 16;
 /// Of a message that is shown because nothing better is there.
 const MAX_FIELDS: usize = 4_096;
@@ -40,21 +42,12 @@ fn fields_of(mut bytes: &[u8], depth: usize, n_fields: &mut usize) -> Option<Map
         if *n_fields > MAX_FIELDS {
             return None;
         }
-        let tag = varint(&mut bytes)?;
-        let value = match tag & 7 {
-            0 => json!(varint(&mut bytes)?),
-            1 => json!(u64::from_le_bytes(take(&mut bytes, 8)?.try_into().ok()?)),
-            2 => {
-                let length = usize::try_from(varint(&mut bytes)?).ok()?;
-                value_of(take(&mut bytes, length)?, depth + 1, n_fields)
-            }
-            5 => json!(u32::from_le_bytes(take(&mut bytes, 4)?.try_into().ok()?)),
-            _ => return None,
+        let field = next_field(&mut bytes)?;
+        let value = match field.value {
+            WireValue::Number(number) => json!(number),
+            WireValue::Bytes(value) => value_of(value, depth + 1, n_fields),
         };
-        let number = tag >> 3;
-        if number == 0 {
-            return None;
-        }
+        let number = field.number;
         match fields.get_mut(&number.to_string()) {
             None => drop(fields.insert(number.to_string(), value)),
             Some(Json::Array(values)) => values.push(value),
@@ -62,25 +55,6 @@ fn fields_of(mut bytes: &[u8], depth: usize, n_fields: &mut usize) -> Option<Map
         }
     }
     Some(fields)
-}
-
-fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (taken, rest) = bytes.split_at_checked(length)?;
-    *bytes = rest;
-    Some(taken)
-}
-
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

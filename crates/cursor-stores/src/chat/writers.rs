@@ -49,7 +49,8 @@ pub(crate) struct Writers {
 /// A list asks for many chats at once; nobody notices a second.
 const KEPT_FOR: Duration = Duration::from_millis(500);
 /// Databases of chats, and their logs.
-const NAMES: [&str; 2] = ["store.db", "store.db-wal"];
+const NAMES: [&str; 2] = [DATABASE, "store.db-wal"];
+const DATABASE: &str = "store.db";
 
 impl Writers {
     /// Tells whether another process has one of these files open for writing.
@@ -88,19 +89,32 @@ fn other_processes() -> impl Iterator<Item = PathBuf> {
         .map(|process| process.path())
 }
 
+/// Adds what a process has open for writing.
+///
+/// SQLite opens the log for writing even for those who only read, so that a log counts only where the database beside it
+/// is not open for reading alone.
 fn add_files_of(process: &Path, found: &mut HashSet<FileIdentity>) {
+    let mut only_read: HashSet<PathBuf> = HashSet::new();
+    let mut logs: Vec<(PathBuf, FileIdentity)> = Vec::new();
     for descriptor in fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
         let path = descriptor.path();
-        let is_chat = fs::read_link(&path).is_ok_and(|target| {
-            NAMES.iter().any(|name| target.file_name().is_some_and(|file| file == *name))
-        });
-        if !is_chat || !is_writing(process, &descriptor.file_name().to_string_lossy()) {
+        let Ok(target) = fs::read_link(&path) else { continue };
+        let is_named = |name: &str| target.file_name().is_some_and(|file| file == name);
+        if !NAMES.iter().any(|name| is_named(name)) {
             continue;
         }
-        if let Ok(metadata) = fs::metadata(&path) {
-            found.insert((metadata.dev(), metadata.ino()));
+        let is_log = !is_named(DATABASE);
+        let Ok(metadata) = fs::metadata(&path) else { continue };
+        let identity = (metadata.dev(), metadata.ino());
+        match is_writing(process, &descriptor.file_name().to_string_lossy()) {
+            true if is_log => logs.push((target.with_file_name(DATABASE), identity)),
+            true => drop(found.insert(identity)),
+            false if is_log => {}
+            false => drop(only_read.insert(target)),
         }
     }
+    let written = logs.into_iter().filter(|(database, _)| !only_read.contains(database));
+    found.extend(written.map(|(_, identity)| identity));
 }
 
 fn is_writing(process: &Path, descriptor: &str) -> bool {

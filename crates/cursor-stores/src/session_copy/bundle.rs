@@ -1,20 +1,26 @@
 //! The file that holds a session for another machine.
 //!
 //! ```text
-//! {"format":"caretaker-session","version":1,…}\n    one line of JSON: what is in here
+//! {"format":"caretaker-session","version":2,…}\n    one line of JSON: what is in here
 //! length (8 bytes, little endian)  data            once for each blob; its name is its SHA-256
 //! …
 //! SHA-256 of all bytes before (32 bytes)           and nothing after it
 //! ```
 //!
 //! Blobs stand in the order of their writing. They are not compressed: nothing in a bundle is larger than the bundle.
+//!
+//! Paths that a session keeps beside what was said begin with `${workspace}` in a bundle, or are relative. In bundles of
+//! version 1 they are those of the first machine, and stay so.
 
 use serde::{Deserialize, Serialize};
 
+use super::machine_paths::MachinePaths;
 use crate::chat::{BlobId, ChatMeta};
 
 /// The version that is written, and the newest that is read.
-pub const BUNDLE_VERSION: u32 = 1;
+pub const BUNDLE_VERSION: u32 = 2;
+/// The first version whose paths begin with a placeholder.
+pub(super) const WITHOUT_PATHS: u32 = 2;
 pub(super) const FORMAT: &str = "caretaker-session";
 /// A real one has some hundred bytes.
 pub(super) const MAX_HEADER_BYTES: usize = 64 * 1024;
@@ -63,7 +69,10 @@ impl BundleHeader {
         meta: &ChatMeta,
         title: Option<String>,
         origin: BundleOrigin,
+        paths: &MachinePaths,
     ) -> Self {
+        // Names are often the first words of a prompt.
+        let harmless = |text: &String| !paths.are_named_in(text.as_bytes());
         Self {
             format: FORMAT.to_owned(),
             version: BUNDLE_VERSION,
@@ -71,8 +80,8 @@ impl BundleHeader {
             root: root.to_string(),
             n_blobs: 0,
             n_bytes: 0,
-            title,
-            name: meta.name().map(str::to_owned),
+            title: title.filter(harmless),
+            name: meta.name().map(str::to_owned).filter(harmless),
             mode: meta.mode().map(str::to_owned),
             created_at_ms: meta.created_at_ms(),
             last_used_model: meta.last_used_model().map(str::to_owned),

@@ -40,7 +40,7 @@ pub enum ReadBundleError {
     Truncated,
     #[error("the bundle goes on after its end")]
     Trailing,
-    #[error("blob {index} says it has {n_bytes} bytes, more than a blob or the bundle can have")]
+    #[error("blob {index} says it has {n_bytes} bytes, more than a blob can have")]
     BlobTooLarge { index: u64, n_bytes: u64 },
     #[error("blob {index} is there twice")]
     Repeated { index: u64 },
@@ -94,8 +94,11 @@ impl BundleReader {
             let mut length = [0; 8];
             self.read_hashed(&mut length)?;
             let n_bytes = u64::from_le_bytes(length);
-            if n_bytes > MAX_BLOB_BYTES as u64 || n_bytes > self.n_bytes_left {
+            if n_bytes > MAX_BLOB_BYTES as u64 {
                 return Err(ReadBundleError::BlobTooLarge { index, n_bytes }.into());
+            }
+            if n_bytes > self.n_bytes_left {
+                return Err(ReadBundleError::Truncated.into());
             }
             data.resize(usize::try_from(n_bytes).unwrap_or(usize::MAX), 0);
             self.read_hashed(&mut data)?;

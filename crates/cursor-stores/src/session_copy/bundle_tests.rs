@@ -8,7 +8,8 @@ use store_fixtures::chat::{Chat, Generation, Turn};
 use super::*;
 use crate::session_copy::test_sessions::*;
 use crate::session_copy::{
-    BundleReader, Bundled, ImportError, Imported, ReadBundleError, import, write_bundle,
+    BundleReader, Bundled, ImportError, Imported, LeftOutTally, ReadBundleError, import,
+    write_bundle,
 };
 
 pub(in crate::session_copy) fn bundle(directory: &Path, file: &Path) -> Bundled {
@@ -17,9 +18,9 @@ pub(in crate::session_copy) fn bundle(directory: &Path, file: &Path) -> Bundled 
         store: "cli".to_owned(),
         bundled_at_ms: 1_795_000_000_000,
     };
-    let told_about = ["/home/u/project".to_owned()];
+    let paths = MachinePaths::new(Some("/home/u/project"), &["/home/u"]);
     let begin = || fs::File::create(file);
-    write_bundle(&directory.join("store.db"), ID, &origin, &told_about, begin).unwrap().1
+    write_bundle(&directory.join("store.db"), ID, &origin, &paths, begin).unwrap().1
 }
 
 fn small_bundle() -> (Chats, PathBuf) {
@@ -50,13 +51,17 @@ fn a_bundle_says_the_same_on_another_machine_whichever_build_wrote_the_original(
         let header = bytes.split(|byte| *byte == b'\n').next().unwrap();
         assert!(!String::from_utf8_lossy(header).contains("/home"), "a path is in the header");
         let names_paths = generation != Generation::Aug2025;
-        assert_eq!(bundled.n_naming_paths > 0, names_paths, "the messages say it");
+        assert_eq!(bundled.naming.n_messages > 0, names_paths, "the messages say it");
+        assert_eq!(bundled.naming.n_unknown, 0);
+        assert_eq!(bundled.left_out, LeftOutTally::default());
 
         let imported = import_into(&second, &file).unwrap();
         let Imported::Placed { directory, root, n_blobs, .. } = imported else {
             panic!("{imported:?}")
         };
-        assert_eq!((root.to_string(), n_blobs), (bundled.header.root, bundled.header.n_blobs));
+        let has_paths = generation != Generation::Aug2025;
+        assert_eq!(root.to_string() != bundled.header.root, has_paths, "it has the new workspace");
+        assert_eq!(n_blobs, bundled.header.n_blobs);
         assert_same_talk(&second.read(ID), &first.read(ID));
         let meta = meta_of(&directory);
         assert_eq!(meta.agent_id(), Some(ID));
@@ -82,11 +87,7 @@ fn a_bundle_that_is_cut_anywhere_is_refused_and_leaves_nothing() {
         assert!(
             matches!(
                 err,
-                ImportError::Bundle(
-                    ReadBundleError::Truncated
-                        | ReadBundleError::NotABundle
-                        | ReadBundleError::BlobTooLarge { .. }
-                )
+                ImportError::Bundle(ReadBundleError::Truncated | ReadBundleError::NotABundle)
             ),
             "{length}: {err:?}"
         );
@@ -111,7 +112,7 @@ fn a_bundle_that_says_what_cannot_be_is_refused_with_the_reason() {
         err
     };
     use ReadBundleError as E;
-    assert!(matches!(refused("version", 2.into()), E::TooNew { version: 2 }));
+    assert!(matches!(refused("version", 3.into()), E::TooNew { version: 3 }));
     assert!(matches!(refused("format", "tar".into()), E::NotABundle));
     assert!(matches!(refused("session", "../../../../tmp/x".into()), E::Header { .. }));
     assert!(matches!(refused("session", "/etc/passwd".into()), E::Header { .. }));
@@ -133,6 +134,21 @@ fn a_bundle_that_says_what_cannot_be_is_refused_with_the_reason() {
     let err = import_into(&second, &file).unwrap_err();
     assert!(matches!(err, ImportError::Bundle(E::BlobTooLarge { index: 0, .. })), "{err:?}");
     assert_eq!(second.names(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_bundle_of_the_first_version_is_taken_as_it_is() {
+    let (_first, file) = small_bundle();
+    let bytes = fs::read(&file).unwrap();
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+    let mut header: serde_json::Value = serde_json::from_slice(&bytes[..end]).unwrap();
+    header["version"] = 1.into();
+    let mut bytes = [header.to_string().as_bytes(), &bytes[end..bytes.len() - 32]].concat();
+    bytes.extend(BlobId::of(&bytes).as_bytes().to_vec());
+    fs::write(&file, bytes).unwrap();
+    let imported = import_into(&Chats::new(), &file).unwrap();
+    let Imported::Placed { root, .. } = imported else { panic!("{imported:?}") };
+    assert_eq!(root.to_string(), header["root"].as_str().unwrap());
 }
 
 #[test]

@@ -1,25 +1,27 @@
 //! Writing a session into one file.
 
-use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::Path;
 
-use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 
 use super::bundle::{BundleHeader, BundleOrigin};
 use super::fork::{ForkError, check_prompt};
 use super::fork_point::ForkPoint;
+use super::machine_paths::{MachinePaths, PathChange};
+use super::moved::{LeftOutTally, NamingTally, moved};
 use super::reachable::{AsSourceError, CopySourceError, CopyTally, with_source};
-use crate::chat::{BlobId, SessionMetaFile};
+use crate::chat::SessionMetaFile;
 
 /// What a bundle holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundled {
     pub header: BundleHeader,
     pub tally: CopyTally,
-    /// How many blobs name one of the paths that were asked about.
-    pub n_naming_paths: u64,
+    /// Blobs that name a path of the machine all the same.
+    pub naming: NamingTally,
+    /// What was left out so that no more of them do.
+    pub left_out: LeftOutTally,
 }
 
 /// Says why a bundle was not written.
@@ -47,50 +49,46 @@ impl AsSourceError for WriteBundleError {
     }
 }
 
-/// Writes what the latest checkpoint leads to. `begin` gives an empty file, again if the store changed and all has to be
-/// written anew. Blobs whose hash is not their id stay behind: nobody could check them.
+/// Writes what the latest checkpoint leads to, with paths told from the workspace. `begin` gives an empty file, again if
+/// the store changed and all has to be written anew. Blobs whose hash is not their id stay behind: nobody could check them.
 pub fn write_bundle<W: Write>(
     database: &Path,
     session: &str,
     origin: &BundleOrigin,
-    told_about: &[String],
+    paths: &MachinePaths,
     mut begin: impl FnMut() -> io::Result<W>,
 ) -> Result<(W, Bundled), WriteBundleError> {
-    let finders: Vec<Finder<'_>> =
-        told_about.iter().filter(|path| path.len() > 1).map(Finder::new).collect();
     with_source(database, |source| {
         source.check_whole()?;
         let meta = source.meta()?;
         let checkpoint = ForkPoint::Latest.resolve(source, &meta).map_err(ForkError::from)?;
         check_prompt(source, &checkpoint)?;
-        let mut reach = source.reach(checkpoint.id)?;
-        let damaged: HashSet<BlobId> = reach.damaged.iter().copied().collect();
-        let tally = source.tally(&reach);
-        reach.ids.retain(|id| !damaged.contains(id) && !reach.unreadable.contains(id));
+        let moved = moved(source, checkpoint.id, PathChange::Departure(paths))?;
         let title = SessionMetaFile::read(&database.with_file_name("meta.json"))
             .ok()
             .and_then(|meta_file| meta_file.title);
-        let mut header = BundleHeader::new(session, checkpoint.id, &meta, title, origin.clone());
-        header.n_blobs = reach.ids.len() as u64;
-        header.n_bytes = source.n_bytes_of(&reach.ids);
+        let mut header =
+            BundleHeader::new(session, moved.root, &meta, title, origin.clone(), paths);
+        header.n_blobs = moved.n_blobs;
+        header.n_bytes = moved.n_bytes;
         let mut out = HashingWriter { inner: begin()?, hash: Sha256::new() };
         serde_json::to_writer(&mut out, &header).map_err(io::Error::from)?;
         out.write_all(b"\n")?;
-        let mut n_naming_paths = 0;
-        source.visit::<WriteBundleError>(
-            |id| reach.ids.contains(id),
-            |_, data| {
-                n_naming_paths +=
-                    u64::from(finders.iter().any(|finder| finder.find(data).is_some()));
-                out.write_all(&(data.len() as u64).to_le_bytes())?;
-                Ok(out.write_all(data)?)
-            },
-        )?;
+        moved.visit::<WriteBundleError>(source, |_, data| {
+            out.write_all(&(data.len() as u64).to_le_bytes())?;
+            Ok(out.write_all(data)?)
+        })?;
         let HashingWriter { mut inner, hash } = out;
         inner.write_all(&hash.finalize())?;
         inner.flush()?;
-        let tally = CopyTally { n_blobs: header.n_blobs, n_bytes: header.n_bytes, ..tally };
-        Ok((inner, Bundled { header, tally, n_naming_paths }))
+        let tally = CopyTally {
+            n_blobs: moved.n_blobs,
+            n_bytes: moved.n_bytes,
+            n_source_blobs: source.ids.len() as u64,
+            n_source_bytes: source.n_bytes(),
+            n_damaged: moved.n_damaged,
+        };
+        Ok((inner, Bundled { header, tally, naming: moved.naming, left_out: moved.left_out }))
     })
 }
 

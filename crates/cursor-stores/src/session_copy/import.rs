@@ -3,10 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::bundle::WITHOUT_PATHS;
 use super::bundle_reader::{BundleReader, ReadBundleError};
 use super::fork::{ForkError, check_prompt};
 use super::fork_point::{Checkpoint, ForkPointError, latest_checkpoint};
 use super::is_open_for_writing;
+use super::machine_paths::PathChange;
+use super::moved::moved;
 use super::new_session::NewSession;
 use super::reachable::{CopySourceError, Source};
 use super::root_relation::{Progress, RootRelation};
@@ -19,9 +22,15 @@ use crate::chat::BlobId;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Imported {
     /// The session is new here.
-    Placed { directory: PathBuf, root: BlobId, n_blobs: u64, n_bytes: u64 },
+    Placed { directory: PathBuf, root: BlobId, n_blobs: u64, n_bytes: u64, n_paths_left_out: u64 },
     /// The session was here, and went on.
-    Extended { directory: PathBuf, root: BlobId, n_added_blobs: u64, n_added_bytes: u64 },
+    Extended {
+        directory: PathBuf,
+        root: BlobId,
+        n_added_blobs: u64,
+        n_added_bytes: u64,
+        n_paths_left_out: u64,
+    },
     /// The session here is the same, or went on since.
     NothingNew { directory: PathBuf, root: BlobId },
 }
@@ -61,26 +70,48 @@ pub fn import(bundle: &mut BundleReader, target: &NewSession) -> Result<Imported
     let directory = target.directory();
     let unplaced = |source| ImportError::Place { path: directory.clone(), source };
     let staging = Staging::inside(&target.chats).map_err(unplaced)?;
-    let mut writer = StoreWriter::create(&staging.database())?;
-    bundle.visit_all(|id, data| writer.put(id, data).map_err(ImportError::from))?;
-    let root = bundle.root();
-    let header = bundle.header();
-    writer.finish(&header.meta(&target.id, root, target.now_ms))?;
-    let newer = Source::open(&staging.database())?;
+    let (newer, n_paths_left_out) = unpack(bundle, target, &staging)?;
     let checkpoint = checked(&newer)?;
+    let header = bundle.header();
 
     let database = directory.join("store.db");
     if database.symlink_metadata().is_ok() {
-        return extend(&database, &newer, &checkpoint, directory);
+        return extend(&database, &newer, &checkpoint, directory, n_paths_left_out);
     }
+    let (n_blobs, n_bytes) = (newer.ids.len() as u64, newer.n_bytes());
     drop(newer);
-    let (n_blobs, n_bytes) = (header.n_blobs, header.n_bytes);
     let title = header.title.as_deref().or(header.name.as_deref());
     staging
         .write_file("meta.json", target.meta_file(title, header.created_at_ms).as_bytes())
         .and_then(|()| place(staging, &directory))
         .map_err(unplaced)?;
-    Ok(Imported::Placed { directory, root, n_blobs, n_bytes })
+    Ok(Imported::Placed { directory, root: checkpoint.id, n_blobs, n_bytes, n_paths_left_out })
+}
+
+/// Makes a store of the bundle, and says how many paths in it lead out of the workspace: ours have none, and those of
+/// others are not let in.
+fn unpack(
+    bundle: &mut BundleReader,
+    target: &NewSession,
+    staging: &Staging,
+) -> Result<(Source, u64), ImportError> {
+    let has_paths_to_fill_in = bundle.header().version >= WITHOUT_PATHS;
+    // Nothing is believed before the whole of it was checked, so that it has to lie somewhere meanwhile.
+    let packed = if has_paths_to_fill_in { staging.scratch() } else { staging.database() };
+    let mut writer = StoreWriter::create(&packed)?;
+    bundle.visit_all(|id, data| writer.put(id, data).map_err(ImportError::from))?;
+    let (header, root) = (bundle.header(), bundle.root());
+    writer.finish(&header.meta(&target.id, root, target.now_ms))?;
+    let packed = Source::open(&packed)?;
+    if !has_paths_to_fill_in {
+        return Ok((packed, 0));
+    }
+    checked(&packed)?;
+    let moved = moved(&packed, root, PathChange::Arrival { workspace: &target.workspace })?;
+    let mut writer = StoreWriter::create(&staging.database())?;
+    moved.visit(&packed, |id, data| writer.put(id, data).map_err(ImportError::from))?;
+    writer.finish(&header.meta(&target.id, moved.root, target.now_ms))?;
+    Ok((Source::open(&staging.database())?, moved.left_out.n_paths))
 }
 
 fn checked(newer: &Source) -> Result<Checkpoint, ImportError> {
@@ -97,6 +128,7 @@ fn extend(
     newer: &Source,
     bundled: &Checkpoint,
     directory: PathBuf,
+    n_paths_left_out: u64,
 ) -> Result<Imported, ImportError> {
     if is_open_for_writing(database) {
         return Err(ImportError::InUse);
@@ -109,14 +141,22 @@ fn extend(
         let relation = RootRelation::of(&progress, &Progress::of(newer, bundled)?);
         (here, relation)
     };
-    if here.id == bundled.id || relation == RootRelation::IsExtended {
-        return Ok(Imported::NothingNew { directory, root: here.id });
+    match relation {
+        RootRelation::Same | RootRelation::IsExtended => {
+            Ok(Imported::NothingNew { directory, root: here.id })
+        }
+        RootRelation::Diverged => Err(ImportError::Diverged { here: here.id, bundled: bundled.id }),
+        RootRelation::Extends => {
+            let (n_added_blobs, n_added_bytes) = add_missing(database, newer, here.id, bundled.id)?;
+            Ok(Imported::Extended {
+                directory,
+                root: bundled.id,
+                n_added_blobs,
+                n_added_bytes,
+                n_paths_left_out,
+            })
+        }
     }
-    if relation == RootRelation::Diverged {
-        return Err(ImportError::Diverged { here: here.id, bundled: bundled.id });
-    }
-    let (n_added_blobs, n_added_bytes) = add_missing(database, newer, here.id, bundled.id)?;
-    Ok(Imported::Extended { directory, root: bundled.id, n_added_blobs, n_added_bytes })
 }
 
 /// A directory that Cursor made for the session, with nothing in it yet but its description, is no obstacle.

@@ -12,6 +12,10 @@
 //!
 //! **Invariant:** a session appears whole, under its name, or not at all; one that is replaced is there at every moment.
 //!
+//! **Invariant:** a bundle names the machine it is from only in what was said. Paths that a session keeps beside that are
+//! told from the workspace, and become those of the workspace where it is imported; what cannot be told so stays behind,
+//! and is counted. So is what this build does not know and cannot change.
+//!
 //! **Invariant:** the encryption key of a store goes nowhere but into a store on the same machine.
 
 mod bundle;
@@ -22,7 +26,10 @@ mod fork_point;
 mod gc;
 mod id_set;
 mod import;
+mod machine_paths;
+mod moved;
 mod new_session;
+mod path_rules;
 mod reachable;
 mod repair;
 mod replace;
@@ -46,6 +53,8 @@ pub use gc::{
     is_abandoned_session,
 };
 pub use import::{ImportError, Imported, import};
+pub use machine_paths::MachinePaths;
+pub use moved::{LeftOutTally, NamingTally};
 pub use new_session::NewSession;
 pub use reachable::{CopySourceError, CopyTally};
 pub use repair::{RepairAction, RepairError, RepairPlan, Repaired, plan_repair, repair};

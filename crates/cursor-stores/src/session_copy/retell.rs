@@ -9,6 +9,7 @@ use prost::Message as _;
 use serde_json::{Value as Json, json};
 
 use super::fork::{ForkError, Forked, fork_name};
+use super::machine_paths::file_uri;
 use super::new_session::NewSession;
 use super::reachable::CopyTally;
 use super::staging::Staging;
@@ -78,7 +79,7 @@ struct Telling<'a> {
 impl<'a> Telling<'a> {
     fn new(writer: StoreWriter, target: &'a NewSession) -> Self {
         let state = ConversationStateStructure {
-            previous_workspace_uris: vec![format!("file://{}", target.workspace)],
+            previous_workspace_uris: vec![file_uri(&target.workspace)],
             ..ConversationStateStructure::default()
         };
         Self { writer, target, state, turn: None, tally: CopyTally::default() }

@@ -7,6 +7,8 @@ use crate::chat::Ancestry;
 /// What a second checkpoint is to a first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RootRelation {
+    /// Nothing was said between them.
+    Same,
     /// The conversation went on from the first to the second.
     Extends,
     /// The conversation went on from the second to the first.
@@ -50,7 +52,8 @@ impl RootRelation {
                     one.n_turns <= other.n_turns && one.n_pending_bytes <= other.n_pending_bytes
                 };
                 match (is_within(first, second), is_within(second, first)) {
-                    (true, _) => Self::Extends,
+                    (true, true) => Self::Same,
+                    (true, false) => Self::Extends,
                     (false, true) => Self::IsExtended,
                     (false, false) => Self::Diverged,
                 }
@@ -78,7 +81,7 @@ mod tests {
             (plain(&[1, 2]), plain(&[1, 2, 3]), Extends),
             (plain(&[1, 2, 3]), plain(&[1, 2]), IsExtended),
             (plain(&[1, 2, 3]), plain(&[1, 2, 4]), Diverged),
-            (plain(&[1, 2]), plain(&[1, 2]), Extends),
+            (plain(&[1, 2]), plain(&[1, 2]), Same),
             (plain(&[1, 2, 3, 4]), progress(&[1, 9], &[7], &[2, 3, 4]), Extends),
             (plain(&[1, 2, 3, 4]), progress(&[1, 9], &[7], &[2, 3]), Diverged),
             (progress(&[1, 9], &[7], &[2, 3, 4]), plain(&[1, 2, 3, 4]), IsExtended),

@@ -55,6 +55,11 @@ impl Staging {
         self.session().join("store.db")
     }
 
+    /// A place for a store that is needed only while the session is made.
+    pub(super) fn scratch(&self) -> PathBuf {
+        self.directory.path().join("scratch.db")
+    }
+
     pub(super) fn write_file(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new()
             .write(true)

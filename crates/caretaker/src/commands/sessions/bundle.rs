@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use cursor_stores::model::StoreKind;
 use cursor_stores::session_copy::{
-    BundleOrigin, BundleReader, Bundled, ImportError, Imported, NewSession, WriteBundleError,
-    import, write_bundle,
+    BundleOrigin, BundleReader, Bundled, CopyTally, ImportError, Imported, LeftOutTally,
+    MachinePaths, NamingTally, NewSession, ReadBundleError, WriteBundleError, import, write_bundle,
 };
 use run_protocol::ExitCode;
 use serde::Serialize;
@@ -27,8 +27,9 @@ use crate::view::units::{bytes, counted};
 /// Write a session into one file, for another machine.
 ///
 /// The file has what the conversation leads to, each piece with its hash, and nothing that is secret to this machine's
-/// store. What was said is in it as it was said: commands, their outputs, contents of files. Only you can read the file;
-/// think before others can.
+/// store. Paths that the session keeps beside what was said are told from the workspace; those outside of it, and contents
+/// of files that name your home directory or the workspace, are left out. What was said is in it as it was said: paths,
+/// commands, their outputs, what was read from files and written to them. Only you can read the file; think before others can.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -80,9 +81,11 @@ struct BundleReport<'a> {
     session: &'a str,
     file: &'a Path,
     root: &'a str,
-    n_blobs_naming_paths: u64,
+    /// Blobs that name the home directory or the workspace, by where they do.
+    naming_paths: NamingTally,
+    left_out: LeftOutTally,
     #[serde(flatten)]
-    tally: cursor_stores::session_copy::CopyTally,
+    tally: CopyTally,
 }
 
 #[derive(Serialize)]
@@ -96,6 +99,7 @@ struct ImportReport<'a> {
     root: String,
     n_added_blobs: u64,
     n_added_bytes: u64,
+    n_paths_left_out: u64,
 }
 
 pub(crate) fn run_bundle(args: &BundleArgs) -> Result<ExitCode, CommandError> {
@@ -103,11 +107,7 @@ pub(crate) fn run_bundle(args: &BundleArgs) -> Result<ExitCode, CommandError> {
     let catalogue = args.place.open(&host)?;
     let head = find(&catalogue, &args.session)?;
     let place = ChatPlace::to_copy(&head)?;
-    let file = host.environment.absolute(&args.output);
-    if !args.force && file.symlink_metadata().is_ok() {
-        let what = format!("`{}` is there already", file.display());
-        return Err(CommandError::new(ExitCode::Conflict, what).hint("--force replaces it"));
-    }
+    let file = output_file(&host, args)?;
     if place.id.parse::<Uuid>().is_err() {
         let what = format!("{} has no UUID, and no other machine would find it", place.id);
         return Err(CommandError::new(ExitCode::NotResumable, what));
@@ -118,9 +118,11 @@ pub(crate) fn run_bundle(args: &BundleArgs) -> Result<ExitCode, CommandError> {
         bundled_at_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
     };
     let workspace = known_workspace(&catalogue, &head);
-    let paths = [Some(host.environment.home.as_path()), workspace.as_deref()];
-    let told_about: Vec<String> =
-        paths.into_iter().flatten().filter_map(Path::to_str).map(str::to_owned).collect();
+    let home = host.environment.home.as_path();
+    let real_home = std::fs::canonicalize(home).ok();
+    let homes: Vec<&str> =
+        [Some(home), real_home.as_deref()].into_iter().flatten().filter_map(Path::to_str).collect();
+    let paths = MachinePaths::new(workspace.as_deref().and_then(Path::to_str), &homes);
     let unwritten = |error: WriteBundleError| {
         let code = match &error {
             WriteBundleError::Session(error) => exit_code(error),
@@ -131,8 +133,8 @@ pub(crate) fn run_bundle(args: &BundleArgs) -> Result<ExitCode, CommandError> {
     let directory = file.parent().unwrap_or(Path::new("/"));
     // Readable by its owner only, from the first byte on.
     let begin = || NamedTempFile::new_in(directory).map(BufWriter::new);
-    let (out, bundled) = write_bundle(&place.database(), &place.id, &origin, &told_about, begin)
-        .map_err(unwritten)?;
+    let (out, bundled) =
+        write_bundle(&place.database(), &place.id, &origin, &paths, begin).map_err(unwritten)?;
     keep(out, &file, args.force).map_err(|error| unwritten(error.into()))?;
     if args.json {
         print_json(&BundleReport {
@@ -140,12 +142,35 @@ pub(crate) fn run_bundle(args: &BundleArgs) -> Result<ExitCode, CommandError> {
             session: &place.id,
             file: &file,
             root: &bundled.header.root,
-            n_blobs_naming_paths: bundled.n_naming_paths,
+            naming_paths: bundled.naming,
+            left_out: bundled.left_out,
             tally: bundled.tally,
         })?;
     }
     tell(&bundled, &file);
     Ok(ExitCode::Success)
+}
+
+/// Where the bundle goes, if there can be a file.
+fn output_file(host: &Host, args: &BundleArgs) -> Result<PathBuf, CommandError> {
+    if args.output == Path::new("-") {
+        let what = "a bundle is written into a file, not to stdout";
+        return Err(CommandError::new(ExitCode::Usage, what).hint("name one with -o FILE"));
+    }
+    let file = host.environment.absolute(&args.output);
+    if file.is_dir() {
+        let what = format!("`{}` is a directory", file.display());
+        return Err(CommandError::new(ExitCode::Usage, what).hint("name a file in it"));
+    }
+    if !args.force && file.symlink_metadata().is_ok() {
+        let what = format!("`{}` is there already", file.display());
+        return Err(CommandError::new(ExitCode::Conflict, what).hint("--force replaces it"));
+    }
+    if !file.parent().is_some_and(Path::is_dir) {
+        let what = format!("`{}` is in a directory that is not there", file.display());
+        return Err(CommandError::new(ExitCode::NotFound, what).hint("make the directory first"));
+    }
+    Ok(file)
 }
 
 fn keep(out: BufWriter<NamedTempFile>, file: &Path, replaces: bool) -> io::Result<()> {
@@ -169,16 +194,36 @@ fn tell(bundled: &Bundled, file: &Path) {
             counted(bundled.tally.n_damaged, "blob", "blobs")
         ));
     }
-    let paths = match bundled.n_naming_paths {
+    let LeftOutTally { n_paths, n_contents } = bundled.left_out;
+    let left_out = [
+        (n_paths, "path outside of the workspace", "paths outside of the workspace"),
+        (n_contents, "piece that names one of your paths", "pieces that name one of your paths"),
+    ];
+    let left_out: Vec<String> = left_out
+        .into_iter()
+        .filter(|(n, ..)| *n > 0)
+        .map(|(n, one, many)| counted(n, one, many))
+        .collect();
+    if !left_out.is_empty() {
+        note(&format!("left out of what is kept beside the messages: {}", left_out.join(", ")));
+    }
+    let NamingTally { n_messages, n_unknown } = bundled.naming;
+    let named = match n_messages {
         0 => String::new(),
         n => format!(
-            "; {} name your home directory or the workspace",
-            counted(n, "of them", "of them")
+            "; {} your home directory or the workspace",
+            counted(n, "piece of it names", "pieces of it name")
         ),
     };
     note(&format!(
-        "what was said is in it as it was said, with paths, commands and contents of files{paths}"
+        "what was said is in it as it was said, with paths, commands and contents of files{named}"
     ));
+    if n_unknown > 0 {
+        note(&format!(
+            "beside what was said, {} your home directory or the workspace where this version cannot change it",
+            counted(n_unknown, "blob names", "blobs name")
+        ));
+    }
 }
 
 pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
@@ -196,6 +241,16 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
             ImportError::Incomparable(_) => {
                 (ExitCode::Conflict, Some("see what is wrong with it: caretaker sessions verify"))
             }
+            ImportError::Bundle(ReadBundleError::NotABundle | ReadBundleError::File(_)) => {
+                (ExitCode::Failed, Some("bundles are written by `caretaker sessions bundle`"))
+            }
+            ImportError::Bundle(ReadBundleError::TooNew { .. }) => (
+                ExitCode::Failed,
+                Some("import it with a caretaker as new as the one that wrote it"),
+            ),
+            ImportError::Bundle(_) => {
+                (ExitCode::Failed, Some("bring it here again from where it was written"))
+            }
             _ => (ExitCode::Failed, None),
         };
         let what = format!("`{}` was not imported", file.display());
@@ -207,7 +262,9 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     };
     let real = std::fs::canonicalize(&file).map_err(|error| {
         let what = format!("`{}` cannot be read", file.display());
-        CommandError::new(ExitCode::NotFound, what).because(error)
+        CommandError::new(ExitCode::NotFound, what)
+            .because(error)
+            .hint("name a file that `caretaker sessions bundle` wrote")
     })?;
     let mut bundle = BundleReader::open(&real).map_err(|error| unimported(error.into()))?;
     let told: Uuid = bundle.header().session.parse().unwrap_or_default();
@@ -234,14 +291,15 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
         // What we remember may be of a store that was here before.
         place.renew_record(&host);
     }
-    let (outcome, directory, root, n_added_blobs, n_added_bytes) = match &imported {
-        Imported::Placed { directory, root, n_blobs, n_bytes } => {
-            ("placed", directory, root, *n_blobs, *n_bytes)
+    let (outcome, directory, root, n_added_blobs, n_added_bytes, n_paths_left_out) = match &imported
+    {
+        Imported::Placed { directory, root, n_blobs, n_bytes, n_paths_left_out } => {
+            ("placed", directory, root, *n_blobs, *n_bytes, *n_paths_left_out)
         }
-        Imported::Extended { directory, root, n_added_blobs, n_added_bytes } => {
-            ("extended", directory, root, *n_added_blobs, *n_added_bytes)
+        Imported::Extended { directory, root, n_added_blobs, n_added_bytes, n_paths_left_out } => {
+            ("extended", directory, root, *n_added_blobs, *n_added_bytes, *n_paths_left_out)
         }
-        Imported::NothingNew { directory, root } => ("nothing_new", directory, root, 0, 0),
+        Imported::NothingNew { directory, root } => ("nothing_new", directory, root, 0, 0, 0),
     };
     if args.json {
         print_json(&ImportReport {
@@ -253,15 +311,25 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
             root: root.to_string(),
             n_added_blobs,
             n_added_bytes,
+            n_paths_left_out,
         })?;
     } else {
         print_text(&format!("{}\n", target.id))?;
     }
     let added = format!("{}, {}", counted(n_added_blobs, "blob", "blobs"), bytes(n_added_bytes));
-    say(&match imported {
+    say(&match &imported {
         Imported::Placed { .. } => format!("{added}: a new session of this workspace."),
         Imported::Extended { .. } => format!("{added}: the session goes on from where it was."),
         Imported::NothingNew { .. } => "The session here has all of it already.".to_owned(),
     });
+    if !matches!(imported, Imported::NothingNew { .. }) {
+        say(&format!("Continue it with: caretaker resume {} 'PROMPT'", target.id));
+    }
+    if n_paths_left_out > 0 {
+        note(&format!(
+            "left out: {} out of the workspace, which no bundle of ours has",
+            counted(n_paths_left_out, "path that leads", "paths that lead")
+        ));
+    }
     Ok(ExitCode::Success)
 }

@@ -29,7 +29,7 @@ use crate::view::units::{bytes, counted};
 
 /// Say what could be dropped from the sessions of the command line and of ACP, and drop it with `--yes`.
 ///
-/// Dropped are pieces that no conversation leads to any more, such as earlier checkpoints and what was edited away;
+/// Dropped are blobs that no conversation leads to any more, such as earlier checkpoints and what was edited away;
 /// sessions in which nothing was said for a day; and copies of ours that were never finished. A session that is in use,
 /// or with which something is wrong, is left as it is. It is done on a copy, which is checked and then takes the place of
 /// the original; the original is kept below the state directory, where it takes its room until you delete it.
@@ -72,6 +72,7 @@ struct Store {
     directory: PathBuf,
     #[serde(flatten)]
     droppable: Droppable,
+    is_dropped: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -97,6 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             session: place.id.clone(),
             directory: place.directory.clone(),
             droppable: droppable.clone(),
+            is_dropped: false,
         });
         if droppable.untouchable.is_none() {
             wanted.push(place);
@@ -105,6 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let touchable = stores.iter().filter(|store| store.droppable.untouchable.is_none());
     let n_bytes = touchable.map(|store| store.droppable.n_bytes).sum::<u64>()
         + left.iter().map(|left| left.n_bytes).sum::<u64>();
+    let is_nothing = n_bytes == 0 && empty.is_empty();
     let mut gc = Report {
         v: 1,
         is_done: args.yes,
@@ -117,19 +120,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let mut code = ExitCode::Success;
     if args.yes {
         code = drop_all(&host, args, &wanted, &mut gc);
+        let dropped = gc.sessions.iter().filter(|store| store.is_dropped);
+        gc.n_bytes = dropped.map(|store| store.droppable.n_bytes).sum::<u64>()
+            + gc.leftovers.iter().map(|left| left.n_bytes).sum::<u64>();
     }
     if args.json {
         print_json(&gc)?;
     } else {
         print(&gc).map_err(CommandError::writing)?;
     }
-    if !args.yes && (n_bytes > 0 || !gc.empty_sessions.is_empty()) {
+    if is_nothing {
+        say("There is nothing to drop.");
+    } else if !args.yes {
         say("Nothing was dropped. Drop it with --yes.");
     }
     if let [first, ..] = gc.backups.as_slice() {
         let kept_in = first.parent().unwrap_or(first).display().to_string();
-        let n_kept = counted(gc.backups.len() as u64, "original is", "originals are");
-        say(&format!("{n_kept} kept in {}; delete them when you like", on_one_line(&kept_in)));
+        let n_kept = counted(gc.backups.len() as u64, "original", "originals");
+        let n_kept_bytes = gc.backups.iter().map(|backup| n_bytes_in(backup)).sum();
+        say(&format!(
+            "Kept until you delete them: {n_kept}, {}, in {}",
+            bytes(n_kept_bytes),
+            on_one_line(&kept_in)
+        ));
     }
     let is_in_use = |store: &Store| store.droppable.untouchable == Some(Untouchable::InUse);
     if args.yes && args.session.is_some() && gc.sessions.iter().any(is_in_use) {
@@ -137,6 +150,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             .hint("wait until its run is over, or suspend it: caretaker suspend RUN"));
     }
     Ok(code)
+}
+
+/// What the files of a session take.
+fn n_bytes_in(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
 /// What must stay: the checkpoint that our own record names, beside the store's own.
@@ -215,26 +234,36 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
             })
         });
         match dropped {
-            Ok(_) if !args.no_backup => gc.backups.push(backup),
-            Ok(_) => {}
+            Ok(_) => {
+                if !args.no_backup {
+                    gc.backups.push(backup);
+                }
+                let is_it = |store: &&mut Store| store.directory == place.directory;
+                gc.sessions.iter_mut().filter(is_it).for_each(|store| store.is_dropped = true);
+            }
             Err(error) => failed(error),
         }
     }
-    for directory in &gc.empty_sessions {
+    gc.empty_sessions.retain(|directory| {
         // Not with all that is in it: what comes up meanwhile stays.
         let removed =
             fs::remove_file(directory.join("meta.json")).and_then(|()| fs::remove_dir(directory));
+        let is_removed = removed.is_ok();
         if let Err(error) = removed {
             let what = format!("`{}` was not removed", directory.display());
             failed(CommandError::new(ExitCode::Failed, what).because(error));
         }
-    }
-    for left in &gc.leftovers {
-        if let Err(error) = fs::remove_dir_all(&left.path) {
+        is_removed
+    });
+    gc.leftovers.retain(|left| {
+        let removed = fs::remove_dir_all(&left.path);
+        let is_removed = removed.is_ok();
+        if let Err(error) = removed {
             let what = format!("`{}` was not removed", left.path.display());
             failed(CommandError::new(ExitCode::Failed, what).because(error));
         }
-    }
+        is_removed
+    });
     code
 }
 
@@ -243,14 +272,18 @@ fn print(gc: &Report) -> std::io::Result<()> {
     for store in &gc.sessions {
         let Droppable { n_blobs, n_bytes, n_all_blobs, n_all_bytes, untouchable } =
             &store.droppable;
-        let why = match untouchable {
-            None => "",
-            Some(Untouchable::Unsound) => "; left as it is, because something is wrong with it",
-            Some(Untouchable::InUse) => "; left as it is, because it is in use",
+        let (verb, why) = match untouchable {
+            None if store.is_dropped => ("dropped", ""),
+            None if gc.is_done => ("not dropped", ""),
+            None => ("can drop", ""),
+            Some(Untouchable::Unsound) => {
+                ("keeps", ", because something is wrong with it: see `caretaker sessions verify`")
+            }
+            Some(Untouchable::InUse) => ("keeps", ", because it is in use"),
         };
         writeln!(
             out,
-            "{}  {n_blobs} of {}, {} of {}{why}",
+            "{}  {verb} {n_blobs} of {}, {} of {}{why}",
             on_one_line(&store.session),
             counted(*n_all_blobs, "blob", "blobs"),
             bytes(*n_bytes),
@@ -266,7 +299,9 @@ fn print(gc: &Report) -> std::io::Result<()> {
         let n_empty = gc.empty_sessions.len() as u64;
         writeln!(out, "{} with nothing in them", counted(n_empty, "session", "sessions"))?;
     }
-    let verb = if gc.is_done { "dropped" } else { "could be dropped" };
-    writeln!(out, "{} {verb}", bytes(gc.n_bytes))?;
+    if gc.n_bytes > 0 {
+        let verb = if gc.is_done { "were dropped" } else { "can be dropped" };
+        writeln!(out, "{} {verb}", bytes(gc.n_bytes))?;
+    }
     out.flush()
 }

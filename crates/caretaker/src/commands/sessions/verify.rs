@@ -112,6 +112,26 @@ impl SessionReport {
             && self.checkpoint_lost.is_none()
             && self.diverged_from.is_none()
     }
+
+    /// What is wrong with it though its store may be whole: no mending of the store helps.
+    fn around_the_store(&self) -> Vec<String> {
+        let mut around: Vec<String> = self
+            .also_in
+            .iter()
+            .map(|other| format!("the same id is also in {}", other.display()))
+            .collect();
+        around.extend(self.bucket_is_not_of.as_ref().map(|workspace| {
+            format!("it says it works in {workspace}, where a resume would not find it")
+        }));
+        around.extend(
+            self.checkpoint_lost
+                .map(|lost| format!("the checkpoint {lost} that the last run left is gone")),
+        );
+        around.extend(self.diverged_from.map(|left| {
+            format!("it leads away from the checkpoint {left} that the last run left")
+        }));
+        around
+    }
 }
 
 pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
@@ -242,19 +262,8 @@ fn print(report: &VerifyReport) -> std::io::Result<()> {
         if n_more > 0 {
             writeln!(out, "  and {}", counted(n_more as u64, "more problem", "more problems"))?;
         }
-        for other in &session.also_in {
-            let other = other.display().to_string();
-            writeln!(out, "  the same id is also in {}", on_one_line(&other))?;
-        }
-        if let Some(workspace) = &session.bucket_is_not_of {
-            let workspace = on_one_line(workspace);
-            writeln!(out, "  it says it works in {workspace}, where a resume would not find it")?;
-        }
-        if let Some(lost) = &session.checkpoint_lost {
-            writeln!(out, "  the checkpoint {lost} that the last run left is gone")?;
-        }
-        if let Some(left) = &session.diverged_from {
-            writeln!(out, "  it leads away from the checkpoint {left} that the last run left")?;
+        for around in session.around_the_store() {
+            writeln!(out, "  {}", on_one_line(&around))?;
         }
         if let Some(run) = &session.stale_lock_of {
             writeln!(out, "  run {run} had it last and was lost; its lock is free")?;
@@ -266,11 +275,17 @@ fn print(report: &VerifyReport) -> std::io::Result<()> {
         if session.is_sound() {
             writeln!(
                 out,
-                "  sound: {} of {} lead on from its checkpoint; {} do not, {}",
+                "  sound: its checkpoint leads to {} of {}{}",
                 verdict.n_blobs - verdict.n_orphans,
                 counted(verdict.n_blobs, "blob", "blobs"),
-                verdict.n_orphans,
-                bytes(verdict.n_orphan_bytes)
+                match verdict.n_orphans {
+                    0 => String::new(),
+                    n => format!(
+                        "; {} that nothing leads to, {} (see `caretaker sessions gc`)",
+                        counted(n, "other", "others"),
+                        bytes(verdict.n_orphan_bytes)
+                    ),
+                }
             )?;
         }
     }
@@ -334,13 +349,33 @@ pub(crate) fn run_repair(args: &RepairArgs) -> Result<ExitCode, CommandError> {
             "Done. The original is kept in {}",
             on_one_line(&backup.display().to_string())
         )),
-        None if is_whole => say("Nothing is wrong with it."),
+        None if is_whole => return whole_store(&host, &place, &catalogue),
         None if plan.actions.is_empty() => {
             return Err(CommandError::new(ExitCode::Failed, "nothing can be done about it"));
         }
         None => say("Nothing was done. Do it with --yes."),
     }
     Ok(ExitCode::Success)
+}
+
+/// A store that needs no mending may still not be what a resume looks for.
+fn whole_store(
+    host: &Host,
+    place: &ChatPlace,
+    catalogue: &Catalogue,
+) -> Result<ExitCode, CommandError> {
+    let verdict = verify_store(&place.database(), &[]).map_err(|error| {
+        let what = format!("{} cannot be checked now", place.id);
+        CommandError::new(ExitCode::Failed, what).because(error)
+    })?;
+    let around = session_report(host, place, verdict, &all_places(catalogue)).around_the_store();
+    if around.is_empty() {
+        say("Nothing is wrong with it.");
+        return Ok(ExitCode::Success);
+    }
+    let what = format!("the store of {} needs no mending, but {}", place.id, around.join("; "));
+    let hint = format!("see what can be done: caretaker resume --check {}", place.id);
+    Err(CommandError::new(ExitCode::Failed, what).hint(hint))
 }
 
 fn print_plan(plan: &RepairPlan) -> std::io::Result<()> {
