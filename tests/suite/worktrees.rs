@@ -212,6 +212,23 @@ fn a_worktree_in_use_is_neither_applied_nor_discarded() {
 }
 
 #[test]
+fn a_run_in_the_checkout_goes_on_when_the_last_worktree_is_discarded() {
+    let stage = stage();
+    run_in_worktree(&stage, "shell echo x > made", &[]);
+    let in_worktree = stage.run_ids().pop().unwrap();
+    let run = stage.detach("shell echo begun > begun\nshell sleep 600", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_completed");
+    let (code, said) = out(&stage, &["discard", &in_worktree, "--yes"]);
+    assert_eq!(code, Some(0), "{said}");
+    let listed = git(&stage.workspace(), &["worktree", "list"]);
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    // What it protects is still where it was, so nothing ended it before we do.
+    let (_, said) = out(&stage, &["kill", "--now", &run]);
+    stage.wait_until(&run, |line| line["kind"] == "run.ended");
+    assert_eq!(stage.ended()["outcome"], "cancelled", "{said}");
+}
+
+#[test]
 fn a_hostile_repository_starts_nothing_on_the_host() {
     let stage = stage();
     let checkout = stage.workspace();
