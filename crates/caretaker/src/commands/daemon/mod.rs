@@ -244,8 +244,13 @@ fn started(
     note: DaemonNote,
     changed: bool,
 ) -> Result<ExitCode, CommandError> {
-    if !changed && args.listen.is_some() && note.listen.is_none() {
-        self::note("it runs already, without --listen; use `caretaker daemon restart --listen …`");
+    if let Some(asked) = args.listen.filter(|_| !changed)
+        && note.listen != Some(asked.to_string())
+    {
+        let how = if note.listen.is_some() { "listens elsewhere" } else { "has no --listen" };
+        self::note(&format!(
+            "it runs already and {how}; use `caretaker daemon restart --listen {asked}`"
+        ));
     }
     if args.json {
         print_json(&Status { changed: Some(changed), ..Status::of(host, Some(note)) })?;
