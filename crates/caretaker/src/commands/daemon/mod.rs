@@ -352,7 +352,8 @@ fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
             queue["running"], queue["caps"]["total"]
         ));
     }
-    if let Some(day) = budget_of_day(host)? {
+    // A configuration that cannot be read is no reason not to say how the daemon is.
+    if let Ok(Some(day)) = budget_of_day(host) {
         text.push_str(&format!("budget of the day:\n{day}"));
     }
     print_text(&text)?;
