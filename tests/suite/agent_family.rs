@@ -9,26 +9,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::daemon_stage::DaemonStage;
+use crate::repository::make_repository;
 use crate::stage::{Stage, stderr};
-
-fn git(directory: &Path, arguments: &[&str]) {
-    let output = Command::new("git")
-        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
-        .args(arguments)
-        .current_dir(directory)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
-}
-
-fn repository(stage: &Stage) {
-    let workspace = stage.workspace();
-    git(&workspace, &["init", "-q", "-b", "main"]);
-    fs::write(workspace.join("plain"), "plain\n").unwrap();
-    git(&workspace, &["add", "."]);
-    git(&workspace, &["commit", "-qm", "one"]);
-}
 
 /// The order that spawns a child with a script.
 fn spawn(name: &str, script: &str, more: &Value) -> String {
@@ -62,7 +44,7 @@ fn refusals(stage: &Stage, run: &str, tool: &str) -> Vec<String> {
 #[test]
 fn a_parent_has_three_children_work_hears_of_them_and_none_has_more_than_it_has() {
     let stage = DaemonStage::new(6);
-    repository(&stage);
+    make_repository(&stage.workspace());
     let child = |name: &str, more: &str| {
         format!(
             "mcp caretaker report_progress {{\"text\":\"{name} begins\"}}\n{more}\
@@ -158,7 +140,7 @@ fn a_parent_has_three_children_work_hears_of_them_and_none_has_more_than_it_has(
 #[test]
 fn a_parent_that_ended_its_turn_is_told_of_its_child_as_its_next_one() {
     let stage = DaemonStage::new(3);
-    repository(&stage);
+    make_repository(&stage.workspace());
     let parent = stage.detach(&spawn("kid", "say I am done", &json!({})), &["--name", "boss"]);
     let mut events = stage.follow("/v1/events", Some("1.0")).unwrap();
     let session = stage.session_of(&parent);
@@ -184,7 +166,7 @@ fn a_child_is_stopped_by_its_parent_waiting_or_working_and_caps_hold() {
     let config = fs::read_to_string(stage.home().join(".config/caretaker/config.toml")).unwrap();
     stage.configure(&format!("{config}[children]\ndepth = 1\nat_once = 2\n"));
     stage.start_daemon();
-    repository(&stage);
+    make_repository(&stage.workspace());
     let endless = "mcp caretaker spawn_run {\"prompt\":\"x\"}\n\
                    mcp caretaker send_message {\"to\":\"parent\",\"text\":\"here\"}\n\
                    until[text=\"never said\"] caretaker check_inbox";
@@ -223,7 +205,7 @@ fn without_a_daemon_or_without_a_repository_there_is_no_child_and_it_says_why() 
     let refused = refusals(&stage, &run, "spawn_run").join("\n");
     assert!(refused.contains("no git repository"), "{refused}");
     // Who sees a part of a repository does not get all of it by way of a child.
-    repository(&stage);
+    make_repository(&stage.workspace());
     stage.new_workspace("project/part");
     let run = stage.queue("project/part", &spawn("kid", "say never", &json!({})), &[]);
     assert_eq!(stage.wait_for_end(&run), Some(0));

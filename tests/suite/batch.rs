@@ -9,27 +9,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::daemon_stage::DaemonStage;
+use crate::repository::{git, make_repository};
 use crate::stage::{Stage, stderr};
-
-fn git(directory: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
-        .args(arguments)
-        .current_dir(directory)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn make_repository(stage: &Stage) {
-    let workspace = stage.workspace();
-    git(&workspace, &["init", "-q", "-b", "main"]);
-    fs::write(workspace.join("plain"), "plain\n").unwrap();
-    git(&workspace, &["add", "."]);
-    git(&workspace, &["commit", "-qm", "one"]);
-}
 
 fn prompt(script: &str) -> String {
     format!("Play this:\n```agent\n{script}\n```\n")
@@ -100,7 +81,7 @@ fn configure(stage: &Stage, more: &str) {
 #[test]
 fn without_a_daemon_every_line_runs_in_a_worktree_of_its_own_and_the_cap_is_kept() {
     let stage = Stage::new();
-    make_repository(&stage);
+    make_repository(&stage.workspace());
     configure(&stage, "[queue]\ncap = 2\n");
     let mut lines: String = (1..=5)
         .map(|number| {
@@ -144,7 +125,7 @@ fn without_a_daemon_every_line_runs_in_a_worktree_of_its_own_and_the_cap_is_kept
 #[test]
 fn one_bad_line_and_nothing_is_started() {
     let stage = Stage::new();
-    make_repository(&stage);
+    make_repository(&stage.workspace());
     for (bad, part) in [
         ("{\"prompt\":\"x\",\"modell\":\"m\"}", "line 2: unknown field `modell`"),
         ("{\"prompt\":\"x\",\"model\":\"-bad-\"}", "line 2: the model cannot be used"),
@@ -188,7 +169,7 @@ fn where_there_is_no_repository_the_user_is_told_what_to_do_and_in_place_runs_fo
 #[test]
 fn a_signal_without_a_terminal_stops_what_runs_and_starts_nothing_more() {
     let stage = Stage::new();
-    make_repository(&stage);
+    make_repository(&stage.workspace());
     configure(&stage, "[queue]\ncap = 1\n");
     let lines = line("shell sleep 600", json!({})).repeat(3);
     let child = start(&stage, &lines, &["--json"]);
@@ -218,7 +199,7 @@ fn first_run(stage: &Stage) -> String {
 #[test]
 fn a_killed_group_is_not_filled_up_again_by_the_command_that_fills_it() {
     let stage = Stage::new();
-    make_repository(&stage);
+    make_repository(&stage.workspace());
     configure(&stage, "[queue]\ncap = 1\n");
     let lines = line("shell sleep 600", json!({})).repeat(3);
     let child = start(&stage, &lines, &["--group", "night"]);
@@ -235,7 +216,7 @@ fn a_killed_group_is_not_filled_up_again_by_the_command_that_fills_it() {
 #[test]
 fn without_a_daemon_nobody_is_left_to_start_the_rest_of_a_detached_batch() {
     let stage = Stage::new();
-    make_repository(&stage);
+    make_repository(&stage.workspace());
     configure(&stage, "[queue]\ncap = 1\n");
     let lines = line("say hi", json!({})).repeat(2);
     let refused = each(&stage, &lines, &["--detach"]);
@@ -253,7 +234,7 @@ fn without_a_daemon_nobody_is_left_to_start_the_rest_of_a_detached_batch() {
 #[test]
 fn with_a_daemon_the_batch_outlives_the_command_and_the_daemon() {
     let stage = DaemonStage::new(2);
-    make_repository(&stage);
+    make_repository(&stage.workspace());
     let lines = line("shell sleep 0.2\nsay done", json!({"priority": 3})).repeat(6);
     let output = each(&stage, &lines, &["--detach", "--group", "night"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -275,7 +256,7 @@ fn with_a_daemon_the_batch_outlives_the_command_and_the_daemon() {
 #[test]
 fn a_group_is_killed_whole_with_those_that_wait() {
     let stage = DaemonStage::new(1);
-    make_repository(&stage);
+    make_repository(&stage.workspace());
     let lines = line("shell sleep 600", json!({})).repeat(4);
     let mut child = start(&stage, &lines, &["--group", "night"]);
     let said = BufReader::new(child.stderr.take().unwrap());

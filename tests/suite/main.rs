@@ -36,6 +36,7 @@ mod no_sandbox;
 mod parse_command;
 mod programs;
 mod raw_records;
+mod repository;
 mod resume;
 mod resume_crashes;
 mod resume_matrix;

@@ -1,13 +1,12 @@
 //! Old runs go when they are told to, and nothing goes that somebody still needs.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::daemon_stage::DaemonStage;
+use crate::repository::git;
 use crate::stage::{Stage, stderr};
 
 fn play(stage: &Stage, script: &str, flags: &[&str]) -> String {
@@ -83,18 +82,6 @@ fn a_conversation_outlives_its_runs_and_a_continued_one_does_not_look_cut_off() 
     assert_eq!(runs(&gone, "runs").len(), 2);
     let again = stage.resume(&session, "say again", &[]);
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
-}
-
-fn git(directory: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
-        .args(arguments)
-        .current_dir(directory)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]

@@ -5,11 +5,11 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::repository::git;
 use crate::stage::{Stage, stderr};
 
 /// What is in a directory: kind, mode and content of everything.
@@ -34,18 +34,6 @@ fn seen(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     look(root, root, &mut found);
     found
-}
-
-fn git(directory: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
-        .args(arguments)
-        .current_dir(directory)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A small repository with everything in it that a run may break.

@@ -2,24 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::repository::git;
 use crate::stage::{Stage, stderr};
-
-fn git(directory: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
-        .args(arguments)
-        .current_dir(directory)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// A repository with one commit, and something that is not committed.
 fn stage() -> Stage {
