@@ -120,8 +120,42 @@ fn the_budget_of_a_day_holds_everything() {
         "{}",
         stage.why(&second)
     );
+    let status = stage.output(&["daemon", "status"]);
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(status.contains("tool calls 1 of 1"), "{status}");
     let killed = stage.output(&["kill", &second]);
     assert_eq!(killed.status.code(), Some(0), "{}", stderr(&killed));
+}
+
+#[test]
+fn at_what_price_the_unknown_counts_is_said() {
+    let stage = DaemonStage::without_daemon(1);
+    configure(&stage, "[budgets.day]\ntokens = \"100k\"\n");
+    stage.start_daemon();
+    let first = stage.queue("one", "say done", &[]);
+    assert_eq!(stage.wait_for_end(&first), Some(0));
+    let price = spent(&stage, &first)["tokens"].as_u64().unwrap();
+    let n_unknown = 100_000 / price + 1;
+    for number in 0..n_unknown {
+        // The early agents say nothing of tokens; some that are queued together get in before it is known.
+        let run = stage.queue(&format!("u{number}"), "generation 2026.01\nsay done", &[]);
+        if stage.why(&run).contains("budget of the day") {
+            break;
+        }
+        assert_eq!(stage.wait_for_end(&run), Some(0));
+    }
+    let last = stage.queue("last", "say never", &[]);
+    let why = stage.why(&last);
+    let words = format!("counts as the dearest that did: {price}");
+    assert!(why.contains(&words), "{why}");
+    let status = stage.output(&["daemon", "status"]);
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(status.contains("(each counts as "), "{status}");
+    let (_, one) = stage.get(&format!("/v1/runs/{last}"));
+    assert_eq!(one["waiting"]["spent"]["each_unknown"], json!(price));
+    for run in stage.run_ids() {
+        stage.output(&["kill", &run]);
+    }
 }
 
 #[test]

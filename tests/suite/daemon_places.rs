@@ -1,8 +1,9 @@
 //! Where a daemon listens, and where its readers say that they are.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -34,12 +35,23 @@ fn a_restart_keeps_what_the_daemon_was_told_at_its_start() {
         [("host", address.as_str()), ("authorization", &format!("Bearer {}", token.trim()))];
     let ask = || exchange(TcpStream::connect(&address).unwrap(), "GET", "/v1/queue", &headers, "");
     assert_eq!(ask().0, 200);
-    // One of another protocol that is replaced keeps it too, and whoever says otherwise is heard.
     daemon(&["stop"]);
     assert!(TcpStream::connect(&address).is_err(), "what was stopped is not remembered");
     assert_eq!(told(&["restart"]).get("listen"), None);
     let moved = told(&["restart", "--listen", "127.0.0.1:0"]);
-    assert!(moved["listen"].is_string(), "{moved}");
+    let moved = moved["listen"].as_str().unwrap().to_owned();
+    let again = daemon(&["start", "--listen", &address]);
+    assert!(stderr(&again).contains("listens elsewhere"), "{}", stderr(&again));
+    daemon(&["stop"]);
+
+    // One of another protocol that is replaced is replaced where it listens.
+    let serve = ["daemon", "serve", "--report", "--protocol-version", "0", "--listen", &moved];
+    let mut older = stage.caretaker(&serve).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(older.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains("ready"), "{said}");
+    assert_eq!(told(&["start"])["listen"], json!(moved));
+    older.wait().unwrap();
 }
 
 #[test]

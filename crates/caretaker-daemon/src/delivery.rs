@@ -63,3 +63,28 @@ fn wakes(message: &Message, latest: &RunOverview, spec: &RunSpec) -> bool {
     message.from == Correspondent::Person
         || latest.state.outcome() == Some(RunOutcome::Succeeded) && is_within
 }
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use run_protocol::RunId;
+
+    use super::*;
+
+    #[test]
+    fn without_a_run_that_could_be_continued_nobody_wakes_a_session() {
+        let message = Message {
+            id: "m".to_owned(),
+            at: 1,
+            from: Correspondent::Person,
+            text: "hello".to_owned(),
+            answers: None,
+        };
+        let of_child = Correspondent::End { run: RunId::generate(), name: None };
+        let news = Message { from: of_child, ..message.clone() };
+        let unknown = SessionStanding { is_underway: false, latest: None };
+        assert_eq!(unknown.delivery(&[&message, &news]), Delivery::OnResume);
+        let busy = SessionStanding { is_underway: true, latest: None };
+        assert_eq!(busy.delivery(&[&message]), Delivery::CheckInbox);
+    }
+}

@@ -9,6 +9,8 @@
 //!
 //! A run is live while its lock is held, whoever started it: so one that an earlier daemon started is adopted by looking.
 
+mod following;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::DirBuilder;
@@ -24,10 +26,11 @@ use run_journal::{
 use run_protocol::{QueueTerms, RunId};
 use tokio::sync::mpsc;
 
+pub(crate) use self::following::Following;
 use crate::clock::until;
 use crate::inotify::{Happened, Inotify, Watch, as_text};
 use crate::lock_holder::{open_process, wait_for_end};
-use crate::mailbox::{Interest, Mailbox};
+use crate::mailbox::Mailbox;
 use crate::postman::Errand;
 use crate::schedule::Share;
 
@@ -107,13 +110,6 @@ struct Table {
 enum Watched {
     Lock,
     Journal,
-}
-
-/// Keeps a journal, or all of them, watched for as long as it lives.
-#[derive(Debug)]
-pub(crate) struct Following {
-    watch: RunWatch,
-    mailbox: Arc<Mailbox>,
 }
 
 /// Says why runs cannot be watched.
@@ -393,13 +389,6 @@ impl RunWatch {
         table.runs.remove(&run)
     }
 
-    /// Tells the readers.
-    fn tell(&self, run: RunId) {
-        for mailbox in self.table().mailboxes.iter().filter_map(Weak::upgrade) {
-            mailbox.put(run);
-        }
-    }
-
     /// A copy of the table, in the order of the runs' ids.
     pub(crate) fn runs(&self) -> Vec<(RunId, Tracked)> {
         self.table().runs.iter().map(|(run, tracked)| (*run, tracked.clone())).collect()
@@ -419,86 +408,7 @@ impl RunWatch {
         !is_known()
     }
 
-    /// Begins to tell a reader of one run, or of all.
-    pub(crate) fn follow(&self, interest: Interest) -> Following {
-        let mailbox = Arc::new(Mailbox::new(interest));
-        let runs: Vec<RunId> = {
-            let mut table = self.table();
-            table.mailboxes.push(Arc::downgrade(&mailbox));
-            match interest {
-                Interest::One(run) => vec![run],
-                Interest::All => table.runs.keys().copied().collect(),
-            }
-        };
-        for run in runs {
-            self.watch_journal(run);
-        }
-        Following { watch: self.clone(), mailbox }
-    }
-
-    fn watch_journal(&self, run: RunId) {
-        let mut guard = self.table();
-        let table = &mut *guard;
-        let Some(tracked) = table.runs.get_mut(&run) else { return };
-        if tracked.journal_watch.is_some() {
-            return;
-        }
-        let Ok(directory) = RunDirectory::open(&self.0.state, run) else { return };
-        if let Ok(watch) = self.0.inotify.watch_writes(&directory.journal_path()) {
-            tracked.journal_watch = Some(watch);
-            table.watched.insert(watch, (run, Watched::Journal));
-        }
-    }
-
-    /// Lets journals go that nobody reads any more.
-    fn unfollow(&self) {
-        let mut guard = self.table();
-        let table = &mut *guard;
-        table.mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
-        let idle: Vec<RunId> = table
-            .runs
-            .iter()
-            .filter(|(run, tracked)| tracked.journal_watch.is_some() && !table.is_followed(**run))
-            .map(|(run, _)| *run)
-            .collect();
-        for run in idle {
-            let watch = table.runs.get_mut(&run).and_then(|tracked| tracked.journal_watch.take());
-            if let Some(watch) = watch {
-                table.watched.remove(&watch);
-                self.0.inotify.forget(watch);
-            }
-        }
-    }
-
     fn table(&self) -> MutexGuard<'_, Table> {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Table {
-    fn is_followed(&self, run: RunId) -> bool {
-        self.mailboxes.iter().filter_map(Weak::upgrade).any(|mailbox| match mailbox.interest() {
-            Interest::All => true,
-            Interest::One(one) => one == run,
-        })
-    }
-}
-
-impl Following {
-    pub(crate) fn mailbox(&self) -> &Mailbox {
-        &self.mailbox
-    }
-
-    pub(crate) fn is_over(&self, run: RunId) -> bool {
-        self.watch.is_over(run)
-    }
-}
-
-impl Drop for Following {
-    fn drop(&mut self) {
-        let watch = self.watch.clone();
-        // The mailbox itself goes after this; so that it does not count, it is replaced by one that nobody knows.
-        self.mailbox = Arc::new(Mailbox::new(self.mailbox.interest()));
-        watch.unfollow();
     }
 }

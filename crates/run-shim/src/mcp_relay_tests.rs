@@ -159,6 +159,8 @@ fn serve(
                 workspace: "/srv/my shop".to_owned(),
                 model: None,
                 deadline_ms: None,
+                max_tool_calls: None,
+                max_tokens: None,
                 lineage: None,
             };
             let nowhere = Path::new("/nonexistent");

@@ -55,6 +55,10 @@ pub(crate) struct WhoAmI {
     pub(crate) model: Option<String>,
     /// When the run is stopped, in milliseconds since the epoch.
     pub(crate) deadline_ms: Option<u64>,
+    /// How many tools it may call.
+    pub(crate) max_tool_calls: Option<u64>,
+    /// How many tokens it may take.
+    pub(crate) max_tokens: Option<u64>,
     /// Whose child it is.
     pub(crate) lineage: Option<Lineage>,
 }

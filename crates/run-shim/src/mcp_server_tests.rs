@@ -62,6 +62,8 @@ fn facts() -> WhoAmI {
         workspace: "/srv/my shop".to_owned(),
         model: None,
         deadline_ms: Some(0),
+        max_tool_calls: Some(9),
+        max_tokens: None,
         lineage: None,
     }
 }
@@ -186,6 +188,8 @@ async fn a_call_is_answered_and_is_an_event() {
             "depth": 0,
             "deadline_ms": 0,
             "seconds_left": 0,
+            "max_tool_calls": 9,
+            "max_tokens": null,
         })
     );
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();

@@ -423,6 +423,8 @@ fn who_am_i(spec: &RunSpec) -> WhoAmI {
         workspace: spec.workspace.clone(),
         model: spec.model.clone(),
         deadline_ms: (spec.limits.wall_ms > 0).then(|| began_ms + spec.limits.wall_ms),
+        max_tool_calls: Some(spec.limits.tool_calls).filter(|most| *most > 0),
+        max_tokens: Some(spec.limits.tokens).filter(|most| *most > 0),
         lineage: spec.lineage.clone(),
     }
 }

@@ -204,6 +204,9 @@ fn spec_of(run: &RunDirectory) -> Result<RunSpec, CommandError> {
 }
 
 fn words_of(text: &OsString) -> Result<String, CommandError> {
+    if text.as_encoded_bytes().trim_ascii().is_empty() {
+        return Err(CommandError::new(ExitCode::Usage, "the text is empty"));
+    }
     let words = PromptSource::of(Some(text), None, Audience::Person)?.read()?;
     let words = String::from_utf8(words).map_err(|error| {
         CommandError::new(ExitCode::Usage, "the text is not UTF-8").because(error)

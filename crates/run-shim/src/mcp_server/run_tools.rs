@@ -321,6 +321,8 @@ fn who_am_i(facts: &WhoAmI, now_ms: u64) -> Value {
         "depth": facts.lineage.as_ref().map_or(0, |lineage| lineage.depth),
         "deadline_ms": facts.deadline_ms,
         "seconds_left": facts.deadline_ms.map(|deadline_ms| deadline_ms.saturating_sub(now_ms) / 1000),
+        "max_tool_calls": facts.max_tool_calls,
+        "max_tokens": facts.max_tokens,
     })
 }
 

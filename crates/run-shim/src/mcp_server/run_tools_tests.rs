@@ -13,6 +13,8 @@ fn tools(n_events: usize) -> (RunTools, mpsc::Receiver<RunEvent>) {
         workspace: "/w".to_owned(),
         model: None,
         deadline_ms: None,
+        max_tool_calls: None,
+        max_tokens: Some(5),
         lineage: None,
     };
     let (sender, events) = mpsc::channel(n_events);
@@ -158,6 +160,8 @@ fn the_time_left_is_told() {
     assert_eq!(who_am_i(&facts, 40_000)["seconds_left"], 60);
     assert_eq!(who_am_i(&facts, 200_000)["seconds_left"], 0);
     assert_eq!(who_am_i(&tools.shared.facts, 0)["seconds_left"], Value::Null);
+    assert_eq!(who_am_i(&facts, 0)["max_tool_calls"], Value::Null);
+    assert_eq!(who_am_i(&facts, 0)["max_tokens"], 5);
 }
 
 proptest! {

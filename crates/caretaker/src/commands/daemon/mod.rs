@@ -244,8 +244,13 @@ fn started(
     note: DaemonNote,
     changed: bool,
 ) -> Result<ExitCode, CommandError> {
-    if !changed && args.listen.is_some() && note.listen.is_none() {
-        self::note("it runs already, without --listen; use `caretaker daemon restart --listen …`");
+    if let Some(asked) = args.listen.filter(|_| !changed)
+        && note.listen != Some(asked.to_string())
+    {
+        let how = if note.listen.is_some() { "listens elsewhere" } else { "has no --listen" };
+        self::note(&format!(
+            "it runs already and {how}; use `caretaker daemon restart --listen {asked}`"
+        ));
     }
     if args.json {
         print_json(&Status { changed: Some(changed), ..Status::of(host, Some(note)) })?;
@@ -347,7 +352,8 @@ fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
             queue["running"], queue["caps"]["total"]
         ));
     }
-    if let Some(day) = budget_of_day(host)? {
+    // A configuration that cannot be read is no reason not to say how the daemon is.
+    if let Ok(Some(day)) = budget_of_day(host) {
         text.push_str(&format!("budget of the day:\n{day}"));
     }
     print_text(&text)?;

@@ -50,7 +50,7 @@ pub(super) fn tools() -> Vec<Tool> {
     let mut tools = vec![
         tool(
             WHOAMI,
-            "Tells which run and session this is, its workspace, and the time that is left.",
+            "Tells which run and session this is, its workspace, the time that is left, and how many tool calls and tokens it may take in all (null: no limit).",
             json!({"type": "object", "properties": {}}),
             ToolAnnotations::new().read_only(true).open_world(false),
         ),
