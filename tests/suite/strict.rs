@@ -164,9 +164,9 @@ fn strict_refuses_what_it_cannot_protect_and_default_says_it() {
         fs::write(stage.workspace().join(".envrc"), "").unwrap();
         fs::hard_link(stage.workspace().join(".envrc"), stage.workspace().join("other")).unwrap();
     };
-    let cases: [(&dyn Fn(&Stage), &str, &str); 2] = [
-        (&many, "repositories in it were looked for in", "--worktree"),
-        (&hard_link, "has another name (a hard link)", "make it a plain file"),
+    let cases = [
+        (many as fn(&Stage), "repositories in it were looked for in", "--worktree"),
+        (hard_link, "has another name (a hard link)", "make it a plain file"),
     ];
     for (furnish, what, hint) in cases {
         let stage = Stage::new();
