@@ -12,7 +12,7 @@ use store_fixtures::sdk::events::{checkpoint_answer, checkpoint_prompt, text, us
 use store_fixtures::sdk::{Agent, Generation, Run, chat_path};
 
 use super::test_home::Home;
-use crate::model::Activity;
+use crate::model::{Activity, Message};
 use crate::search::{Case, Matcher, Pattern};
 use crate::store::Extent;
 use crate::test_store::cut_off_pages;
@@ -141,7 +141,7 @@ fn events_of_a_run_whose_row_is_lost_are_shown_where_they_belong() {
     fs::write(&index, bytes).unwrap();
     for agent in ["agent-1", "agent-2"] {
         let conversation = home.read(agent);
-        let prompts: Vec<String> = conversation.messages.iter().map(|said| said.text()).collect();
+        let prompts: Vec<String> = conversation.messages.iter().map(Message::text).collect();
         let prompt = format!("prompt of {agent}");
         assert_eq!(prompts, [&prompt, "answer", &prompt, "answer"]);
         assert_eq!(conversation.head.activity, Activity::Damaged);
