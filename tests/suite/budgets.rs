@@ -4,6 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::daemon_stage::DaemonStage;
+use crate::repository::git;
 use crate::stage::{Stage, stderr};
 
 fn spent(stage: &Stage, run: &str) -> Value {
@@ -202,12 +203,8 @@ fn nothing_follows_by_itself_a_run_that_took_too_many_tokens() {
     let child = json!({"name": "kid", "prompt": "Play:\n```agent\nsay done\n```"});
     let script = format!("mcp caretaker spawn_run {child}\nsay I am done");
     let workspace = stage.new_workspace("one");
-    for args in [&["init", "-q"][..], &["commit", "-qm", "one", "--allow-empty"]] {
-        let who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
-        let git =
-            std::process::Command::new("git").args(who).args(args).current_dir(&workspace).output();
-        assert!(git.unwrap().status.success());
-    }
+    git(&workspace, &["init", "-q"]);
+    git(&workspace, &["commit", "-qm", "one", "--allow-empty"]);
     let boss = stage.queue("one", &script, &["--name", "boss", "--max-tokens", "1"]);
     let after = stage.queue("two", "say never", &["--after-ok", &boss]);
     assert_eq!(stage.wait_for_end(&boss), Some(137), "{}", stage.why(&boss));
