@@ -26,17 +26,17 @@ const SOON: Duration = Duration::from_secs(20);
 const PAGE: usize = 4096;
 
 /// A home with conversations in one kind of store. Every message has a word of its own.
-struct Planted {
-    stage: Stage,
+pub(crate) struct Planted {
+    pub(crate) stage: Stage,
     /// What is damaged. There are others of its kind.
-    file: PathBuf,
-    words: BTreeSet<String>,
-    rows: Rows,
+    pub(crate) file: PathBuf,
+    pub(crate) words: BTreeSet<String>,
+    pub(crate) rows: Rows,
 }
 
 /// How the file is read row by row, without any code of ours.
 #[derive(Clone, Copy)]
-enum Rows {
+pub(crate) enum Rows {
     Table(&'static str),
     /// Those whose key begins so: others are none of our business, and may be secret.
     Keys(&'static str, &'static [&'static str]),
@@ -57,7 +57,7 @@ impl Words {
     }
 }
 
-fn chats(write: impl Fn(&Chat, &Path) -> PathBuf, directory: &str) -> Planted {
+pub(crate) fn chats(write: impl Fn(&Chat, &Path) -> PathBuf, directory: &str) -> Planted {
     let stage = Stage::new();
     let root = stage.home().join(".cursor").join(directory);
     let mut words = Words::default();
@@ -73,7 +73,7 @@ fn chats(write: impl Fn(&Chat, &Path) -> PathBuf, directory: &str) -> Planted {
     Planted { stage, file, words: words.made, rows: Rows::Table("blobs") }
 }
 
-fn ide() -> Planted {
+pub(crate) fn ide() -> Planted {
     let stage = Stage::new();
     let home = IdeHome::new(&user_dir(&stage));
     let mut words = Words::default();
@@ -95,7 +95,7 @@ fn ide() -> Planted {
     Planted { stage, file, words: words.made, rows }
 }
 
-fn ide_old() -> Planted {
+pub(crate) fn ide_old() -> Planted {
     let stage = Stage::new();
     let mut words = Words::default();
     let files: Vec<PathBuf> = (0..3)
@@ -130,7 +130,7 @@ fn ide_old() -> Planted {
 }
 
 /// What is in the events alone, or in the agents' own databases alone.
-fn sdk_store(are_in_events: bool) -> Planted {
+pub(crate) fn sdk_store(are_in_events: bool) -> Planted {
     let stage = Stage::new();
     let store = sdk::state_root(&stage.home().join(".cursor/projects"), "/srv/app");
     let mut words = Words::default();
@@ -281,17 +281,17 @@ fn n_rows(planted: &Planted) -> i64 {
 }
 
 /// What the commands tell.
-struct Told {
-    found: BTreeSet<String>,
-    n_sessions: usize,
-    shown: BTreeSet<String>,
-    exported: BTreeSet<String>,
+pub(crate) struct Told {
+    pub(crate) found: BTreeSet<String>,
+    pub(crate) n_sessions: usize,
+    pub(crate) shown: BTreeSet<String>,
+    pub(crate) exported: BTreeSet<String>,
     /// The commands that said that something is missing.
-    warned: Vec<&'static str>,
+    pub(crate) warned: Vec<&'static str>,
 }
 
 impl Told {
-    fn by(planted: &Planted, damage: &str, expected: &BTreeSet<String>) -> Self {
+    pub(crate) fn by(planted: &Planted, damage: &str, expected: &BTreeSet<String>) -> Self {
         let stage = &planted.stage;
         let run = |args: &[&str]| -> Output {
             let started = Instant::now();

@@ -24,6 +24,7 @@ mod daemon_queue;
 mod daemon_stage;
 mod damaged_stores;
 mod export_page;
+mod flipped_bits;
 mod follow_all;
 mod full_disk;
 mod homes_of_others;

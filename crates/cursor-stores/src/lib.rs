@@ -22,7 +22,6 @@
 
 mod catalogue;
 pub mod chat;
-mod damaged_rows;
 mod database_copy;
 mod database_holders;
 mod editor_text;
@@ -32,9 +31,11 @@ mod export;
 pub mod fuzzing;
 mod ide;
 mod ide_old;
+mod index_check;
 mod json_values;
 mod lenient_json;
 mod lock_patience;
+mod mending;
 mod merge;
 pub mod model;
 pub mod parallel;
@@ -43,6 +44,7 @@ mod plain_file;
 mod prompt_time;
 mod raw_record;
 mod read_only_database;
+mod record_format;
 mod said_already;
 mod sdk;
 pub mod search;

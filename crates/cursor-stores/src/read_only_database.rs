@@ -12,18 +12,18 @@
 //!                              │   immutable=1 without the log, which is told
 //! ```
 //!
-//! A file that is shorter than its header says, or whose schema is damaged in parts, is one that SQLite reads nothing of
-//! unless it is told to take what is there. It is told so, and that something is missing is known of all that is read.
+//! Where SQLite meets damage, the read fails as if the file had changed: whoever begins anew reads what is left of it,
+//! as [`crate::mending`] gathers it, and knows that something may be missing. Who has to see the file as Cursor does
+//! opens it unmended, and damage is an error.
 //!
 //! Every read ends: what takes longer than any honest query is interrupted, because a crafted tree of pages can have
 //! more rows than there are atoms.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,9 +33,9 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
-use crate::damaged_rows::{Rows, Way, WayEnd, find_islands};
 use crate::database_copy::DatabaseCopy;
 use crate::lock_patience;
+use crate::mending::{self, Loss, MendError, MendedDatabase};
 use crate::plain_file::{self, PlainFileError};
 
 /// Between the examination of the files and the opening of the database its writer may start or stop.
@@ -52,13 +52,19 @@ pub(crate) struct ReadOnlyDatabase {
     connection: Connection,
     path: PathBuf,
     access: Access,
-    completeness: Completeness,
+    tolerance: Tolerance,
     fingerprint: DatabaseFingerprint,
     deadline: Arc<Deadline>,
-    /// By table.
-    islands: RefCell<HashMap<&'static str, Vec<Rows>>>,
-    /// Deleted with the connection.
-    _copy: Option<Arc<DatabaseCopy>>,
+    /// Where the connection leads, if it is not to the file itself.
+    stand_in: StandIn,
+}
+
+/// Gone with the connection.
+#[derive(Debug)]
+enum StandIn {
+    Nothing,
+    Copy(DatabaseCopy),
+    Mended(Arc<MendedDatabase>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,14 +77,17 @@ enum Access {
     Copied,
     /// Opened without its log, because there was no other way.
     WithoutLog,
+    /// What is left of a damaged one.
+    Mended,
 }
 
-/// Whether SQLite takes the file for a whole one.
+/// What is done where SQLite meets damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Completeness {
-    Whole,
-    /// Cut off somewhere, or with a schema that is not what it was.
-    InPart,
+enum Tolerance {
+    /// What is left is read.
+    Mending,
+    /// It is an error.
+    Nothing,
 }
 
 /// Until when the read that is under way may go on.
@@ -140,6 +149,8 @@ pub enum OpenDatabaseError {
     Locked,
     #[error("the database kept changing while it was opened")]
     Changing,
+    #[error(transparent)]
+    Unmendable(#[from] MendError),
     #[error("the database could not be opened")]
     Sqlite(#[from] rusqlite::Error),
 }
@@ -156,6 +167,14 @@ pub enum ReadDatabaseError {
 }
 
 impl ReadDatabaseError {
+    /// As whoever opens a database sees it.
+    fn of_opening(self) -> OpenDatabaseError {
+        match self {
+            Self::Changed => OpenDatabaseError::Changing,
+            Self::Sqlite(err) => classify(err),
+        }
+    }
+
     /// Tells whether a part of the file is damaged, as opposed to locked, changed or out of reach.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Self::Sqlite(err) if is_damage(err))
@@ -168,6 +187,12 @@ pub(crate) fn is_damage(err: &rusqlite::Error) -> bool {
         err.sqlite_error_code(),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::OperationInterrupted)
     )
+}
+
+/// As SQLite says it of what does not hold together, for what it does not look at.
+pub(crate) fn contradiction() -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(code, None)
 }
 
 impl DatabaseFingerprint {
@@ -193,6 +218,11 @@ impl DatabaseFingerprint {
         self.journal.as_ref().is_some_and(|journal| journal.bytes > 0)
     }
 
+    /// What it is the content of, whatever that is.
+    pub(crate) fn file(&self) -> (u64, u64) {
+        (self.main.device, self.main.inode)
+    }
+
     pub(crate) fn n_bytes(&self) -> u64 {
         self.main.bytes.saturating_add(self.wal.as_ref().map_or(0, |wal| wal.bytes))
     }
@@ -210,127 +240,98 @@ impl FileStamp {
 }
 
 impl ReadOnlyDatabase {
+    /// Opens a database, or what is left of it if it is known to be damaged.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
+        Self::open_with(path, Tolerance::Mending)
+    }
+
+    /// Opens a database as Cursor would: nothing is read around damage.
+    pub(crate) fn open_unmended(path: &Path) -> Result<Self, OpenDatabaseError> {
+        Self::open_with(path, Tolerance::Nothing)
+    }
+
+    fn open_with(path: &Path, tolerance: Tolerance) -> Result<Self, OpenDatabaseError> {
         let path = resolve_parent(path)?;
         for _ in 0..OPEN_ATTEMPTS {
             let fingerprint = DatabaseFingerprint::of(&path)?;
-            if let Err(err) = check_header(&path, &fingerprint) {
-                match err {
-                    OpenDatabaseError::File(PlainFileError::Replaced { .. }) => continue,
-                    err => return Err(err),
+            let opening = Opening { path: &path, tolerance, fingerprint: &fingerprint };
+            match opening.check_header() {
+                Err(OpenDatabaseError::File(PlainFileError::Replaced { .. })) => continue,
+                checked => checked?,
+            }
+            if tolerance == Tolerance::Mending
+                && let Some(mended) = mending::mended(&path, &fingerprint)?
+            {
+                match opening.begin(Access::Mended, StandIn::Mended(mended)) {
+                    Err(ReadDatabaseError::Changed) => continue,
+                    opened => return opened.map_err(ReadDatabaseError::of_opening),
                 }
             }
             let access = if fingerprint.has_log() { Access::Live } else { Access::Immutable };
-            match Self::begin_or_salvage(&path, access, &fingerprint, None) {
-                Ok(database) => return Ok(database),
+            match opening.begin(access, StandIn::Nothing) {
                 Err(ReadDatabaseError::Changed) => {}
                 Err(ReadDatabaseError::Sqlite(err))
                     if access == Access::Live && lacks_shm(&err) =>
                 {
-                    return Self::open_without_shm(&path, &fingerprint);
+                    match opening.without_shm() {
+                        Err(OpenDatabaseError::Changing) => {}
+                        opened => return opened,
+                    }
                 }
-                Err(ReadDatabaseError::Sqlite(err)) => return Err(classify(err)),
+                opened => return opened.map_err(ReadDatabaseError::of_opening),
             }
         }
         Err(OpenDatabaseError::Changing)
     }
 
-    /// As [`Self::begin`]; what is not whole is taken as it is.
-    fn begin_or_salvage(
-        path: &Path,
-        access: Access,
-        fingerprint: &DatabaseFingerprint,
-        copy: Option<&Arc<DatabaseCopy>>,
-    ) -> Result<Self, ReadDatabaseError> {
-        let begin = |completeness| {
-            Self::begin(path, access, completeness, fingerprint, copy.map(Arc::clone))
-        };
-        match begin(Completeness::Whole) {
-            // What is wrong is what was wrong at first, if there is nothing that can be taken.
-            Err(err) if err.is_damage() => begin(Completeness::InPart).map_err(|_| err),
-            other => other,
+    /// What is left of a damaged database, if that is what is read.
+    fn mended(&self) -> Option<&MendedDatabase> {
+        match &self.stand_in {
+            StandIn::Mended(mended) => Some(mended),
+            StandIn::Nothing | StandIn::Copy(_) => None,
         }
     }
 
-    /// Opens a connection and takes the snapshot that all reads see.
-    fn begin(
-        path: &Path,
-        access: Access,
-        completeness: Completeness,
-        fingerprint: &DatabaseFingerprint,
-        copy: Option<Arc<DatabaseCopy>>,
-    ) -> Result<Self, ReadDatabaseError> {
-        let opened = copy.as_ref().map_or(path, |copy| copy.path());
-        let mut connection = connect(opened, access)?;
-        let deadline = Arc::new(Deadline::new());
-        let watch = Arc::clone(&deadline);
-        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || watch.is_over()))?;
-        let database = Self {
-            connection,
-            path: path.to_owned(),
-            access,
-            completeness,
-            fingerprint: fingerprint.clone(),
-            deadline,
-            islands: RefCell::default(),
-            _copy: copy,
-        };
-        let begun = Instant::now();
-        let taken = database.read(|connection| {
-            if completeness == Completeness::InPart {
-                // Nothing becomes writable by that; it only keeps SQLite from refusing the file as a whole.
-                connection.execute_batch("PRAGMA writable_schema = ON")?;
-            }
-            connection.execute_batch(
-                "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; BEGIN",
-            )?;
-            // Not `count(*)`, which counts pages without a look at the clock.
-            connection.query_row("SELECT 1 FROM sqlite_schema LIMIT 1", [], |_| Ok(())).optional()
-        });
-        if let Err(ReadDatabaseError::Sqlite(err)) = &taken
-            && err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-        {
-            lock_patience::spend(begun.elapsed());
-        }
-        taken?;
-        Ok(database)
-    }
-
-    /// Where the index of the log cannot be made, as on read-only media: a copy has one, and what is too large to be
-    /// copied is read without its log.
-    fn open_without_shm(
-        path: &Path,
-        fingerprint: &DatabaseFingerprint,
-    ) -> Result<Self, OpenDatabaseError> {
-        let (access, copy) = match DatabaseCopy::of(path)? {
-            Some(copy) => (Access::Copied, Some(Arc::new(copy))),
-            None => (Access::WithoutLog, None),
-        };
-        Self::begin_or_salvage(path, access, fingerprint, copy.as_ref()).map_err(|err| match err {
-            ReadDatabaseError::Changed => OpenDatabaseError::Changing,
-            ReadDatabaseError::Sqlite(err) => classify(err),
-        })
-    }
-
-    /// Tells whether SQLite would refuse the file as it is.
+    /// Tells whether this is what is left of a damaged database.
     pub(crate) fn is_in_part(&self) -> bool {
-        self.completeness == Completeness::InPart
+        self.mended().is_some()
+    }
+
+    /// The rows of these keys that are known to be missing, or cut.
+    pub(crate) fn lost(&self, keys: Range<&str>) -> impl Iterator<Item = (&str, Loss)> {
+        self.mended().into_iter().flat_map(move |mended| mended.lost(keys.clone()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn fingerprint(&self) -> &DatabaseFingerprint {
+        &self.fingerprint
+    }
+
+    /// What a read ends with that met damage: whoever begins anew reads what is left. That is so for what contradicts
+    /// itself, too, unless it is because somebody wrote to it just now.
+    pub(crate) fn begin_anew(&self) -> ReadDatabaseError {
+        if self.is_unchanged() {
+            mending::note(&self.path, &self.fingerprint);
+        }
+        ReadDatabaseError::Changed
     }
 
     /// Says what is missing from all that is read here, if something is.
     pub(crate) fn shortcoming(&self) -> Option<&'static str> {
-        match self.completeness {
-            Completeness::Whole => self.missing_log(),
-            Completeness::InPart => Some(
-                "the file is cut off, or damaged where it says what it holds; what is left is shown",
-            ),
+        if self.is_in_part() {
+            Some("the file is damaged; what is left on its pages is shown")
+        } else {
+            self.missing_log()
         }
     }
 
     /// As [`Self::shortcoming`], of the log alone.
     pub(crate) fn missing_log(&self) -> Option<&'static str> {
         match self.access {
-            Access::Immutable | Access::Live | Access::Copied => None,
+            Access::Immutable | Access::Live | Access::Copied | Access::Mended => None,
             Access::WithoutLog => Some(
                 "its log cannot be read where it lies, so that what was written last may be missing",
             ),
@@ -353,69 +354,137 @@ impl ReadOnlyDatabase {
     ) -> Result<T, ReadDatabaseError> {
         self.deadline.set(limit);
         let answer = query(&self.connection);
-        match self.access {
-            Access::Immutable | Access::WithoutLog if !self.is_unchanged() => {
+        match (self.access, answer) {
+            (Access::Immutable | Access::WithoutLog | Access::Mended, _)
+                if !self.is_unchanged() =>
+            {
                 Err(ReadDatabaseError::Changed)
             }
-            Access::Immutable | Access::Live | Access::Copied | Access::WithoutLog => Ok(answer?),
+            (access, Err(err))
+                if is_damage(&err)
+                    && access != Access::Mended
+                    && self.tolerance == Tolerance::Mending =>
+            {
+                Err(self.begin_anew())
+            }
+            (_, answer) => Ok(answer?),
         }
-    }
-
-    /// Returns where rows of a table can be read by their numbers, in their order. Found out once, because it takes a
-    /// while: asked for only when something was found to be damaged.
-    pub(crate) fn islands(&self, table: &'static str) -> Result<Vec<Rows>, ReadDatabaseError> {
-        if let Some(known) = self.islands.borrow().get(table) {
-            return Ok(known.clone());
-        }
-        let found = self.read(|connection| {
-            find_islands(&mut |rows, direction| {
-                let sql = format!(
-                    "SELECT rowid FROM {table} NOT INDEXED WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid {}",
-                    direction.order()
-                );
-                let mut way = Way { last: None, end: WayEnd::Reached };
-                let mut statement = connection.prepare_cached(&sql)?;
-                let mut numbers = statement.query([rows.after, rows.until])?;
-                loop {
-                    match numbers.next() {
-                        Ok(Some(row)) => way.last = Some(row.get(0)?),
-                        Ok(None) => return Ok(way),
-                        Err(err) if is_damage(&err) => {
-                            return Ok(Way { end: WayEnd::Damaged, ..way });
-                        }
-                        Err(err) => return Err(err),
-                    }
-                }
-            })
-        })?;
-        self.islands.borrow_mut().insert(table, found.clone());
-        Ok(found)
     }
 
     fn is_unchanged(&self) -> bool {
         DatabaseFingerprint::of(&self.path).is_ok_and(|now| now == self.fingerprint)
     }
 
-    /// Tells whether `table` is an ordinary table that stores `columns`, as opposed to a view or a virtual table,
-    /// behind which a hostile file may hide an endless computation.
-    pub(crate) fn has_plain_table(
-        &self,
-        table: &str,
-        columns: [&str; 2],
-    ) -> Result<bool, ReadDatabaseError> {
-        self.read(|connection| {
+    /// The columns of an ordinary table, as opposed to a view or a virtual table, behind which a hostile file may hide an
+    /// endless computation. Nothing if there is no such table.
+    pub(crate) fn columns(&self, table: &str) -> Result<Vec<String>, ReadDatabaseError> {
+        let names = self.read(|connection| {
             let is_table: bool = connection.query_row(
                 "SELECT count(*) FROM sqlite_schema WHERE name = ?1 AND type = 'table' AND rootpage > 0",
                 [table],
                 |row| row.get(0),
             )?;
-            let n_columns: u32 = connection.query_row(
-                "SELECT count(*) FROM pragma_table_xinfo(?1) WHERE hidden = 0 AND name IN (?2, ?3)",
-                [table, columns[0], columns[1]],
-                |row| row.get(0),
+            if !is_table {
+                return Ok(Vec::new());
+            }
+            // What is computed is ours if the database is, and else nobody's.
+            let hidden = if self.is_in_part() { 2 } else { 0 };
+            let mut statement =
+                connection.prepare("SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = ?2")?;
+            statement.query_map((table, hidden), |row| row.get(0))?.collect()
+        })?;
+        Ok(names)
+    }
+
+    /// Tells whether there is an ordinary table that stores `columns`.
+    pub(crate) fn has_plain_table(
+        &self,
+        table: &str,
+        columns: [&str; 2],
+    ) -> Result<bool, ReadDatabaseError> {
+        let names = self.columns(table)?;
+        Ok(columns.iter().all(|column| names.iter().any(|name| name == column)))
+    }
+}
+
+/// A database that is about to be opened.
+struct Opening<'a> {
+    path: &'a Path,
+    tolerance: Tolerance,
+    fingerprint: &'a DatabaseFingerprint,
+}
+
+impl Opening<'_> {
+    /// SQLite takes an empty file for a new database, and finds out about garbage only later.
+    fn check_header(&self) -> Result<(), OpenDatabaseError> {
+        if self.fingerprint.main.bytes == 0 {
+            return Err(OpenDatabaseError::Empty);
+        }
+        let mut magic = Vec::new();
+        plain_file::open(self.path)?
+            .take(MAGIC.len() as u64)
+            .read_to_end(&mut magic)
+            .map_err(|source| PlainFileError::Read { path: self.path.to_owned(), source })?;
+        if magic == MAGIC {
+            Ok(())
+        } else if self.tolerance == Tolerance::Mending && mending::has_rows(self.path) {
+            mending::note(self.path, self.fingerprint);
+            Ok(())
+        } else {
+            Err(OpenDatabaseError::NotADatabase)
+        }
+    }
+
+    /// Opens a connection and takes the snapshot that all reads see.
+    fn begin(
+        &self,
+        access: Access,
+        stand_in: StandIn,
+    ) -> Result<ReadOnlyDatabase, ReadDatabaseError> {
+        let mut connection = match &stand_in {
+            StandIn::Nothing => connect(self.path, access)?,
+            StandIn::Copy(copy) => connect(copy.path(), access)?,
+            StandIn::Mended(mended) => mended.connect()?,
+        };
+        let deadline = Arc::new(Deadline::new());
+        let watch = Arc::clone(&deadline);
+        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || watch.is_over()))?;
+        // Else a statement is prepared anew for every value that is bound to it, in case another plan is better.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        let database = ReadOnlyDatabase {
+            connection,
+            path: self.path.to_owned(),
+            access,
+            tolerance: self.tolerance,
+            fingerprint: self.fingerprint.clone(),
+            deadline,
+            stand_in,
+        };
+        let begun = Instant::now();
+        let taken = database.read(|connection| {
+            connection.execute_batch(
+                "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; BEGIN",
             )?;
-            Ok(is_table && n_columns == 2)
-        })
+            // Not `count(*)`, which counts pages without a look at the clock.
+            connection.query_row("SELECT 1 FROM sqlite_schema LIMIT 1", [], |_| Ok(())).optional()
+        });
+        if let Err(ReadDatabaseError::Sqlite(err)) = &taken
+            && err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+        {
+            lock_patience::spend(begun.elapsed());
+        }
+        taken?;
+        Ok(database)
+    }
+
+    /// Where the index of the log cannot be made, as on read-only media: a copy has one, and what is too large to be
+    /// copied is read without its log.
+    fn without_shm(&self) -> Result<ReadOnlyDatabase, OpenDatabaseError> {
+        let (access, stand_in) = match DatabaseCopy::of(self.path)? {
+            Some(copy) => (Access::Copied, StandIn::Copy(copy)),
+            None => (Access::WithoutLog, StandIn::Nothing),
+        };
+        self.begin(access, stand_in).map_err(ReadDatabaseError::of_opening)
     }
 }
 
@@ -441,19 +510,6 @@ fn resolve_parent(path: &Path) -> Result<PathBuf, PlainFileError> {
     Ok(parent.join(name))
 }
 
-/// SQLite takes an empty file for a new database, and finds out about garbage only later.
-fn check_header(path: &Path, fingerprint: &DatabaseFingerprint) -> Result<(), OpenDatabaseError> {
-    if fingerprint.main.bytes == 0 {
-        return Err(OpenDatabaseError::Empty);
-    }
-    let mut magic = Vec::new();
-    plain_file::open(path)?
-        .take(MAGIC.len() as u64)
-        .read_to_end(&mut magic)
-        .map_err(|source| PlainFileError::Read { path: path.to_owned(), source })?;
-    if magic == MAGIC { Ok(()) } else { Err(OpenDatabaseError::NotADatabase) }
-}
-
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place of this crate that opens a database, always read-only"
@@ -461,7 +517,7 @@ fn check_header(path: &Path, fingerprint: &DatabaseFingerprint) -> Result<(), Op
 fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
     let mode = match access {
         Access::Immutable | Access::WithoutLog => "immutable=1",
-        Access::Live | Access::Copied => "mode=ro",
+        Access::Live | Access::Copied | Access::Mended => "mode=ro",
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
@@ -469,8 +525,6 @@ fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(file_uri(path, mode), flags)?;
     connection.busy_timeout(lock_patience::allowance())?;
-    // Else a statement is prepared anew for every value that is bound to it, in case another plan is better.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 

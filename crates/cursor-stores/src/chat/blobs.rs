@@ -1,7 +1,7 @@
-//! Blobs of one store, all from one read: found by their index, or without it where it is damaged.
+//! Blobs of one store, all from one read.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use rusqlite::blob::Blob;
@@ -10,20 +10,39 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob_id::BlobId;
 use super::chat_store::MAX_BLOB_BYTES;
-pub(crate) use crate::damaged_rows::{Rows, Scanned};
-use crate::damaged_rows::{Way, WayEnd, visit_around_damage};
-use crate::read_only_database::is_damage;
+use crate::mending::Loss;
+use crate::read_only_database::{ReadOnlyDatabase, contradiction, is_damage};
 
 /// The blobs of a store, for as long as one read takes.
 pub(crate) struct Blobs<'c> {
+    database: &'c ReadOnlyDatabase,
     connection: &'c Connection,
-    rows_by_id: &'c RowsById,
+    standing: &'c StandingIds,
     peephole: RefCell<Option<Blob<'c>>>,
 }
 
-/// Where each blob stands, whatever the index says. Made when the index fails for the first time, and kept as long as the
-/// store is open: to make it means to look at every row.
-pub(crate) type RowsById = OnceCell<HashMap<BlobId, i64>>;
+/// The blobs that stand in the table, whatever the index says. Looked for when the first is missing, and kept as long as
+/// the store is open: to know it means to look at every row.
+pub(crate) type StandingIds = OnceCell<HashSet<BlobId>>;
+
+/// Rows by number, from one after `after` to `until`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rows {
+    after: i64,
+    until: i64,
+}
+
+impl Rows {
+    pub(crate) const ALL: Self = Self { after: i64::MIN, until: i64::MAX };
+}
+
+/// Of what everything was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scanned {
+    Whole,
+    /// What is left of a damaged store.
+    InPart,
+}
 
 /// What there is under an id.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,12 +67,14 @@ pub(crate) struct StoredBlob {
 const BY_ID: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <= ?2 THEN data END \
                      FROM blobs WHERE id = ?1";
 const LENGTH_BY_ID: &str = "SELECT octet_length(data) FROM blobs WHERE id = ?1";
-const BY_ROW: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <= ?2 THEN data END \
-                      FROM blobs NOT INDEXED WHERE rowid = ?1";
 
 impl<'c> Blobs<'c> {
-    pub(crate) fn new(connection: &'c Connection, rows_by_id: &'c RowsById) -> Self {
-        Self { connection, rows_by_id, peephole: RefCell::new(None) }
+    pub(crate) fn new(
+        database: &'c ReadOnlyDatabase,
+        connection: &'c Connection,
+        standing: &'c StandingIds,
+    ) -> Self {
+        Self { database, connection, standing, peephole: RefCell::new(None) }
     }
 
     pub(crate) fn get(&self, id: BlobId) -> rusqlite::Result<Fetched> {
@@ -61,14 +82,19 @@ impl<'c> Blobs<'c> {
             .connection
             .prepare_cached(BY_ID)?
             .query_row((id.to_string(), MAX_BLOB_BYTES), fetched)
-            .optional();
-        match by_index {
-            Ok(Some(fetched)) if fetched != Fetched::Missing => Ok(fetched),
-            // A damaged index may as well answer that there is nothing.
-            Ok(_) => self.get_without_index(id, Fetched::Missing),
-            Err(err) if is_damage(&err) => self.get_without_index(id, Fetched::Unreadable),
-            Err(err) => Err(err),
+            .optional()?
+            .unwrap_or(Fetched::Missing);
+        if by_index != Fetched::Missing {
+            return Ok(by_index);
         }
+        if self.database.is_in_part() {
+            let key = id.to_string();
+            let lost = self.database.lost(&key..&format!("{key}\0")).next();
+            let is_gone = lost.is_some_and(|(_, loss)| loss == Loss::Gone);
+            return Ok(if is_gone { Fetched::Unreadable } else { Fetched::Missing });
+        }
+        // A damaged index may as well answer that there is nothing.
+        if self.standing()?.contains(&id) { Err(contradiction()) } else { Ok(Fetched::Missing) }
     }
 
     /// Reads a blob as Cursor itself would: by the index alone.
@@ -102,30 +128,16 @@ impl<'c> Blobs<'c> {
             .exists([id.to_string()])
     }
 
-    fn get_without_index(&self, id: BlobId, otherwise: Fetched) -> rusqlite::Result<Fetched> {
-        let Some(row) = self.rows_by_id()?.get(&id) else { return Ok(otherwise) };
-        let read = self
-            .connection
-            .prepare_cached(BY_ROW)?
-            .query_row((row, MAX_BLOB_BYTES), fetched)
-            .optional();
-        match read {
-            Ok(fetched) => Ok(fetched.unwrap_or(otherwise)),
-            Err(err) if is_damage(&err) => Ok(Fetched::Unreadable),
-            Err(err) => Err(err),
+    fn standing(&self) -> rusqlite::Result<&'c HashSet<BlobId>> {
+        if let Some(ids) = self.standing.get() {
+            return Ok(ids);
         }
-    }
-
-    fn rows_by_id(&self) -> rusqlite::Result<&'c HashMap<BlobId, i64>> {
-        if let Some(rows) = self.rows_by_id.get() {
-            return Ok(rows);
-        }
-        let mut rows = HashMap::new();
-        self.both_ways(Rows::ALL, "id, NULL", &mut |row, id, _| {
-            rows.insert(id, row);
+        let mut ids = HashSet::new();
+        self.visit(Rows::ALL, "id, NULL", Direction::Forward, &mut |id, _| {
+            ids.insert(id);
             ControlFlow::Continue(())
         })?;
-        Ok(self.rows_by_id.get_or_init(|| rows))
+        Ok(self.standing.get_or_init(|| ids))
     }
 
     /// Reads the first bytes of a blob without loading the rest. `None` if it is not there or cannot be read so.
@@ -134,16 +146,11 @@ impl<'c> Blobs<'c> {
         id: BlobId,
         buffer: &mut [u8],
     ) -> rusqlite::Result<Option<usize>> {
-        let row: Option<i64> = match self
+        let row: Option<i64> = self
             .connection
             .prepare_cached("SELECT rowid FROM blobs WHERE id = ?1")?
             .query_row([id.to_string()], |row| row.get(0))
-            .optional()
-        {
-            Ok(row) => row,
-            Err(err) if is_damage(&err) => None,
-            Err(err) => return Err(err),
-        };
+            .optional()?;
         let Some(row) = row else { return Ok(None) };
         let mut peephole = self.peephole.borrow_mut();
         let opened = match peephole.as_mut() {
@@ -164,31 +171,27 @@ impl<'c> Blobs<'c> {
         Ok(read.ok())
     }
 
-    /// Calls `visit` with id and bytes of every blob among these rows that can be read, in the order of their last
-    /// writing as long as nothing is damaged.
+    /// Calls `visit` with id and bytes of every blob among these rows, in the order of their last writing.
     pub(crate) fn scan(
         &self,
         rows: Rows,
         visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
     ) -> rusqlite::Result<Scanned> {
-        let columns = format!("id, CASE WHEN octet_length(data) <= {MAX_BLOB_BYTES} THEN data END");
-        self.both_ways(rows, &columns, &mut |_, id, data| match data {
-            ValueRef::Text(data) | ValueRef::Blob(data) => visit(id, data),
-            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => ControlFlow::Continue(()),
-        })
+        self.visit_data(rows, Direction::Forward, visit)?;
+        Ok(self.scanned())
     }
 
-    /// Everything that is there, in the order of its last writing as long as nothing is damaged. No data is read.
+    /// Everything that is there, in the order of its last writing. No data is read.
     pub(crate) fn inventory(&self) -> rusqlite::Result<(Vec<StoredBlob>, Scanned)> {
         let mut all = Vec::new();
-        let scanned =
-            self.both_ways(Rows::ALL, "id, octet_length(data)", &mut |_, id, length| {
-                if let ValueRef::Integer(n_bytes) = length {
-                    all.push(StoredBlob { id, n_bytes: u64::try_from(n_bytes).unwrap_or(0) });
-                }
-                ControlFlow::Continue(())
-            })?;
-        Ok((all, scanned))
+        let columns = "id, octet_length(data)";
+        self.visit(Rows::ALL, columns, Direction::Forward, &mut |id, length| {
+            if let ValueRef::Integer(n_bytes) = length {
+                all.push(StoredBlob { id, n_bytes: u64::try_from(n_bytes).unwrap_or(0) });
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok((all, self.scanned()))
     }
 
     /// Calls `visit` from the newest blob to the oldest.
@@ -196,40 +199,11 @@ impl<'c> Blobs<'c> {
         &self,
         visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
     ) -> rusqlite::Result<()> {
-        let columns = format!("id, CASE WHEN octet_length(data) <= {MAX_BLOB_BYTES} THEN data END");
-        let mut last = i64::MAX;
-        let scanned = self.one_way(Rows::ALL, &columns, "DESC", &mut |row, id, data| {
-            last = row;
-            match data {
-                ValueRef::Text(data) | ValueRef::Blob(data) => visit(id, data),
-                ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => {
-                    ControlFlow::Continue(())
-                }
-            }
-        });
-        match scanned {
-            Err(err) if is_damage(&err) => self.scan_back_one_by_one(last, visit),
-            scanned => scanned,
-        }
+        self.visit_data(Rows::ALL, Direction::Back, visit)
     }
 
-    /// As [`Self::scan_back`] from a damaged page on: the rows that are known to be there, each by itself.
-    fn scan_back_one_by_one(
-        &self,
-        before: i64,
-        visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
-    ) -> rusqlite::Result<()> {
-        let rows = self.rows_by_id()?.iter().map(|(id, row)| (*row, *id));
-        let mut rows: Vec<(i64, BlobId)> = rows.filter(|(row, _)| *row < before).collect();
-        rows.sort_unstable_by_key(|(row, _)| std::cmp::Reverse(*row));
-        for (_, id) in rows {
-            if let Fetched::Data(data) = self.get_without_index(id, Fetched::Missing)?
-                && visit(id, &data).is_break()
-            {
-                break;
-            }
-        }
-        Ok(())
+    fn scanned(&self) -> Scanned {
+        if self.database.is_in_part() { Scanned::InPart } else { Scanned::Whole }
     }
 
     pub(crate) fn is_empty(&self) -> rusqlite::Result<bool> {
@@ -241,11 +215,8 @@ impl<'c> Blobs<'c> {
     /// Splits the rows there are into ranges, each of about the same number of them.
     pub(crate) fn pieces(&self, n_pieces: usize) -> rusqlite::Result<Vec<Rows>> {
         let sql = "SELECT coalesce((SELECT min(rowid) FROM blobs), 0), coalesce((SELECT max(rowid) FROM blobs), 0)";
-        let ends = self.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
-        let (first, last): (i64, i64) = match ends {
-            Err(err) if is_damage(&err) => return Ok(vec![Rows::ALL]),
-            ends => ends?,
-        };
+        let (first, last): (i64, i64) =
+            self.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let n_pieces = i64::try_from(n_pieces.max(1)).unwrap_or(1);
         let width = (last.saturating_sub(first) / n_pieces).saturating_add(1);
         let starts = (0..n_pieces)
@@ -253,52 +224,61 @@ impl<'c> Blobs<'c> {
         Ok(starts.map(|after| Rows { after, until: after.saturating_add(width) }).collect())
     }
 
-    /// Goes around damaged pages.
-    fn both_ways(
+    fn visit_data(
         &self,
         rows: Rows,
-        columns: &str,
-        visit: &mut dyn FnMut(i64, BlobId, ValueRef<'_>) -> ControlFlow<()>,
-    ) -> rusqlite::Result<Scanned> {
-        visit_around_damage(rows, &mut |rows, direction| {
-            let mut way = Way { last: None, end: WayEnd::Reached };
-            let walked = self.one_way(rows, columns, direction.order(), &mut |row, id, data| {
-                way.last = Some(row);
-                let flow = visit(row, id, data);
-                if flow.is_break() {
-                    way.end = WayEnd::Stopped;
-                }
-                flow
-            });
-            match walked {
-                Ok(()) => Ok(way),
-                Err(err) if is_damage(&err) => Ok(Way { end: WayEnd::Damaged, ..way }),
-                Err(err) => Err(err),
-            }
+        direction: Direction,
+        visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        let columns = format!("id, CASE WHEN octet_length(data) <= {MAX_BLOB_BYTES} THEN data END");
+        self.visit(rows, &columns, direction, &mut |id, data| match data {
+            ValueRef::Text(data) | ValueRef::Blob(data) => visit(id, data),
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => ControlFlow::Continue(()),
         })
     }
 
-    fn one_way(
+    fn visit(
         &self,
         rows: Rows,
         columns: &str,
-        order: &str,
-        visit: &mut dyn FnMut(i64, BlobId, ValueRef<'_>) -> ControlFlow<()>,
+        direction: Direction,
+        visit: &mut dyn FnMut(BlobId, ValueRef<'_>) -> ControlFlow<()>,
     ) -> rusqlite::Result<()> {
+        let order = match direction {
+            Direction::Forward => "ASC",
+            Direction::Back => "DESC",
+        };
         let sql = format!(
             "SELECT rowid, {columns} FROM blobs NOT INDEXED WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid {order}"
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut found = statement.query([rows.after, rows.until])?;
+        let mut last = None;
         while let Some(row) = found.next()? {
+            let number: i64 = row.get(0)?;
+            let is_next = last.is_none_or(|last| match direction {
+                Direction::Forward => last < number,
+                Direction::Back => last > number,
+            });
+            // SQLite does not mind if a page is there twice, and another not at all.
+            if !is_next {
+                return Err(contradiction());
+            }
+            last = Some(number);
             let id = row.get_ref(1)?.as_str().ok().and_then(|id| id.parse().ok());
             let Some(id) = id else { continue };
-            if visit(row.get(0)?, id, row.get_ref(2)?).is_break() {
+            if visit(id, row.get_ref(2)?).is_break() {
                 break;
             }
         }
         Ok(())
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Back,
 }
 
 fn fetched(row: &Row<'_>) -> rusqlite::Result<Fetched> {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::ChatStore;
+use super::chat_reading::{meta_row, with_store};
 use super::meta::ChatMeta;
 use super::meta_page::read_meta_page;
 use super::session_meta_file::{ReadSessionMetaError, SessionMetaFile};
@@ -152,13 +152,14 @@ impl ChatFiles {
         {
             return Ok(Some(meta));
         }
-        let store = ChatStore::open_read_only(&path).map_err(|err| MetaRowError {
-            why: describe(&err),
-            activity: if err.is_locked() { Activity::Locked } else { Activity::Damaged },
-        })?;
-        store
-            .meta()
-            .map_err(|err| MetaRowError { why: describe(&err), activity: Activity::Damaged })
+        match with_store(&path, meta_row) {
+            Ok(Ok(meta)) => Ok(meta),
+            Ok(Err(why)) => Err(MetaRowError { why, activity: Activity::Damaged }),
+            Err(err) => {
+                let activity = if err.is_locked() { Activity::Locked } else { Activity::Damaged };
+                Err(MetaRowError { why: describe(&err), activity })
+            }
+        }
     }
 
     /// Tells whether there is no log, so that the pages of the database are what they should be.

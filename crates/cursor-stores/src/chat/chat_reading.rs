@@ -28,14 +28,21 @@ pub(crate) enum ReadChatError {
     Read(#[from] ReadDatabaseError),
 }
 
-/// Opens a store and reads from it, once more if it changed meanwhile.
-pub(super) fn with_store<T>(
+impl ReadChatError {
+    /// Tells whether the store can be read as soon as another process is done with it.
+    pub(super) fn is_locked(&self) -> bool {
+        matches!(self, Self::Open(err) if err.is_locked())
+    }
+}
+
+/// Opens a store and reads from it, once more if it changed meanwhile, or if it is damaged.
+pub(crate) fn with_store<T>(
     path: &Path,
     read: impl Fn(&ChatStore) -> Result<T, ReadDatabaseError>,
 ) -> Result<T, ReadChatError> {
     let mut attempt = 1;
     loop {
-        let answer = ChatStore::open_read_only(path)
+        let answer = ChatStore::open_mended(path)
             .map_err(ReadChatError::from)
             .and_then(|store| read(&store).map_err(ReadChatError::from));
         match answer {
@@ -49,7 +56,7 @@ pub(super) fn with_store<T>(
 }
 
 /// Reads the meta row; what is wrong with the row itself is a text, what is wrong with the file is an error.
-pub(super) fn meta_row(
+pub(crate) fn meta_row(
     store: &ChatStore,
 ) -> Result<Result<Option<ChatMeta>, String>, ReadDatabaseError> {
     match store.meta() {
@@ -97,6 +104,7 @@ pub(super) fn read_from(
     let reading =
         store.at_once(|blobs| read_conversation(blobs, meta, head.clone(), subagent, extent))?;
     Ok(reading.map(|mut reading| {
+        reading.is_prompt_damaged |= store.is_in_part();
         if let Some(what) = store.loss() {
             reading.conversation.damage.push(Damage::new("store.db", what));
         }
@@ -222,7 +230,7 @@ pub(super) fn complete(root: &ChatsRoot, head: &mut Head) {
             *head = known;
             is_damaged
         }
-        Err(ReadChatError::Open(err)) if err.is_locked() => {
+        Err(err) if err.is_locked() => {
             head.activity = Activity::Locked;
             return;
         }
@@ -280,5 +288,5 @@ fn complete_from(store: &ChatStore, head: &mut Head) -> Result<bool, ReadDatabas
         Ok(notes.is_prompt_damaged() || !is_complete)
     })?;
     chat_head::add_model(head, last_used_model.unwrap_or_default());
-    Ok(is_damaged)
+    Ok(is_damaged || store.is_in_part())
 }

@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob_id::BlobId;
-use super::blobs::{Blobs, Fetched, RowsById, Scanned, StoredBlob};
+use super::blobs::{Blobs, Fetched, Scanned, StandingIds, StoredBlob};
 use super::meta::{ChatMeta, ReadChatMetaError};
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
@@ -17,7 +17,7 @@ use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDa
 #[derive(Debug)]
 pub struct ChatStore {
     database: ReadOnlyDatabase,
-    rows_by_id: RowsById,
+    standing: StandingIds,
 }
 
 /// How much a store holds, whether anything refers to it or not.
@@ -76,16 +76,26 @@ const MAX_META_BYTES: i64 = 16 * 1024 * 1024;
 const COUNT_LIMIT: Duration = Duration::from_secs(20);
 
 impl ChatStore {
-    /// Opens `store.db` without ever writing to it. A closed store is read as it lies there, without locks and
-    /// without creating a file; one with a log is read through SQLite's locks, which may create or change `-shm`.
+    /// Opens `store.db` without ever writing to it, as Cursor would: damage is an error. A closed store is read as it
+    /// lies there, without locks and without creating a file; one with a log is read through SQLite's locks, which may
+    /// create or change `-shm`.
     pub fn open_read_only(path: &Path) -> Result<Self, OpenChatStoreError> {
-        let database = ReadOnlyDatabase::open(path)?;
+        Self::new(ReadOnlyDatabase::open_unmended(path)?)
+    }
+
+    /// As [`Self::open_read_only`], and what is left of it if it is damaged: then the first read fails as if somebody
+    /// had written to it.
+    pub(crate) fn open_mended(path: &Path) -> Result<Self, OpenChatStoreError> {
+        Self::new(ReadOnlyDatabase::open(path)?)
+    }
+
+    fn new(database: ReadOnlyDatabase) -> Result<Self, OpenChatStoreError> {
         for (table, columns) in [("meta", ["key", "value"]), ("blobs", ["id", "data"])] {
             if !database.has_plain_table(table, columns)? {
                 return Err(OpenChatStoreError::NotAChat { table });
             }
         }
-        Ok(Self { database, rows_by_id: RowsById::new() })
+        Ok(Self { database, standing: StandingIds::new() })
     }
 
     /// Returns the meta row, or `None` before it was first written.
@@ -118,7 +128,7 @@ impl ChatStore {
         }
     }
 
-    /// As [`Self::blob`], by way of the rows where the index is damaged.
+    /// As [`Self::blob`], and tells what is lost from what never was there.
     pub(crate) fn fetch(&self, id: BlobId) -> Result<Fetched, ReadDatabaseError> {
         self.at_once(|blobs| blobs.get(id))
     }
@@ -156,7 +166,7 @@ impl ChatStore {
 
     /// Everything that is there, in the order of its last writing. No data is read.
     pub(crate) fn inventory(&self) -> Result<(Vec<StoredBlob>, Scanned), ReadDatabaseError> {
-        self.database.read(|connection| Blobs::new(connection, &self.rows_by_id).inventory())
+        self.at_once(|blobs| blobs.inventory())
     }
 
     /// Looks over the structure of the file. Says the first thing that is wrong with it, if something is.
@@ -177,7 +187,13 @@ impl ChatStore {
         &self,
         read: impl FnOnce(&Blobs<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, ReadDatabaseError> {
-        self.database.read(|connection| read(&Blobs::new(connection, &self.rows_by_id)))
+        self.database
+            .read(|connection| read(&Blobs::new(&self.database, connection, &self.standing)))
+    }
+
+    /// Tells whether this is what is left of a damaged store.
+    pub(crate) fn is_in_part(&self) -> bool {
+        self.database.is_in_part()
     }
 
     /// Says what is missing because the log cannot be read, if it cannot.

@@ -5,12 +5,13 @@
 
 use std::ops::ControlFlow;
 
+use crate::record_format::{
+    RecordHead, Value, big_endian_16, big_endian_32, local_length, record, varint,
+};
+
 const MAGIC: &[u8] = b"SQLite format 3\0";
 /// The only size that Cursor's databases have.
 pub(super) const PAGE: usize = 4096;
-/// What of a row fits its page, and how much of it stays there if it does not.
-const MOST_LOCAL: usize = PAGE - 35;
-const LEAST_LOCAL: usize = (PAGE - 12) * 32 / 255 - 23;
 /// The first page begins with the header of the file.
 const FILE_HEADER: usize = 100;
 const LEAF: u8 = 0x0d;
@@ -18,15 +19,6 @@ const INTERIOR: u8 = 0x05;
 const UTF_8: u32 = 1;
 /// As much as is ever loaded of one blob.
 const MAX_ROW: usize = 64 * 1024 * 1024;
-
-/// A value of a row.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Value<'a> {
-    Integer(i64),
-    Text(&'a [u8]),
-    Blob(&'a [u8]),
-    Other,
-}
 
 /// Finds the page where a table begins, in the schema on the first page.
 pub(super) fn table_page(first: &[u8], table: &str) -> Option<usize> {
@@ -68,12 +60,11 @@ pub(super) fn visit_rows(
         return None;
     }
     let mut pages = vec![root];
-    let mut n_visited = 0;
+    let mut is_visited = vec![false; n_pages + 1];
     let mut n_bytes = 0;
     while let Some(number) = pages.pop() {
-        n_visited += 1;
-        // A page that is there twice makes a tree without end.
-        if n_visited > n_pages {
+        // A page that is there twice makes a tree without end, or hides the one that should be there.
+        if std::mem::replace(is_visited.get_mut(number)?, true) {
             return None;
         }
         let page = page_of(file, number)?;
@@ -90,12 +81,13 @@ pub(super) fn visit_rows(
                     let cell = page.get(big_endian_16(page, 8 + 2 * cell)?..)?;
                     let visited = with_row(file, cell, &mut |row| {
                         n_bytes += row.len();
-                        visit(row)
+                        // Rows that share their pages would make a small file a large one.
+                        let head = RecordHead::read(row).filter(|_| n_bytes <= file.len());
+                        match head.and_then(|head| head.row_length()) {
+                            Some(length) if length == row.len() => Some(visit(row)),
+                            _ => None,
+                        }
                     })?;
-                    // Rows that share their pages would make a small file a large one.
-                    if n_bytes > file.len() {
-                        return None;
-                    }
                     if visited.is_break() {
                         return Some(());
                     }
@@ -111,18 +103,17 @@ pub(super) fn visit_rows(
 fn with_row(
     file: &[u8],
     mut cell: &[u8],
-    visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(&[u8]) -> Option<ControlFlow<()>>,
 ) -> Option<ControlFlow<()>> {
     let length = usize::try_from(varint(&mut cell)?).ok()?;
     varint(&mut cell)?;
-    if length <= MOST_LOCAL {
-        return Some(visit(cell.get(..length)?));
+    let local = local_length(length, PAGE);
+    if local == length {
+        return visit(cell.get(..length)?);
     }
     if length > MAX_ROW.min(file.len()) {
         return None;
     }
-    let spread = LEAST_LOCAL + (length - LEAST_LOCAL) % (PAGE - 4);
-    let local = if spread <= MOST_LOCAL { spread } else { LEAST_LOCAL };
     let mut row = Vec::with_capacity(length);
     row.extend_from_slice(cell.get(..local)?);
     let mut next = big_endian_32(cell, local)?;
@@ -132,7 +123,7 @@ fn with_row(
         row.extend_from_slice(&page[4..4 + n_missing.min(PAGE - 4)]);
         next = big_endian_32(page, 0)?;
     }
-    Some(visit(&row))
+    visit(&row)
 }
 
 /// A page by its number, which counts from 1. The first one is of the schema and in no table.
@@ -151,67 +142,7 @@ fn cells(page: &[u8], header: usize) -> impl Iterator<Item = &[u8]> {
 fn local_row(mut cell: &[u8]) -> Option<&[u8]> {
     let length = usize::try_from(varint(&mut cell)?).ok()?;
     varint(&mut cell)?;
-    cell.get(..length).filter(|row| row.len() <= MOST_LOCAL)
-}
-
-fn big_endian_16(page: &[u8], at: usize) -> Option<usize> {
-    Some(usize::from(u16::from_be_bytes(page.get(at..at.checked_add(2)?)?.try_into().ok()?)))
-}
-
-fn big_endian_32(page: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(page.get(at..at.checked_add(4)?)?.try_into().ok()?))
-}
-
-/// Reads a row: its header of types, then the values.
-pub(super) fn record(row: &[u8]) -> Option<Vec<Value<'_>>> {
-    let mut types = row;
-    let header = usize::try_from(varint(&mut types)?).ok()?;
-    let mut types = row.get(row.len() - types.len()..header)?;
-    let mut values = row.get(header..)?;
-    let mut record = Vec::new();
-    while !types.is_empty() {
-        record.push(value(varint(&mut types)?, &mut values)?);
-    }
-    Some(record)
-}
-
-fn value<'a>(kind: u64, values: &mut &'a [u8]) -> Option<Value<'a>> {
-    let length = match kind {
-        0 | 8 | 9 => 0,
-        1..=4 => kind,
-        5 => 6,
-        6 | 7 => 8,
-        10 | 11 => return None,
-        kind => (kind - 12) / 2,
-    };
-    let (bytes, rest) = values.split_at_checked(usize::try_from(length).ok()?)?;
-    *values = rest;
-    Some(match kind {
-        1..=4 => {
-            Value::Integer(bytes.iter().fold(0, |number, byte| number << 8 | i64::from(*byte)))
-        }
-        8 | 9 => Value::Integer(i64::try_from(kind - 8).ok()?),
-        12.. if kind.is_multiple_of(2) => Value::Blob(bytes),
-        12.. => Value::Text(bytes),
-        _ => Value::Other,
-    })
-}
-
-/// SQLite's own: most significant bits first, and a ninth byte has eight of them.
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for position in 0..9 {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        if position == 8 {
-            return Some(value << 8 | u64::from(*byte));
-        }
-        value = value << 7 | u64::from(byte & 0x7f);
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
+    cell.get(..length).filter(|row| local_length(row.len(), PAGE) == row.len())
 }
 
 #[cfg(test)]

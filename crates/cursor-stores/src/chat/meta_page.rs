@@ -3,9 +3,10 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::database_page::{PAGE, Value, local_rows, record, table_page};
+use super::database_page::{PAGE, local_rows, table_page};
 use super::meta::ChatMeta;
 use crate::plain_file;
+use crate::record_format::{Value, record};
 
 const META: &str = "meta";
 

@@ -83,6 +83,7 @@ pub use session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 pub use writers::{StoreWriter, writers_of};
 
 pub(crate) use blobs::{Fetched, Rows, Scanned, StoredBlob};
+pub(crate) use chat_reading::{meta_row, with_store};
 pub(crate) use chat_raw::visit_raw_store;
 pub(crate) use chat_store::MAX_BLOB_BYTES;
 pub(crate) use chats_root::discover;
@@ -134,5 +135,5 @@ pub(crate) fn fuzz_meta(bytes: &[u8]) {
     drop(ChatMeta::from_row(bytes));
     drop(SessionMetaFile::parse(bytes));
     drop(meta_page::meta_in(bytes));
-    database_page::local_rows(bytes).for_each(|row| drop(database_page::record(row)));
+    database_page::local_rows(bytes).for_each(|row| drop(crate::record_format::record(row)));
 }

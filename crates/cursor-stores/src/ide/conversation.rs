@@ -9,7 +9,7 @@ use super::agent_scan::find_by_request;
 use super::agent_state::{AgentState, find_root, read_state};
 use super::assemble::assemble;
 use super::bubble::{Bubble, model_of, read_bubble};
-use super::database::Value;
+use super::database::{Value, Vscdb};
 use super::gather::{ComposerRow, count_others, gather, has_task, visit_rows};
 use super::headers::Headers;
 use super::heads::make_head;
@@ -35,6 +35,7 @@ pub(super) fn read(
     extent: Extent,
 ) -> Result<Conversation, ReadConversationError> {
     let opened = store.open()?;
+    opened.pool.with(Vscdb::check).map_err(|err| store.unreadable(err))?;
     let gathered = gather(&opened.pool, id, extent).map_err(|err| store.unreadable(err))?;
     if matches!(gathered.composer, ComposerRow::Missing | ComposerRow::Tombstone)
         && gathered.bubbles.is_empty()

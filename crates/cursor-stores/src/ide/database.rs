@@ -7,10 +7,17 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 
 use super::keys::{self, KeyRange};
+use crate::index_check::IndexedTable;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
 /// No value above this is loaded.
 pub(super) const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
+
+/// By what rows are found.
+const INDEXES: [IndexedTable; 2] = [
+    IndexedTable { name: "cursorDiskKV", key: &["key"] },
+    IndexedTable { name: "ItemTable", key: &["key"] },
+];
 
 /// An open database of the IDE: the global one, or that of a workspace.
 #[derive(Debug)]
@@ -85,7 +92,7 @@ pub(super) fn row_columns() -> String {
 
 impl Vscdb {
     pub(super) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
-        let database = ReadOnlyDatabase::open(path)?;
+        let database = Self::open_checked(path)?;
         let has = |table: Table| match database.has_plain_table(table.name(), ["key", "value"]) {
             Ok(has_table) => Ok(has_table),
             Err(ReadDatabaseError::Changed) => Err(OpenDatabaseError::Changing),
@@ -93,6 +100,22 @@ impl Vscdb {
         };
         let (has_disk_kv, has_items) = (has(Table::DiskKv)?, has(Table::Items)?);
         Ok(Self { database, has_disk_kv, has_items })
+    }
+
+    /// A small one is looked over before anything is read; a large one when it is worth it.
+    fn open_checked(path: &Path) -> Result<ReadOnlyDatabase, OpenDatabaseError> {
+        let database = ReadOnlyDatabase::open(path)?;
+        match database.check_small(&INDEXES) {
+            Ok(()) => Ok(database),
+            // Now it is known to be damaged, if it is.
+            Err(ReadDatabaseError::Changed) => ReadOnlyDatabase::open(path),
+            Err(ReadDatabaseError::Sqlite(err)) => Err(OpenDatabaseError::Sqlite(err)),
+        }
+    }
+
+    /// Looks over the keys of a large database.
+    pub(super) fn check(&self) -> Result<(), ReadDatabaseError> {
+        self.database.check_order(&INDEXES)
     }
 
     pub(super) fn has(&self, table: Table) -> bool {

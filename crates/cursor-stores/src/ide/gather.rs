@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::database::{OwnedValue, Row, Table, Value};
 use super::keys;
 use super::lenient::{items, parse, parse_object, text};
-use super::pool::{Pool, UsePoolError, chain};
+use super::pool::{Pool, UsePoolError};
 use crate::model::Damage;
 use crate::store::{Branches, Extent};
 
@@ -74,10 +74,7 @@ pub(super) fn gather(pool: &Pool, id: &str, extent: Extent) -> Result<Gathered, 
                     Ok(Some(value)) => {
                         gathered.bubbles.insert(bubble_id, BubbleRow { rowid: 0, value });
                     }
-                    Ok(None) => {}
-                    Err(UsePoolError::Read(err)) if err.is_damage() => {
-                        gathered.damage.push(Damage::new(key, chain(&err)));
-                    }
+                    Ok(None) => gathered.damage.extend(pool.lost(&(key.clone()..format!("{key}\0")))),
                     Err(err) => return Err(err),
                 }
             }
@@ -175,6 +172,14 @@ pub(super) fn n_bytes(pool: &Pool, id: &str) -> Result<u64, UsePoolError> {
         })
     });
     sum.map(|sum| u64::try_from(sum).unwrap_or(0))
+}
+
+/// Tells whether rows of a conversation are known to be missing.
+pub(super) fn has_lost_rows(pool: &Pool, id: &str) -> bool {
+    let composer = format!("{}{id}", keys::COMPOSER);
+    let of_composer = composer.clone()..format!("{composer}\0");
+    let of_bubbles = keys::of_composer(keys::BUBBLE, id);
+    [of_composer, of_bubbles].iter().any(|range| !pool.lost(range).is_empty())
 }
 
 /// How many rows of the other families belong to a conversation, by keys alone.

@@ -51,10 +51,7 @@ impl Headers {
         let mut headers = Self::default();
         headers.read_item(database, only)?;
         // The table is newer than the item, so what it says replaces the other.
-        match headers.read_table(database, only) {
-            Err(err) if err.is_damage() => {}
-            read => read?,
-        }
+        headers.read_table(database, only)?;
         headers.read_projects(database)?;
         Ok(headers)
     }
@@ -92,18 +89,11 @@ impl Headers {
         database: &Vscdb,
         only: Option<&str>,
     ) -> Result<(), ReadDatabaseError> {
-        if !database.database.has_plain_table("composerHeaders", ["composerId", "value"])? {
+        let columns = database.database.columns("composerHeaders")?;
+        if !["composerId", "value"].iter().all(|known| columns.iter().any(|name| name == known)) {
             return Ok(());
         }
         database.database.read(|connection| {
-            let mut columns = Vec::new();
-            let mut statement = connection.prepare(
-                "SELECT name FROM pragma_table_xinfo('composerHeaders') WHERE hidden = 0",
-            )?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                columns.push(row.get::<_, String>(0)?);
-            }
             let selected: Vec<String> = COLUMNS
                 .iter()
                 .map(|column| match *column {

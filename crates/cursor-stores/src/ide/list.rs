@@ -10,7 +10,7 @@ use super::database::{Table, Value};
 use super::headers::Headers;
 use super::heads::{link_subagents, make_head};
 use super::keys::{self, KeyRange};
-use super::pool::{Pool, chain};
+use super::pool::{Pool, UsePoolError, chain};
 use super::summary::{Summary, summarise};
 use super::workspaces::workspace_of_id;
 use super::{IdeStore, Opened};
@@ -54,6 +54,13 @@ enum Answer {
 }
 
 pub(super) fn inventory(pool: &Pool) -> Inventory {
+    let was_in_part = pool.is_in_part();
+    let inventory = take_inventory(pool);
+    // Some of it is from before the damage was met, and may lack what only the rest of it has.
+    if pool.is_in_part() && !was_in_part { take_inventory(pool) } else { inventory }
+}
+
+fn take_inventory(pool: &Pool) -> Inventory {
     let mut tasks = vec![Task::Bubbles, Task::Headers, Task::Checkpoints];
     tasks.extend(keys::slices(keys::COMPOSER, 1).into_iter().map(Task::Composers));
     let mut inventory = Inventory::default();
@@ -97,20 +104,8 @@ fn perform(pool: &Pool, task: &Task) -> Answer {
                     composers.insert(id.to_owned());
                 })
             });
-            let mut damage = Vec::new();
-            if let Err(err) = walked {
-                damage.push(Damage::new("bubbleId:…", chain(&err)));
-                // Whose rows they are stands in the table too.
-                let range = keys::beginning_with(keys::BUBBLE);
-                damage.extend(pool.visit_keys_of_table(Table::DiskKv, &range, &mut |key| {
-                    if let Some((id, _)) = keys::split(keys::BUBBLE, key)
-                        && !composers.contains(id)
-                    {
-                        composers.insert(id.to_owned());
-                    }
-                }));
-            }
-            Answer::Bubbles(composers, damage)
+            let range = keys::beginning_with(keys::BUBBLE);
+            Answer::Bubbles(composers, damage_of(pool, &range, walked))
         }
         Task::Checkpoints => {
             let mut composers = BTreeSet::new();
@@ -121,19 +116,20 @@ fn perform(pool: &Pool, task: &Task) -> Answer {
                     ControlFlow::Continue(())
                 })
             });
-            let mut damage = Vec::new();
-            if let Err(err) = walked {
-                damage.push(Damage::new(format!("{}…", keys::CHECKPOINT), chain(&err)));
-                damage.extend(pool.visit_keys_of_table(Table::DiskKv, &range, &mut |key| {
-                    composers.extend(key.strip_prefix(keys::CHECKPOINT).map(str::to_owned));
-                }));
-            }
-            Answer::Checkpoints(composers, damage)
+            Answer::Checkpoints(composers, damage_of(pool, &range, walked))
         }
         Task::Headers => match pool.with(|database| Headers::read(database, None)) {
             Ok(headers) => Answer::Headers(headers),
             Err(err) => Answer::Failed(Damage::new("composerHeaders", chain(&err))),
         },
+    }
+}
+
+/// What is missing after a walk over keys alone.
+fn damage_of(pool: &Pool, range: &KeyRange, walked: Result<(), UsePoolError>) -> Vec<Damage> {
+    match walked {
+        Ok(()) => pool.lost(range),
+        Err(err) => vec![Damage::new(format!("{}…", range.start), chain(&err))],
     }
 }
 

@@ -26,7 +26,6 @@ mod lenient;
 mod list;
 mod pool;
 mod raw;
-mod salvage;
 mod search;
 mod search_owners;
 mod sections;
@@ -47,7 +46,7 @@ use std::time::{Duration, SystemTime};
 
 pub(crate) use context::{attachments, name_of};
 use heads::Writer;
-use pool::{Pool, UsePoolError, chain};
+use pool::{Pool, chain};
 pub(crate) use tool::tool_call;
 use workspaces::WorkspaceLinks;
 
@@ -250,13 +249,12 @@ impl ConversationStore for IdeStore {
 
     fn complete(&self, head: &mut Head) {
         if let Ok(opened) = self.open() {
-            match gather::n_bytes(&opened.pool, &head.id) {
-                Ok(n_bytes) => head.n_bytes = Some(n_bytes),
-                // To know how long they are is to have looked at all of its rows.
-                Err(UsePoolError::Read(err)) if err.is_damage() => {
-                    head.activity = Activity::Damaged;
-                }
-                Err(_) => {}
+            // To know how long they are is to have looked at all of its rows.
+            if let Ok(n_bytes) = gather::n_bytes(&opened.pool, &head.id) {
+                head.n_bytes = Some(n_bytes);
+            }
+            if gather::has_lost_rows(&opened.pool, &head.id) {
+                head.activity = Activity::Damaged;
             }
         }
     }

@@ -1,26 +1,26 @@
 //! Connections to one database for as long as one piece of work takes: one per thread, opened anew when it changes.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::database::{Table, Visit, Vscdb};
 use super::keys::KeyRange;
-use super::salvage::{self, RowsByKey};
 use crate::model::Damage;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
 
 /// How often a database is opened anew because it changed while it was read.
 const ATTEMPTS: usize = 3;
+/// Lost rows of a range that are named one by one.
+const MAX_NAMED: usize = 100;
 
 #[derive(Debug)]
 pub(super) struct Pool {
     path: PathBuf,
     idle: Mutex<Vec<Vscdb>>,
-    /// By table; found out when something is damaged, once: it means to look at every row.
-    standing: Mutex<HashMap<Table, Arc<RowsByKey>>>,
-    shortcoming: Option<&'static str>,
-    is_in_part: bool,
+    /// Set as soon as only a part of the database can be read.
+    is_in_part: AtomicBool,
+    shortcoming: Mutex<Option<&'static str>>,
 }
 
 /// Says why something was not read from a database.
@@ -35,25 +35,33 @@ pub(super) enum UsePoolError {
 impl Pool {
     /// Opens the first connection, so that it is known that there can be some.
     pub(super) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
-        let first = Vscdb::open(path)?;
-        let (shortcoming, is_in_part) = (first.database.shortcoming(), first.database.is_in_part());
-        Ok(Self {
+        let pool = Self {
             path: path.to_owned(),
-            idle: Mutex::new(vec![first]),
-            standing: Mutex::default(),
-            shortcoming,
-            is_in_part,
-        })
+            idle: Mutex::default(),
+            is_in_part: AtomicBool::new(false),
+            shortcoming: Mutex::default(),
+        };
+        let first = pool.connect()?;
+        pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(first);
+        Ok(pool)
     }
 
-    /// Says what is missing from all that is read here, if something is.
+    fn connect(&self) -> Result<Vscdb, OpenDatabaseError> {
+        let database = Vscdb::open(&self.path)?;
+        let shortcoming = database.database.shortcoming();
+        *self.shortcoming.lock().unwrap_or_else(PoisonError::into_inner) = shortcoming;
+        self.is_in_part.store(database.database.is_in_part(), Ordering::Relaxed);
+        Ok(database)
+    }
+
+    /// Says what is missing from all that is read here, if something is. It may be found out while it is read.
     pub(super) fn shortcoming(&self) -> Option<&'static str> {
-        self.shortcoming
+        *self.shortcoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether the file is not whole.
+    /// Tells whether what is read is what is left of a damaged database.
     pub(super) fn is_in_part(&self) -> bool {
-        self.is_in_part
+        self.is_in_part.load(Ordering::Relaxed)
     }
 
     /// Runs `work` with a connection of its own, and once more if the database changed meanwhile.
@@ -66,7 +74,7 @@ impl Pool {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let database = match idle {
                 Some(database) => database,
-                None => Vscdb::open(&self.path)?,
+                None => self.connect()?,
             };
             match work(&database) {
                 Err(ReadDatabaseError::Changed) if attempt < ATTEMPTS => {
@@ -83,8 +91,8 @@ impl Pool {
         }
     }
 
-    /// Calls `visit` for every row of a range, each once. Rows on damaged pages are passed over and named; everything
-    /// else is found even if the index is damaged.
+    /// Calls `visit` for every row of a range, each once. Rows of which only the key is left are named, or those that
+    /// are cut.
     pub(super) fn visit(
         &self,
         table: Table,
@@ -95,52 +103,29 @@ impl Pool {
         // Begins where it stood when it has to begin again: what was visited before a change was as true as the rest.
         let visited = self.with(|database| database.visit_from(table, range, &mut after, visit));
         match visited {
-            Ok(()) => Vec::new(),
-            Err(UsePoolError::Read(err)) if err.is_damage() => {
-                let rest = after.clone().unwrap_or_else(|| range.start.clone())..range.end.clone();
-                let salvaged = self.standing(table).and_then(|standing| {
-                    self.with(|database| {
-                        let without = after.as_deref();
-                        salvage::visit_damaged(database, table, &rest, without, &standing, visit)
-                    })
-                });
-                match salvaged {
-                    Ok(damage) => damage,
-                    Err(err) => vec![damage_of(range, &err)],
-                }
-            }
+            Ok(()) => self.lost(range),
             Err(err) => vec![damage_of(range, &err)],
         }
     }
-}
 
-impl Pool {
-    /// Calls `visit` with the keys of a range that stand in the table, for where its index is damaged.
-    pub(super) fn visit_keys_of_table(
-        &self,
-        table: Table,
-        range: &KeyRange,
-        visit: &mut dyn FnMut(&str),
-    ) -> Option<Damage> {
-        match self.standing(table) {
-            Ok(standing) => {
-                standing.range(range.clone()).for_each(|(key, _)| visit(key));
-                None
+    /// The rows of a range that are known to be missing, or cut. All of them are read before this is known.
+    pub(super) fn lost(&self, range: &KeyRange) -> Vec<Damage> {
+        if !self.is_in_part() {
+            return Vec::new();
+        }
+        let lost = self.with(|database| {
+            let lost = database.database.lost(&range.start..&range.end);
+            let mut damage: Vec<Damage> =
+                lost.map(|(key, loss)| Damage::new(key, loss.what())).collect();
+            let n_unnamed = damage.len().saturating_sub(MAX_NAMED);
+            damage.truncate(MAX_NAMED);
+            if n_unnamed > 0 {
+                let place = format!("{n_unnamed} more rows");
+                damage.push(Damage::new(place, "they are on damaged pages of the database"));
             }
-            Err(err) => Some(damage_of(range, &err)),
-        }
-    }
-
-    /// The rows that stand in a table, whatever its index says.
-    fn standing(&self, table: Table) -> Result<Arc<RowsByKey>, UsePoolError> {
-        // Others wait for it: each would do the same.
-        let mut known = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rows) = known.get(&table) {
-            return Ok(rows.clone());
-        }
-        let rows = Arc::new(self.with(|database| salvage::rows_by_key(database, table))?);
-        known.insert(table, rows.clone());
-        Ok(rows)
+            Ok(damage)
+        });
+        lost.unwrap_or_else(|err| vec![damage_of(range, &err)])
     }
 }
 

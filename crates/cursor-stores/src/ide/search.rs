@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use super::IdeStore;
 use super::agent_state::blob_content;
-use super::database::{OwnedValue, Row, Table, Value};
+use super::database::{OwnedValue, Row, Table, Value, Vscdb};
 use super::headers::HEADERS_KEY;
 use super::inline::inline_bubbles;
 use super::keys::{self, KeyRange};
@@ -71,6 +71,8 @@ pub(super) fn search(
     let found = |hit: Hit| {
         if deleted.contains(&hit.key) { ControlFlow::Continue(()) } else { found(hit) }
     };
+    // Where it cannot be looked over, it is met with what is there.
+    opened.pool.with(Vscdb::check).ok();
     let search = Search {
         pool: &opened.pool,
         matcher,
@@ -79,13 +81,15 @@ pub(super) fn search(
         blob_hits: Mutex::default(),
         composers: Mutex::default(),
     };
-    let mut damage: Vec<Damage> = opened.damage().into_iter().collect();
-    damage.extend(parallel::map(tasks, |task| search.perform(task)).into_iter().flatten());
+    let mut damage: Vec<Damage> =
+        parallel::map(tasks, |task| search.perform(task)).into_iter().flatten().collect();
     search.emit_blob_hits();
     damage.extend(search.catalogues());
     // The titles that only a workspace has.
     let directories = workspace_directories(&store.workspace_storage);
     parallel::map(&directories, |directory| search.workspace(directory));
+    // It may only have been found out by now.
+    damage.splice(0..0, opened.damage());
     damage
 }
 

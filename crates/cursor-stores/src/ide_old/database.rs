@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 
-use crate::damaged_rows::{Way, WayEnd, visit_around_damage};
 use crate::error_chain::describe;
+use crate::index_check::IndexedTable;
 use crate::model::Damage;
 use crate::plain_file::PlainFileError;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
@@ -156,19 +156,14 @@ fn read_from(
 ) -> Result<Vec<(&'static str, Answer)>, QueryError> {
     query(path, |database| {
         // All at once: every read is followed by a look at the files.
-        let read = |connection: &Connection| {
-            Ok(keys.iter().map(|key| (*key, value_of(connection, key))).collect::<Vec<_>>())
-        };
-        let mut answers = Vec::new();
-        for (key, answer) in database.read(read)? {
-            answers.push(match answer.map_err(ReadDatabaseError::from) {
-                Ok(answer) => (key, answer),
-                Err(err) if err.is_damage() => (key, Answer::Damaged(describe(&err))),
-                Err(err) => return Err(err),
-            });
-        }
-        if answers.iter().any(|(_, answer)| matches!(answer, Answer::Damaged(_))) {
-            find_in_table(database, &mut answers)?;
+        let answers = database.read(|connection| {
+            keys.iter().map(|key| Ok((*key, value_of(connection, key)?))).collect()
+        })?;
+        let mut answers: Vec<(&'static str, Answer)> = answers;
+        for (key, answer) in &mut answers {
+            if let Some((_, loss)) = database.lost(key..&format!("{key}\0")).next() {
+                *answer = Answer::Damaged(loss.what().to_owned());
+            }
         }
         Ok(answers)
     })
@@ -184,6 +179,7 @@ fn query<T>(
         n_left -= 1;
         let answer = ReadOnlyDatabase::open(path).map_err(QueryError::from).and_then(|database| {
             if database.has_plain_table("ItemTable", ["key", "value"])? {
+                database.check_small(&[IndexedTable { name: "ItemTable", key: &["key"] }])?;
                 Ok(ask(&database)?)
             } else {
                 Err(QueryError::NoTable)
@@ -194,56 +190,6 @@ fn query<T>(
             answer => return answer,
         }
     }
-}
-
-/// Looks for values to which a damaged index does not lead, row by row: of others nothing but the key is read.
-fn find_in_table(
-    database: &ReadOnlyDatabase,
-    answers: &mut [(&'static str, Answer)],
-) -> Result<(), ReadDatabaseError> {
-    let mut rows: Vec<(i64, &'static str)> = Vec::new();
-    for island in database.islands("ItemTable")? {
-        visit_around_damage(island, &mut |range, direction| {
-            let sql = format!(
-                "SELECT rowid, key FROM ItemTable NOT INDEXED WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid {}",
-                direction.order()
-            );
-            let mut way = Way { last: None, end: WayEnd::Reached };
-            let walked = database.read(|connection| {
-                let mut statement = connection.prepare_cached(&sql)?;
-                let mut found = statement.query([range.after, range.until])?;
-                while let Some(row) = found.next()? {
-                    let rowid = row.get(0)?;
-                    let key = row.get_ref(1)?.as_str().ok();
-                    let known = ALL_KEYS.into_iter().find(|known| Some(*known) == key);
-                    rows.extend(known.map(|key| (rowid, key)));
-                    way.last = Some(rowid);
-                }
-                Ok(())
-            });
-            match walked {
-                Ok(()) => Ok(way),
-                Err(err) if err.is_damage() => Ok(Way { end: WayEnd::Damaged, ..way }),
-                Err(err) => Err(err),
-            }
-        })?;
-    }
-    for (key, answer) in answers.iter_mut() {
-        // The row that was written last is the one that counts.
-        let row = rows.iter().filter(|(_, known)| known == key).map(|(row, _)| *row).max();
-        if let (Answer::Damaged(_), Some(row)) = (&*answer, row)
-            && let Ok(found) = database.read(|connection| value_in(connection, row))
-        {
-            *answer = found;
-        }
-    }
-    Ok(())
-}
-
-fn value_in(connection: &Connection, row: i64) -> rusqlite::Result<Answer> {
-    let sql = "SELECT octet_length(value), CASE WHEN octet_length(value) <= ?2 THEN value END \
-               FROM ItemTable NOT INDEXED WHERE rowid = ?1";
-    connection.prepare_cached(sql)?.query_row((row, MAX_VALUE_BYTES), answer_of)
 }
 
 fn value_of(connection: &Connection, key: &str) -> rusqlite::Result<Answer> {

@@ -13,7 +13,7 @@ use super::records::Agent;
 use super::why;
 use crate::chat::{
     BlobId, ChatMeta, ChatStore, Fetched, LatestRoot, OpenChatStoreError, ReadMetaError, Rows,
-    SubagentOrigin,
+    SubagentOrigin, meta_row, with_store,
 };
 use crate::model::Damage;
 use crate::plain_file::PlainFileError;
@@ -37,7 +37,7 @@ pub(super) fn agents_with_chats(directory: &Path) -> Vec<Agent> {
         .flatten()
         .filter_map(|entry| {
             let chat = entry.path().join("store.db");
-            let meta = ChatStore::open_read_only(&chat).ok()?.meta().ok()??;
+            let meta = with_store(&chat, meta_row).ok()?.ok()??;
             let id = meta.agent_id()?.to_owned();
             // The name of its directory is made of its id, so that nobody can be taken for somebody else.
             (chat_path(directory, &id) == chat).then(|| Agent {
@@ -139,7 +139,7 @@ impl ChatBlobs {
             let open = match store.take() {
                 Some(open) => open,
                 None if self.is_unopenable.get() => return None,
-                None => match ChatStore::open_read_only(&self.path) {
+                None => match ChatStore::open_mended(&self.path) {
                     Ok(open) => {
                         self.loss.replace(open.loss().map(str::to_owned));
                         open

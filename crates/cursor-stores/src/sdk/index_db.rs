@@ -1,6 +1,6 @@
 //! `index.db`: the tables of agents, runs and events, whichever columns their generation has.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -11,12 +11,16 @@ use serde_json::{Map, Value as Json};
 use super::fields::{at_ms, words};
 use super::records::{Agent, Event, Payload, Run};
 use super::row_query::{RowQuery, VisitRow, bounded, is_length};
+use crate::index_check::IndexedTable;
 use crate::lenient_json;
 use crate::model::Damage;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
 /// A writer that comes and goes between our reads; with a log there is no such thing.
 const ATTEMPTS: usize = 3;
+/// How many lost rows are named, and behind all of their keys.
+const MAX_NAMED: usize = 20;
+const LAST: &str = "\u{10FFFF}";
 
 /// Says why `index.db` was not read.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +59,13 @@ impl IndexDbError {
         )
     }
 }
+
+/// By what rows are found.
+const INDEXES: [IndexedTable; 3] = [
+    IndexedTable { name: "agents", key: &["agent_id"] },
+    IndexedTable { name: "runs", key: &["run_id"] },
+    IndexedTable { name: "run_events", key: &["run_id", "seq"] },
+];
 
 /// Called with the values of a row, by column.
 pub(super) type VisitValues<'a> = dyn FnMut(&[(&str, ValueRef<'_>)]) -> ControlFlow<()> + 'a;
@@ -151,15 +162,11 @@ impl Table {
 impl IndexDb {
     fn open(path: &Path) -> Result<Self, IndexDbError> {
         let database = ReadOnlyDatabase::open(path)?;
+        database.check_small(&INDEXES)?;
         let columns = |table: Table| -> Result<Vec<String>, ReadDatabaseError> {
-            if !database.has_plain_table(table.name(), table.essential_columns())? {
-                return Ok(Vec::new());
-            }
-            database.read(|connection| {
-                let sql = "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0";
-                let mut statement = connection.prepare(sql)?;
-                statement.query_map([table.name()], |row| row.get(0))?.collect()
-            })
+            let names = database.columns(table.name())?;
+            let has = |column: &&str| names.iter().any(|name| name == column);
+            Ok(if table.essential_columns().iter().all(has) { names } else { Vec::new() })
         };
         let (agents, runs, events) =
             (columns(Table::Agents)?, columns(Table::Runs)?, columns(Table::RunEvents)?);
@@ -177,9 +184,12 @@ impl IndexDb {
         }
     }
 
-    /// Says what is missing from all that is read here, if something is.
-    pub(super) fn shortcoming(&self) -> Option<Damage> {
-        self.database.shortcoming().map(|what| Damage::new("index.db", what))
+    /// Says what is missing from all that is read here, if something is, and which rows.
+    pub(super) fn shortcoming(&self) -> Vec<Damage> {
+        let whole = self.database.shortcoming().map(|what| Damage::new("index.db", what));
+        let lost = self.database.lost(""..LAST).take(MAX_NAMED);
+        let rows = lost.map(|(key, loss)| Damage::new(format!("index.db {key}"), loss.what()));
+        whole.into_iter().chain(rows).collect()
     }
 
     pub(super) fn has(&self, table: Table) -> bool {
@@ -187,15 +197,11 @@ impl IndexDb {
     }
 
     /// All agents, or one.
-    pub(super) fn agents(
-        &self,
-        id: Option<&str>,
-        damage: &mut Vec<Damage>,
-    ) -> Result<Vec<Agent>, ReadDatabaseError> {
+    pub(super) fn agents(&self, id: Option<&str>) -> Result<Vec<Agent>, ReadDatabaseError> {
         let condition = if id.is_some() { "agent_id = ?1" } else { "?1 IS NULL" };
         let mut agents = Vec::new();
         let query = (condition, "agent_id");
-        self.visit(Table::Agents, Columns::Listed, query, [id], damage, &mut |row| {
+        self.visit(Table::Agents, Columns::Listed, query, [id], &mut |row| {
             agents.extend(Agent::from_row(&fields(row)?));
             Ok(ControlFlow::Continue(()))
         })?;
@@ -213,7 +219,7 @@ impl IndexDb {
         let mut runs = Vec::new();
         let mut too_large = Vec::new();
         let query = (condition, "agent_id");
-        self.visit(Table::Runs, columns, query, [agent_id], damage, &mut |row| {
+        self.visit(Table::Runs, columns, query, [agent_id], &mut |row| {
             let row = fields(row)?;
             let run = Run::from_row(&row);
             if let (Some(run), Some(result)) = (&run, row.get("result"))
@@ -234,14 +240,10 @@ impl IndexDb {
     }
 
     /// The events of a run, in their order.
-    pub(super) fn events(
-        &self,
-        run_id: &str,
-        damage: &mut Vec<Damage>,
-    ) -> Result<Vec<Event>, ReadDatabaseError> {
+    pub(super) fn events(&self, run_id: &str) -> Result<Vec<Event>, ReadDatabaseError> {
         let mut events = Vec::new();
         let query = ("run_id = ?1", "seq");
-        self.visit(Table::RunEvents, Columns::Known, query, [run_id], damage, &mut |row| {
+        self.visit(Table::RunEvents, Columns::Known, query, [run_id], &mut |row| {
             let mut row = fields(row)?;
             events.push(Event {
                 seq: row.get("seq").and_then(Json::as_i64).unwrap_or_default(),
@@ -264,8 +266,7 @@ impl IndexDb {
                 "SELECT created_at FROM run_events WHERE run_id = ?1 ORDER BY seq DESC LIMIT 1";
             let at = |row: &Row<'_>| Ok(row.get::<_, String>(0).ok());
             let latest = connection.prepare_cached(sql)?.query_row([run_id], at).optional();
-            // Damage there is found, and named, when the events are read.
-            Ok(latest.ok().flatten().flatten().and_then(|at| at_ms(Some(&at.into()))))
+            Ok(latest?.flatten().and_then(|at| at_ms(Some(&at.into()))))
         })
     }
 
@@ -297,7 +298,7 @@ impl IndexDb {
         let names = self.columns(table);
         let mut too_large = Vec::new();
         let query = (condition.as_str(), order);
-        self.visit(table, Columns::All, query, [equals], damage, &mut |row| {
+        self.visit(table, Columns::All, query, [equals], &mut |row| {
             let mut values = Vec::with_capacity(names.len());
             for (place, name) in names.iter().enumerate() {
                 match row.get_ref(place + 1)? {
@@ -322,59 +323,29 @@ impl IndexDb {
                 continue;
             }
             let mut run = Run { updated: self.last_event_at(&id)?, id, ..Run::default() };
-            let mut unused = Vec::new();
             let query = ("run_id = ?1", "seq");
-            self.visit(
-                Table::RunEvents,
-                Columns::Known,
-                query,
-                [&run.id],
-                &mut unused,
-                &mut |row| {
-                    let mut row = fields(row)?;
-                    run.created = run.created.or(at_ms(row.get("created_at")));
-                    if let Payload::Json(json) = payload(&mut row)
-                        && let Ok(envelope) = lenient_json::parse(&json)
-                        && let Some(agent) = words(envelope.get("agentId"))
-                    {
-                        run.agent_id = agent;
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    Ok(ControlFlow::Continue(()))
-                },
-            )?;
+            self.visit(Table::RunEvents, Columns::Known, query, [&run.id], &mut |row| {
+                let mut row = fields(row)?;
+                run.created = run.created.or(at_ms(row.get("created_at")));
+                if let Payload::Json(json) = payload(&mut row)
+                    && let Ok(envelope) = lenient_json::parse(&json)
+                    && let Some(agent) = words(envelope.get("agentId"))
+                {
+                    run.agent_id = agent;
+                    return Ok(ControlFlow::Break(()));
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
             lost.push(run);
         }
         Ok(lost)
     }
 
-    /// The runs that events name, each once. Keys only, unless the index that has them is damaged.
+    /// The runs that events name, each once. Keys only.
     pub(super) fn runs_of_events(&self) -> Result<Vec<String>, ReadDatabaseError> {
         if !self.has(Table::RunEvents) {
             return Ok(Vec::new());
         }
-        match self.indexed_runs_of_events() {
-            Err(err) if err.is_damage() => {}
-            runs => return runs,
-        }
-        let mut runs = BTreeSet::new();
-        let query = RowQuery {
-            table: Table::RunEvents.name(),
-            selected: bounded(&["run_id"]),
-            condition: "true",
-            order: "rowid",
-        };
-        // What is lost is named where the events themselves are read.
-        query.visit(&self.database, (), &mut Vec::new(), &mut |row| {
-            if let ValueRef::Text(run) = row.get_ref(1)? {
-                runs.insert(String::from_utf8_lossy(run).into_owned());
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(runs.into_iter().collect())
-    }
-
-    fn indexed_runs_of_events(&self) -> Result<Vec<String>, ReadDatabaseError> {
         self.database.read(|connection| {
             // From key to key, so that a run of many events costs no more than one of few.
             let sql = "SELECT run_id FROM run_events WHERE run_id > ?1 ORDER BY run_id LIMIT 1";
@@ -426,7 +397,6 @@ impl IndexDb {
         columns: Columns,
         (condition, order): (&str, &str),
         params: P,
-        damage: &mut Vec<Damage>,
         visit: &mut VisitRow<'_>,
     ) -> Result<(), ReadDatabaseError> {
         let names = self.columns(table).iter().map(String::as_str);
@@ -435,7 +405,7 @@ impl IndexDb {
             return Ok(());
         }
         let query = RowQuery { table: table.name(), selected: bounded(&wanted), condition, order };
-        query.visit(&self.database, params, damage, visit)
+        query.visit(&self.database, params, visit)
     }
 }
 

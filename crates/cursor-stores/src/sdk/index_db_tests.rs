@@ -21,7 +21,7 @@ fn what_is_too_large_is_not_loaded_but_named() {
     let (runs, events) = with_index(&path, |index| {
         Ok((
             index.runs(Some("agent-1"), Columns::Known, &mut damage)?,
-            index.events("run-1", &mut damage)?,
+            index.events("run-1")?,
         ))
     })
     .unwrap();

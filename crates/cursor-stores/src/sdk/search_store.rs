@@ -45,8 +45,8 @@ pub(super) fn search_database(
 ) -> Vec<Damage> {
     let mut damage = Vec::new();
     let listed = with_index(&store.path, |index| {
-        let mut lost: Vec<Damage> = index.shortcoming().into_iter().collect();
-        let agents = index.agents(None, &mut lost)?.into_iter().map(|agent| agent.id);
+        let mut lost = index.shortcoming();
+        let agents = index.agents(None)?.into_iter().map(|agent| agent.id);
         let mut runs: HashMap<String, Vec<String>> = agents.map(|id| (id, Vec::new())).collect();
         let listed = index.runs(None, Columns::Listed, &mut lost)?;
         let known: HashSet<&str> = listed.iter().map(|run| run.id.as_str()).collect();
@@ -237,9 +237,8 @@ fn search_tables(
     finds: &mut Finds<'_>,
     lost: &mut Vec<String>,
 ) -> Result<(), ReadDatabaseError> {
-    let mut of_rows = Vec::new();
     if database.has_plain_table("meta", ["key", "value"])? {
-        let sought = search_meta(database, finds, &mut of_rows)?;
+        let sought = search_meta(database, finds)?;
         if sought.is_break() {
             return Ok(());
         }
@@ -252,7 +251,7 @@ fn search_tables(
             condition: "true",
             order: "rowid",
         };
-        blobs.visit(database, (), &mut of_rows, &mut |row| {
+        blobs.visit(database, (), &mut |row| {
             Ok(match row.get_ref(2)? {
                 ValueRef::Text(data) | ValueRef::Blob(data) => {
                     finds.blob(&text_of(row.get_ref(1)?), data)
@@ -268,30 +267,22 @@ fn search_tables(
     if n_too_large > 0 {
         lost.push(format!("{n_too_large} blobs are too large to be searched"));
     }
-    if let Some(first) = of_rows.first() {
-        let more = match of_rows.len() {
-            1 => String::new(),
-            n => format!(", and {} more", n - 1),
-        };
-        lost.push(format!("{}: {}{more}", first.place, first.what));
-    }
     Ok(())
 }
 
 fn search_meta(
     database: &ReadOnlyDatabase,
     finds: &mut Finds<'_>,
-    lost: &mut Vec<Damage>,
 ) -> Result<ControlFlow<()>, ReadDatabaseError> {
     let row = RowQuery {
         table: "meta",
         selected: bounded(&["value"]),
-        // There is one row. Its index is not asked: it may be damaged where the row is not.
+        // There is one row. Its index is not asked: it may lead nowhere and not say so.
         condition: "+key = '0'",
         order: "rowid",
     };
     let mut flow = ControlFlow::Continue(());
-    row.visit(database, (), lost, &mut |row| {
+    row.visit(database, (), &mut |row| {
         if let Ok(meta) = ChatMeta::from_row(text_of(row.get_ref(1)?).as_bytes()) {
             // Without the encryption key, in whose place these fields have a marker.
             let fields = Json::Object(meta.fields().clone()).to_string();

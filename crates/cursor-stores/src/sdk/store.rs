@@ -80,7 +80,7 @@ impl SdkStore {
                     damage.clear();
                     damage.extend(index.shortcoming());
                     is_in_part = !damage.is_empty();
-                    let agents = index.agents(key, &mut damage)?;
+                    let agents = index.agents(key)?;
                     let mut runs = index.runs(key, columns, &mut damage)?;
                     if !damage.is_empty() {
                         runs.extend(runs_without_rows(index, key)?);
@@ -160,10 +160,9 @@ impl SdkStore {
                     assemble(&material, head, extent, &mut no_story)?
                 } else {
                     with_index(&self.path, |index| {
-                        lost.clear();
+                        lost = index.shortcoming();
                         assemble(&material, head.clone(), extent, &mut |run| {
-                            let events = index.events(&run.id, &mut lost)?;
-                            Ok(story(run, events, &blobs))
+                            Ok(story(run, index.events(&run.id)?, &blobs))
                         })
                     })?
                 };
@@ -195,7 +194,7 @@ impl SdkStore {
             Form::Database => {
                 let rows = with_index(&self.path, |index| {
                     let mut damage = Vec::new();
-                    let agents = index.agents(Some(key), &mut damage)?;
+                    let agents = index.agents(Some(key))?;
                     let runs = index.runs(Some(key), Columns::Listed, &mut damage)?;
                     let seqs = runs
                         .iter()

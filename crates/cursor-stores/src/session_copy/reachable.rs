@@ -103,7 +103,7 @@ impl AsSourceError for CopySourceError {
 
 impl Source {
     pub(super) fn open(path: &Path) -> Result<Self, CopySourceError> {
-        let store = ChatStore::open_read_only(path)?;
+        let store = ChatStore::open_mended(path)?;
         let (blobs, scanned) = store.inventory()?;
         let ids = blobs.iter().map(|blob| blob.id).collect();
         Ok(Self { store, blobs, ids, scanned })

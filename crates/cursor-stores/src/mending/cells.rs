@@ -1,0 +1,175 @@
+//! The rows that stand on a page, whether or not its own head leads to them.
+//!
+//! A row says how long it is twice: as a whole, and by the types of its columns. What agrees with itself and looks like a
+//! row of a table of Cursor's is one.
+
+use std::collections::BTreeMap;
+
+use super::tables::{Shape, Table};
+use crate::record_format::{
+    RecordHead, Value, big_endian_16, big_endian_32, local_length, record, varint,
+};
+
+/// Where a row begins, behind its length and number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) page: u32,
+    pub(super) at: usize,
+    /// As the row says.
+    pub(super) n_bytes: usize,
+}
+
+/// A row that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub(super) table: Table,
+    pub(super) rowid: i64,
+    pub(super) place: Place,
+    pub(super) n_columns: usize,
+    /// Where it continues, if it does not fit its page.
+    pub(super) continued: Option<u32>,
+    /// Nothing on the page led to it.
+    pub(super) is_carved: bool,
+}
+
+/// The first byte of a page of a table, and of one of an index.
+const LEAF: u8 = 0x0d;
+const INDEX_LEAF: u8 = 0x0a;
+/// The first page begins with the header of the file.
+const FILE_HEADER: usize = 100;
+
+/// The rows of a page by where they begin, with where they end. None overlaps another.
+type Found = BTreeMap<usize, (usize, Cell)>;
+
+/// Reads what stands on a page, if it can be one of a table: the byte that says so may have changed by a bit.
+pub(super) fn cells(page: &[u8], number: u32) -> impl Iterator<Item = Cell> {
+    let head = head_of(number);
+    let mut found = Found::new();
+    if page.get(head).is_some_and(|kind| (kind ^ LEAF).count_ones() <= 1) {
+        let n_pointers = big_endian_16(page, head + 3).unwrap_or(0).min(page.len() / 6);
+        let mut n_bad = 0;
+        for pointer in 0..n_pointers {
+            let at = big_endian_16(page, head + 8 + 2 * pointer).unwrap_or(0);
+            let is_new = cell(page, number, at).is_some_and(|cell| add(&mut found, at, cell));
+            n_bad += usize::from(!is_new);
+        }
+        if n_bad > 0 || !is_accounted_for(page, head, &found) {
+            carve(page, number, head + 8, &mut found);
+        }
+    }
+    found.into_values().map(|(_, cell)| cell)
+}
+
+/// Adds a row that overlaps no other.
+fn add(found: &mut Found, at: usize, (end, cell): (usize, Cell)) -> bool {
+    let is_taken = found.range(..end).next_back().is_some_and(|(_, (other_end, _))| *other_end > at);
+    if !is_taken {
+        found.insert(at, (end, cell));
+    }
+    !is_taken
+}
+
+fn head_of(number: u32) -> usize {
+    if number == 1 { FILE_HEADER } else { 0 }
+}
+
+/// Tells whether all of the part of a page that holds rows is either rows or known to be free.
+fn is_accounted_for(page: &[u8], head: usize, found: &Found) -> bool {
+    let Some(start) = big_endian_16(page, head + 5).filter(|start| *start >= head + 8) else {
+        return false;
+    };
+    let mut n_free = page.get(head + 7).copied().map_or(0, usize::from);
+    let mut next = big_endian_16(page, head + 1).unwrap_or(0);
+    while next > 0 {
+        let Some(n_bytes) = big_endian_16(page, next + 2) else { return false };
+        n_free += n_bytes;
+        // They are in the order of their places.
+        next = match big_endian_16(page, next) {
+            Some(after) if after == 0 || after > next => after,
+            _ => return false,
+        };
+    }
+    let n_rows: usize = found.iter().map(|(at, (end, _))| end - at).sum();
+    page.len().checked_sub(start) == Some(n_rows + n_free)
+}
+
+/// Looks for rows at every place that no other row takes: what leads to them may be damaged.
+fn carve(page: &[u8], number: u32, start: usize, found: &mut Found) {
+    let mut at = start;
+    while at < page.len() {
+        if let Some((_, (end, _))) = found.range(..=at).next_back()
+            && *end > at
+        {
+            at = *end;
+            continue;
+        }
+        let carved = cell(page, number, at)
+            .map(|(end, cell)| (end, Cell { is_carved: true, ..cell }))
+            .is_some_and(|cell| add(found, at, cell));
+        if !carved {
+            at += 1;
+        }
+    }
+}
+
+/// Reads the row that begins at a place, if there is one, and where it ends on the page.
+fn cell(page: &[u8], number: u32, at: usize) -> Option<(usize, Cell)> {
+    let mut rest = page.get(at..).filter(|_| at > head_of(number))?;
+    let n_bytes = usize::try_from(varint(&mut rest)?).ok()?;
+    let rowid = varint(&mut rest)?.cast_signed();
+    let n_local = local_length(n_bytes, page.len());
+    let local = rest.get(..n_local)?;
+    let head = RecordHead::read(local)?;
+    if head.row_length() != Some(n_bytes) {
+        return None;
+    }
+    let first = local.get(head.place_of(0)?)?;
+    let table = Table::of(&Shape { kinds: &head.kinds, first })?;
+    let start = page.len() - rest.len();
+    let is_continued = n_local < n_bytes;
+    let continued = if is_continued { Some(big_endian_32(page, start + n_local)?) } else { None };
+    let end = start + n_local + if is_continued { 4 } else { 0 };
+    let place = Place { page: number, at: start, n_bytes };
+    let n_columns = head.kinds.len();
+    Some((end, Cell { table, rowid, place, n_columns, continued, is_carved: false }))
+}
+
+/// Calls `visit` with the rows of the schema, which are on the first page unless there are very many tables.
+pub(super) fn visit_schema(page: &[u8], visit: &mut dyn FnMut(&[Value<'_>])) {
+    for at in FILE_HEADER + 8..page.len() {
+        let mut rest = &page[at..];
+        let n_bytes = varint(&mut rest).and_then(|length| usize::try_from(length).ok());
+        let row = varint(&mut rest).and(n_bytes).and_then(|length| rest.get(..length));
+        if let Some(row) = row
+            && let Some(head) = RecordHead::read(row)
+            && head.kinds.len() == 5
+            && head.row_length() == Some(row.len())
+            && let Some(values) = record(row)
+        {
+            visit(&values);
+        }
+    }
+}
+
+/// Calls `visit` with the keys that an index has on a page, of those that have one column of text.
+pub(super) fn visit_index(page: &[u8], number: u32, visit: &mut dyn FnMut(&str)) {
+    let head = head_of(number);
+    if page.get(head) != Some(&INDEX_LEAF) {
+        return;
+    }
+    let n_pointers = big_endian_16(page, head + 3).unwrap_or(0).min(page.len() / 5);
+    for pointer in 0..n_pointers {
+        let at = big_endian_16(page, head + 8 + 2 * pointer).unwrap_or(0);
+        let Some(mut rest) = page.get(at..) else { continue };
+        let Some(length) = varint(&mut rest).and_then(|length| usize::try_from(length).ok()) else {
+            continue;
+        };
+        // Longer ones continue elsewhere, and are of no key that Cursor makes.
+        let entry = rest.get(..length).filter(|_| length <= page.len() / 4).and_then(record);
+        if let Some([Value::Text(key), Value::Integer(_)]) = entry.as_deref()
+            && let Ok(key) = std::str::from_utf8(key)
+        {
+            visit(key);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Going over all pages, and noting in a database of ours what stands where.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use rusqlite::{CachedStatement, Connection};
+
+use super::cells::{Cell, cells, visit_index, visit_schema};
+use super::page_file::PageFile;
+use super::tables::{Table, columns_of_schema};
+use super::{Loss, MendError};
+
+/// How many lost rows are known by name.
+const MAX_LOST: usize = 100_000;
+
+/// The columns of a table, and how many its longest row has.
+#[derive(Debug, Default)]
+struct Columns {
+    named: Option<Vec<String>>,
+    n_most: usize,
+}
+
+/// Fills an empty database. Returns what is known to be missing, by key.
+pub(super) fn gather(
+    connection: &Connection,
+    pages: &PageFile,
+) -> Result<BTreeMap<String, Loss>, MendError> {
+    connection.execute_batch("BEGIN")?;
+    for table in Table::ALL {
+        connection.execute_batch(&format!(
+            "CREATE TABLE \"{}\" (page, at, n_bytes, n_there, is_carved)",
+            table.name()
+        ))?;
+    }
+    let mut columns: HashMap<Table, Columns> = HashMap::new();
+    let free = pages.free_pages();
+    read_schema(pages, &mut columns);
+    note_rows(connection, pages, &free, &mut columns)?;
+    // The tables of a chat are there together or not at all.
+    for (one, other) in [(Table::Blobs, Table::Meta), (Table::Meta, Table::Blobs)] {
+        if columns.contains_key(&one) {
+            columns.entry(other).or_default();
+        }
+    }
+    for table in Table::ALL {
+        match columns.get(&table) {
+            Some(columns) => make_readable(connection, table, columns)?,
+            None => connection.execute_batch(&format!("DROP TABLE \"{}\"", table.name()))?,
+        }
+    }
+    let tables: Vec<Table> =
+        Table::ALL.into_iter().filter(|table| columns.contains_key(table)).collect();
+    let lost = lost_rows(connection, pages, &free, &tables)?;
+    connection.execute_batch("COMMIT")?;
+    Ok(lost)
+}
+
+fn read_schema(pages: &PageFile, columns: &mut HashMap<Table, Columns>) {
+    let mut page = Vec::new();
+    if pages.read(1, &mut page).is_ok() {
+        visit_schema(&page, &mut |row| {
+            if let Some((table, names)) = columns_of_schema(row) {
+                columns.entry(table).or_default().named.get_or_insert(names);
+            }
+        });
+    }
+}
+
+/// Notes every row, of the pages that are not free.
+fn note_rows(
+    connection: &Connection,
+    pages: &PageFile,
+    free: &HashSet<u32>,
+    columns: &mut HashMap<Table, Columns>,
+) -> rusqlite::Result<()> {
+    // A page on which a row continues is of that row alone, so that there is never more than the file holds.
+    let mut is_taken = vec![false; pages.n_pages() as usize + 1];
+    pages.visit(free, &mut |number, page| {
+        for cell in cells(page, number) {
+            let n_there = pages.follow(cell.place.n_bytes, cell.continued, &mut |page| {
+                !std::mem::replace(&mut is_taken[page as usize], true)
+            });
+            note_row(connection, &cell, n_there)?;
+            let columns = columns.entry(cell.table).or_default();
+            columns.n_most = columns.n_most.max(cell.n_columns);
+        }
+        Ok(())
+    })
+}
+
+fn note_row(connection: &Connection, cell: &Cell, n_there: usize) -> rusqlite::Result<()> {
+    let Cell { table, rowid, place, is_carved, .. } = cell;
+    let sql = format!(
+        "INSERT OR IGNORE INTO \"{}\" (rowid, page, at, n_bytes, n_there, is_carved) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        table.name()
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let note = |rowid: Option<i64>, statement: &mut CachedStatement<'_>| {
+        let sizes = (place.at as i64, place.n_bytes as i64, n_there as i64);
+        statement.execute((rowid, place.page, sizes.0, sizes.1, sizes.2, is_carved))
+    };
+    // A number that another row has is not its own any more.
+    if note(Some(*rowid), &mut statement)? == 0 {
+        note(None, &mut statement)?;
+    }
+    Ok(())
+}
+
+/// Gives a table the columns that Cursor's has, and finds its rows by their keys. Of what is there twice, as in what is
+/// left of an earlier writing, one stays: whole rather than cut, led to rather than carved, late rather than early.
+fn make_readable(
+    connection: &Connection,
+    table: Table,
+    columns: &Columns,
+) -> rusqlite::Result<()> {
+    let name = table.name();
+    let usual = || table.usual_columns(columns.n_most).into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = columns.named.clone().unwrap_or_else(usual);
+    for (place, column) in names.iter().enumerate() {
+        connection.execute_batch(&format!(
+            "ALTER TABLE \"{name}\" ADD COLUMN \"{column}\" AS (cell(page, at, n_bytes, n_there, {place}))"
+        ))?;
+    }
+    let key = table.key().join(", ");
+    connection.execute_batch(&format!(
+        "CREATE INDEX \"{name} by key\" ON \"{name}\" ({key});
+         DELETE FROM \"{name}\" WHERE rowid IN (
+            SELECT rowid FROM (
+                SELECT rowid, row_number() OVER (
+                    PARTITION BY {key} ORDER BY n_there = n_bytes DESC, is_carved, rowid DESC
+                ) AS place FROM \"{name}\" WHERE ({key}) IN (
+                    SELECT {key} FROM \"{name}\" GROUP BY {key} HAVING count(*) > 1
+                )
+            ) WHERE place > 1
+         )"
+    ))
+}
+
+/// The rows that are cut, and those that only an index knows.
+fn lost_rows(
+    connection: &Connection,
+    pages: &PageFile,
+    free: &HashSet<u32>,
+    tables: &[Table],
+) -> rusqlite::Result<BTreeMap<String, Loss>> {
+    let mut lost = BTreeMap::new();
+    let mut lookups = Vec::new();
+    for table in tables {
+        let (name, key) = (table.name(), table.key()[0]);
+        let sql = format!("SELECT {key} FROM \"{name}\" WHERE n_there < n_bytes LIMIT {MAX_LOST}");
+        let mut statement = connection.prepare(&sql)?;
+        let mut cut = statement.query([])?;
+        while let Some(row) = cut.next()? {
+            if let Ok(key) = row.get_ref(0)?.as_str() {
+                lost.insert(key.to_owned(), Loss::Cut);
+            }
+        }
+        lookups.push(connection.prepare(&format!("SELECT 1 FROM \"{name}\" WHERE {key} = ?1"))?);
+    }
+    pages.visit(free, &mut |number, page| -> rusqlite::Result<()> {
+        let mut keys = Vec::new();
+        visit_index(page, number, &mut |key| keys.push(key.to_owned()));
+        for key in keys {
+            let mut is_there = lost.len() >= MAX_LOST;
+            for lookup in &mut lookups {
+                is_there = is_there || lookup.exists([&key])?;
+            }
+            if !is_there {
+                lost.insert(key, Loss::Gone);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(lost)
+}

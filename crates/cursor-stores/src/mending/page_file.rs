@@ -1,0 +1,187 @@
+//! The pages of a database: of its file, and of its log where that has newer ones.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{SeekFrom, seek};
+
+use super::cells::Place;
+use super::log_pages::newest_pages;
+use crate::plain_file::{self, PlainFileError};
+use crate::read_only_database::with_suffix;
+use crate::record_format::{big_endian_32, local_length};
+
+/// What Cursor's databases have, and what is taken where the header does not say anything that can be.
+const USUAL_PAGE: usize = 4096;
+/// A larger row is cut off.
+const MAX_ROW: usize = 64 * 1024 * 1024 + 64 * 1024;
+
+/// Read page by page; nothing is kept but where the pages are.
+#[derive(Debug)]
+pub(super) struct PageFile {
+    file: File,
+    log: Option<File>,
+    /// Where in the log a page begins.
+    in_log: HashMap<u32, u64>,
+    n_bytes_of_page: usize,
+    n_pages: u32,
+}
+
+impl PageFile {
+    pub(super) fn open(path: &Path) -> Result<Self, PlainFileError> {
+        let failed = |source| PlainFileError::Read { path: path.to_owned(), source };
+        let file = plain_file::open(path)?;
+        let log = match plain_file::open(&with_suffix(path, "-wal")) {
+            Ok(log) => Some(log),
+            Err(PlainFileError::Missing { .. }) => None,
+            Err(err) => return Err(err),
+        };
+        let n_bytes = file.metadata().map_err(failed)?.len();
+        let mut size = [0; 2];
+        let is_told = file.read_exact_at(&mut size, 16).is_ok();
+        let n_bytes_of_page = match usize::from(u16::from_be_bytes(size)) {
+            // Only this does not fit its place.
+            1 if is_told => 65_536,
+            size if is_told && size >= 512 && size.is_power_of_two() => size,
+            _ => USUAL_PAGE,
+        };
+        let in_log = match &log {
+            Some(log) => newest_pages(log, n_bytes_of_page).map_err(failed)?,
+            None => HashMap::new(),
+        };
+        let in_file = u32::try_from(n_bytes / n_bytes_of_page as u64).unwrap_or(u32::MAX);
+        // What is in the log is behind what is in the file, without a gap.
+        let in_both = in_file.saturating_add(u32::try_from(in_log.len()).unwrap_or(u32::MAX));
+        let n_pages = in_log.keys().copied().fold(in_file, u32::max).min(in_both);
+        Ok(Self { file, log, in_log, n_bytes_of_page, n_pages })
+    }
+
+    /// As numbers: they count from 1.
+    pub(super) fn n_pages(&self) -> u32 {
+        self.n_pages
+    }
+
+    /// No database of Cursor's reserves a part of its pages.
+    pub(super) fn usable(&self) -> usize {
+        self.n_bytes_of_page
+    }
+
+    /// Reads a page into `page`. Fails for one that is not there.
+    pub(super) fn read(&self, number: u32, page: &mut Vec<u8>) -> io::Result<()> {
+        page.resize(self.n_bytes_of_page, 0);
+        self.read_at(number, 0, page)
+    }
+
+    fn read_at(&self, number: u32, at: usize, bytes: &mut [u8]) -> io::Result<()> {
+        match (&self.log, self.in_log.get(&number)) {
+            (Some(log), Some(start)) => log.read_exact_at(bytes, start + at as u64),
+            _ => {
+                let number = number.checked_sub(1).ok_or(io::ErrorKind::NotFound)?;
+                let start = u64::from(number) * self.n_bytes_of_page as u64;
+                self.file.read_exact_at(bytes, start + at as u64)
+            }
+        }
+    }
+
+    /// Calls `visit` with every page that is there, but for those `without`.
+    pub(super) fn visit<E>(
+        &self,
+        without: &HashSet<u32>,
+        visit: &mut dyn FnMut(u32, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut page = Vec::new();
+        let mut number = 1;
+        while number <= self.n_pages {
+            if !without.contains(&number) && self.read(number, &mut page).is_ok() {
+                if page.iter().all(|byte| *byte == 0) && self.in_log.is_empty() {
+                    number = self.behind_hole(number);
+                    continue;
+                }
+                visit(number, &page)?;
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// The next page that has content: a file may have holes of any size.
+    fn behind_hole(&self, number: u32) -> u32 {
+        let n_bytes_of_page = self.n_bytes_of_page as u64;
+        match seek(&self.file, SeekFrom::Data(u64::from(number) * n_bytes_of_page)) {
+            Ok(data) => {
+                let found = u32::try_from(data / n_bytes_of_page).unwrap_or(u32::MAX);
+                found.saturating_add(1).max(number + 1)
+            }
+            // There is nothing but a hole.
+            Err(rustix::io::Errno::NXIO) => u32::MAX,
+            // The file system cannot tell.
+            Err(_) => number + 1,
+        }
+    }
+
+    /// The pages that nothing is on any more, as far as the list of them can be followed.
+    pub(super) fn free_pages(&self) -> HashSet<u32> {
+        let mut free = HashSet::new();
+        let mut page = Vec::new();
+        let mut next = match self.read(1, &mut page) {
+            Ok(()) => big_endian_32(&page, 32).unwrap_or(0),
+            Err(_) => 0,
+        };
+        while next > 1 && next <= self.n_pages && self.read(next, &mut page).is_ok() {
+            let n_leaves = big_endian_32(&page, 4).map_or(0, |n| n as usize);
+            if n_leaves > self.n_bytes_of_page / 4 - 2 || !free.insert(next) {
+                break;
+            }
+            let leaves = (0..n_leaves).filter_map(|leaf| big_endian_32(&page, 8 + 4 * leaf));
+            free.extend(leaves.filter(|leaf| *leaf > 1));
+            next = big_endian_32(&page, 0).unwrap_or(0);
+        }
+        free
+    }
+
+    /// Goes along the pages on which a row continues. Returns how many of its bytes are there, before the way leads to
+    /// a page that cannot be, or that `is_free` does not give away: each can be of one row only.
+    pub(super) fn follow(
+        &self,
+        n_bytes: usize,
+        first: Option<u32>,
+        is_free: &mut dyn FnMut(u32) -> bool,
+    ) -> usize {
+        let mut n_there = local_length(n_bytes, self.usable());
+        let mut next = first.unwrap_or(0);
+        while n_there < n_bytes.min(MAX_ROW) {
+            let mut bytes = [0; 4];
+            if next < 2 || next > self.n_pages || !is_free(next) {
+                break;
+            }
+            if self.read_at(next, 0, &mut bytes).is_err() {
+                break;
+            }
+            n_there += (n_bytes - n_there).min(self.usable() - 4);
+            next = u32::from_be_bytes(bytes);
+        }
+        n_there
+    }
+
+    /// The first bytes of a row, as many as are wanted of those that [`Self::follow`] found.
+    pub(super) fn row(&self, place: Place, n_wanted: usize) -> io::Result<Vec<u8>> {
+        let mut page = Vec::new();
+        self.read(place.page, &mut page)?;
+        let n_local = local_length(place.n_bytes, self.usable());
+        let local = page.get(place.at..place.at + n_local).ok_or(io::ErrorKind::InvalidData)?;
+        let mut next = big_endian_32(&page, place.at + n_local).unwrap_or(0);
+        let mut row = local.to_vec();
+        while row.len() < n_wanted {
+            let mut page = Vec::new();
+            self.read(next, &mut page)?;
+            let n_here = (n_wanted - row.len()).min(self.usable() - 4);
+            row.extend_from_slice(&page[4..4 + n_here]);
+            next = big_endian_32(&page, 0).unwrap_or(0);
+        }
+        row.truncate(n_wanted);
+        Ok(row)
+    }
+}
