@@ -113,6 +113,11 @@ fn untouched_rows_survive(planted: &Planted) {
             expected.extend(rows.iter().filter(is_whole).flat_map(|row| row.words.clone()));
             let before = picture(&planted.stage.home());
             let name = format!("round {round}, {n_flips} bits");
+            if let Ok(keep) = std::env::var("FLIP_KEEP") {
+                let to = std::path::Path::new(&keep).join(format!("{n_flips}-{round}"));
+                fs::create_dir_all(&to).unwrap();
+                std::process::Command::new("cp").arg("-a").arg(planted.stage.home()).arg(&to).status().unwrap();
+            }
             let told = Told::by(planted, &name, &expected);
             assert!(picture(&planted.stage.home()) == before, "{name}: reading changed something");
             for (what, told) in

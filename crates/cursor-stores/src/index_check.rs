@@ -14,6 +14,8 @@ const SMALL: u64 = 32 * 1024 * 1024;
 
 /// A table, and the columns by which its rows are found.
 pub(crate) struct IndexedTable {
+    /// What this is called here; a table has several.
+    pub(crate) index: &'static str,
     pub(crate) name: &'static str,
     pub(crate) key: &'static [&'static str],
 }
@@ -42,17 +44,16 @@ impl ReadOnlyDatabase {
         tables: &[IndexedTable],
         is_broken: impl Fn(&Connection, &IndexedTable) -> rusqlite::Result<bool>,
     ) -> Result<(), ReadDatabaseError> {
-        if self.is_in_part() || mending::is_sound(self.path(), self.fingerprint()) {
-            return Ok(());
-        }
         for table in tables {
-            let columns = self.columns(table.name)?;
-            let has_key = table.key.iter().all(|key| columns.iter().any(|name| name == key));
+            if self.is_in_part() || mending::is_sound(self.path(), self.fingerprint(), table.index) {
+                continue;
+            }
+            let has_key = !self.columns(table.name, table.key)?.is_empty();
             if has_key && self.read(|connection| is_broken(connection, table))? {
                 return Err(self.begin_anew());
             }
+            mending::note_sound(self.path(), self.fingerprint(), table.index);
         }
-        mending::note_sound(self.path(), self.fingerprint());
         Ok(())
     }
 }
@@ -65,7 +66,7 @@ fn is_indexed(connection: &Connection, table: &IndexedTable) -> rusqlite::Result
 }
 
 fn does_lead_to_all(connection: &Connection, table: &IndexedTable) -> rusqlite::Result<bool> {
-    let IndexedTable { name, key } = table;
+    let IndexedTable { name, key, .. } = table;
     let columns = key.join(", ");
     let conditions: Vec<String> =
         (1..).zip(*key).map(|(place, column)| format!("{column} = ?{place}")).collect();
@@ -77,7 +78,8 @@ fn does_lead_to_all(connection: &Connection, table: &IndexedTable) -> rusqlite::
     let (mut last, mut n_rows) = (None, 0_i64);
     while let Some(row) = rows.next()? {
         let rowid: i64 = row.get(0)?;
-        let values = key_of(row, key)?;
+        // No key of Cursor's is anything but text or a number.
+        let Ok(values) = key_of(row, key) else { return Ok(false) };
         // No two rows are one, and none comes twice.
         let is_next = last.is_none_or(|last| last < rowid);
         let params: Vec<&dyn ToSql> = values.iter().map(|value| value as &dyn ToSql).collect();
@@ -95,7 +97,7 @@ fn does_lead_to_all(connection: &Connection, table: &IndexedTable) -> rusqlite::
 }
 
 fn is_in_order(connection: &Connection, table: &IndexedTable) -> rusqlite::Result<bool> {
-    let IndexedTable { name, key } = table;
+    let IndexedTable { name, key, .. } = table;
     let mut statement = connection.prepare(&format!("SELECT {0} FROM {name} ORDER BY {0}", key[0]))?;
     let mut rows = statement.query([])?;
     let mut last = Vec::new();

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row};
 
 use crate::database_copy::DatabaseCopy;
 use crate::lock_patience;
@@ -376,24 +376,43 @@ impl ReadOnlyDatabase {
     }
 
     /// The columns of an ordinary table, as opposed to a view or a virtual table, behind which a hostile file may hide an
-    /// endless computation. Nothing if there is no such table.
-    pub(crate) fn columns(&self, table: &str) -> Result<Vec<String>, ReadDatabaseError> {
+    /// endless computation. Nothing if there is no such table, or if it lacks some that it always has.
+    pub(crate) fn columns(
+        &self,
+        table: &str,
+        always: &[&str],
+    ) -> Result<Vec<String>, ReadDatabaseError> {
         let names = self.read(|connection| {
-            let is_table: bool = connection.query_row(
-                "SELECT count(*) FROM sqlite_schema WHERE name = ?1 AND type = 'table' AND rootpage > 0",
-                [table],
-                |row| row.get(0),
-            )?;
-            if !is_table {
-                return Ok(Vec::new());
-            }
             // What is computed is ours if the database is, and else nobody's.
             let hidden = if self.is_in_part() { 2 } else { 0 };
-            let mut statement =
-                connection.prepare("SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = ?2")?;
-            statement.query_map((table, hidden), |row| row.get(0))?.collect()
+            let sql = "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = ?2 AND EXISTS ( \
+                       SELECT 1 FROM sqlite_schema WHERE name = ?1 AND type = 'table' AND rootpage > 0)";
+            let mut statement = connection.prepare(sql)?;
+            let name = |row: &Row<'_>| {
+                Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes().unwrap_or_default())
+                    .into_owned())
+            };
+            statement.query_map((table, hidden), name)?.collect::<rusqlite::Result<Vec<String>>>()
         })?;
-        Ok(names)
+        if always.iter().all(|column| names.iter().any(|name| name == column)) {
+            Ok(names)
+        } else if self.tolerance == Tolerance::Mending && self.is_told_of(table)? {
+            Err(self.begin_anew())
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Tells whether the schema says something of a table, which it does in several places: the others say whether it
+    /// is damaged in one.
+    fn is_told_of(&self, table: &str) -> Result<bool, ReadDatabaseError> {
+        if self.is_in_part() {
+            return Ok(false);
+        }
+        let sql = "SELECT count(*) > 0 FROM sqlite_schema \
+                   WHERE name = ?1 OR tbl_name = ?1 OR instr(sql, 'TABLE ' || ?1 || ' ') > 0 \
+                   OR instr(sql, 'TABLE ' || ?1 || '(') > 0";
+        self.read(|connection| connection.query_row(sql, [table], |row| row.get(0)))
     }
 
     /// Tells whether there is an ordinary table that stores `columns`.
@@ -402,8 +421,7 @@ impl ReadOnlyDatabase {
         table: &str,
         columns: [&str; 2],
     ) -> Result<bool, ReadDatabaseError> {
-        let names = self.columns(table)?;
-        Ok(columns.iter().all(|column| names.iter().any(|name| name == column)))
+        Ok(!self.columns(table, &columns)?.is_empty())
     }
 }
 

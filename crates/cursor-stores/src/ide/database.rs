@@ -15,8 +15,8 @@ pub(super) const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
 
 /// By what rows are found.
 const INDEXES: [IndexedTable; 2] = [
-    IndexedTable { name: "cursorDiskKV", key: &["key"] },
-    IndexedTable { name: "ItemTable", key: &["key"] },
+    IndexedTable { index: "cursorDiskKV", name: "cursorDiskKV", key: &["key"] },
+    IndexedTable { index: "ItemTable", name: "ItemTable", key: &["key"] },
 ];
 
 /// An open database of the IDE: the global one, or that of a workspace.

@@ -89,8 +89,8 @@ impl Headers {
         database: &Vscdb,
         only: Option<&str>,
     ) -> Result<(), ReadDatabaseError> {
-        let columns = database.database.columns("composerHeaders")?;
-        if !["composerId", "value"].iter().all(|known| columns.iter().any(|name| name == known)) {
+        let columns = database.database.columns("composerHeaders", &["composerId", "value"])?;
+        if columns.is_empty() {
             return Ok(());
         }
         database.database.read(|connection| {

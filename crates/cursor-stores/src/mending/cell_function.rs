@@ -52,7 +52,11 @@ fn column(
 ) -> Option<SqlValue> {
     let n_local = local_length(place.n_bytes, pages.usable());
     let head = RecordHead::read(row(pages, last, place, n_local)?)?;
-    let (kind, range) = (*head.kinds.get(column)?, head.place_of(column)?);
+    let (kind, mut range) = (*head.kinds.get(column)?, head.place_of(column)?);
+    if column + 1 == head.kinds.len() && kind >= 12 {
+        // Where the two lengths of a row differ, this is the one that counts.
+        range.end = place.n_bytes;
+    }
     let end = range.end.min(n_there);
     let bytes = row(pages, last, place, end)?.get(range.start.min(end)..end)?;
     Some(match value(kind, bytes).filter(|_| end == range.end || kind >= 12)? {
@@ -60,11 +64,8 @@ fn column(
         Value::Integer(number) => SqlValue::Integer(number),
         Value::Real(number) => SqlValue::Real(number),
         Value::Blob(bytes) => SqlValue::Blob(bytes.to_vec()),
-        // A flipped bit may make something else of text.
-        Value::Text(text) => match std::str::from_utf8(text) {
-            Ok(text) => SqlValue::Text(text.to_owned()),
-            Err(_) => SqlValue::Blob(text.to_vec()),
-        },
+        // A flipped bit may make something else of text. It is still to be found by what is shown of it.
+        Value::Text(text) => SqlValue::Text(String::from_utf8_lossy(text).into_owned()),
     })
 }
 

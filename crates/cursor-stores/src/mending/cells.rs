@@ -47,10 +47,14 @@ pub(super) fn cells(page: &[u8], number: u32) -> impl Iterator<Item = Cell> {
     let mut found = Found::new();
     if page.get(head).is_some_and(|kind| (kind ^ LEAF).count_ones() <= 1) {
         let n_pointers = big_endian_16(page, head + 3).unwrap_or(0).min(page.len() / 6);
+        let pointers = (0..n_pointers).filter_map(|n| big_endian_16(page, head + 8 + 2 * n));
+        let mut starts: Vec<usize> = pointers.collect();
+        starts.push(page.len());
+        starts.sort_unstable();
         let mut n_bad = 0;
-        for pointer in 0..n_pointers {
-            let at = big_endian_16(page, head + 8 + 2 * pointer).unwrap_or(0);
-            let is_new = cell(page, number, at).is_some_and(|cell| add(&mut found, at, cell));
+        for at in &starts[..n_pointers.min(starts.len() - 1)] {
+            let cell = cell(page, number, *at, &|end| starts.binary_search(&end).is_ok());
+            let is_new = cell.is_some_and(|cell| add(&mut found, *at, cell));
             n_bad += usize::from(!is_new);
         }
         if n_bad > 0 || !is_accounted_for(page, head, &found) {
@@ -103,7 +107,7 @@ fn carve(page: &[u8], number: u32, start: usize, found: &mut Found) {
             at = *end;
             continue;
         }
-        let carved = cell(page, number, at)
+        let carved = cell(page, number, at, &|_| false)
             .map(|(end, cell)| (end, Cell { is_carved: true, ..cell }))
             .is_some_and(|cell| add(found, at, cell));
         if !carved {
@@ -112,23 +116,35 @@ fn carve(page: &[u8], number: u32, start: usize, found: &mut Found) {
     }
 }
 
-/// Reads the row that begins at a place, if there is one, and where it ends on the page.
-fn cell(page: &[u8], number: u32, at: usize) -> Option<(usize, Cell)> {
+/// Reads the row that begins at a place, if there is one, and where it ends on the page. A row whose two lengths differ
+/// is one if it ends, by either, where `is_end` says that another begins.
+fn cell(
+    page: &[u8],
+    number: u32,
+    at: usize,
+    is_end: &dyn Fn(usize) -> bool,
+) -> Option<(usize, Cell)> {
     let mut rest = page.get(at..).filter(|_| at > head_of(number))?;
-    let n_bytes = usize::try_from(varint(&mut rest)?).ok()?;
+    let said = usize::try_from(varint(&mut rest)?).ok()?;
     let rowid = varint(&mut rest)?.cast_signed();
-    let n_local = local_length(n_bytes, page.len());
-    let local = rest.get(..n_local)?;
-    let head = RecordHead::read(local)?;
-    if head.row_length() != Some(n_bytes) {
-        return None;
-    }
-    let first = local.get(head.place_of(0)?)?;
-    let table = Table::of(&Shape { kinds: &head.kinds, first })?;
     let start = page.len() - rest.len();
-    let is_continued = n_local < n_bytes;
-    let continued = if is_continued { Some(big_endian_32(page, start + n_local)?) } else { None };
-    let end = start + n_local + if is_continued { 4 } else { 0 };
+    let head = RecordHead::read(rest)?;
+    let summed = head.row_length()?;
+    let end_of = |n_bytes: usize| {
+        let n_local = local_length(n_bytes, page.len());
+        let end = start + n_local + if n_local < n_bytes { 4 } else { 0 };
+        (end <= page.len()).then_some(end)
+    };
+    let n_bytes = if said == summed {
+        said
+    } else {
+        [said, summed].into_iter().find(|length| end_of(*length).is_some_and(is_end))?
+    };
+    let end = end_of(n_bytes)?;
+    let first = page.get(start..end)?.get(head.place_of(0)?)?;
+    let table = Table::of(&Shape { kinds: &head.kinds, first })?;
+    let n_local = local_length(n_bytes, page.len());
+    let continued = if n_local < n_bytes { big_endian_32(page, start + n_local) } else { None };
     let place = Place { page: number, at: start, n_bytes };
     let n_columns = head.kinds.len();
     Some((end, Cell { table, rowid, place, n_columns, continued, is_carved: false }))

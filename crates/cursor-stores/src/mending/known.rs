@@ -20,8 +20,8 @@ struct Known {
     /// Whoever opens one waits for whoever does so already.
     damaged: HashMap<File, Arc<Mutex<()>>>,
     kept: VecDeque<(File, DatabaseFingerprint, Arc<MendedDatabase>)>,
-    /// Those that were looked over and found to hold together.
-    sound: HashMap<File, DatabaseFingerprint>,
+    /// Parts of some that were looked over and found to hold together.
+    sound: HashMap<(File, &'static str), DatabaseFingerprint>,
 }
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
@@ -32,17 +32,17 @@ pub(crate) fn note(path: &Path, fingerprint: &DatabaseFingerprint) {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner).damaged.entry(file).or_default();
 }
 
-/// Notes that a database, as it is now, holds together.
-pub(crate) fn note_sound(path: &Path, fingerprint: &DatabaseFingerprint) {
+/// Notes that a part of a database, as it is now, holds together.
+pub(crate) fn note_sound(path: &Path, fingerprint: &DatabaseFingerprint, part: &'static str) {
     let file = (path.to_owned(), fingerprint.file());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.sound.insert(file, fingerprint.clone());
+    known.sound.insert((file, part), fingerprint.clone());
 }
 
-pub(crate) fn is_sound(path: &Path, fingerprint: &DatabaseFingerprint) -> bool {
+pub(crate) fn is_sound(path: &Path, fingerprint: &DatabaseFingerprint, part: &'static str) -> bool {
     let file = (path.to_owned(), fingerprint.file());
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.sound.get(&file) == Some(fingerprint)
+    known.sound.get(&(file, part)) == Some(fingerprint)
 }
 
 /// Returns what is left of a database, if it is known to be damaged.

@@ -61,10 +61,15 @@ impl IndexDbError {
 }
 
 /// By what rows are found.
-const INDEXES: [IndexedTable; 3] = [
-    IndexedTable { name: "agents", key: &["agent_id"] },
-    IndexedTable { name: "runs", key: &["run_id"] },
-    IndexedTable { name: "run_events", key: &["run_id", "seq"] },
+const INDEXES: [IndexedTable; 4] = [
+    IndexedTable { index: "agents", name: "agents", key: &["agent_id"] },
+    IndexedTable { index: "runs", name: "runs", key: &["run_id"] },
+    IndexedTable {
+        index: "turns",
+        name: "runs",
+        key: &["agent_id", "turn_number"],
+    },
+    IndexedTable { index: "run_events", name: "run_events", key: &["run_id", "seq"] },
 ];
 
 /// Called with the values of a row, by column.
@@ -163,11 +168,7 @@ impl IndexDb {
     fn open(path: &Path) -> Result<Self, IndexDbError> {
         let database = ReadOnlyDatabase::open(path)?;
         database.check_small(&INDEXES)?;
-        let columns = |table: Table| -> Result<Vec<String>, ReadDatabaseError> {
-            let names = database.columns(table.name())?;
-            let has = |column: &&str| names.iter().any(|name| name == column);
-            Ok(if table.essential_columns().iter().all(has) { names } else { Vec::new() })
-        };
+        let columns = |table: Table| database.columns(table.name(), &table.essential_columns());
         let (agents, runs, events) =
             (columns(Table::Agents)?, columns(Table::Runs)?, columns(Table::RunEvents)?);
         if agents.is_empty() && runs.is_empty() && events.is_empty() {
