@@ -77,7 +77,8 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % end
     }
 }
@@ -116,7 +117,12 @@ fn untouched_rows_survive(planted: &Planted) {
             if let Ok(keep) = std::env::var("FLIP_KEEP") {
                 let to = std::path::Path::new(&keep).join(format!("{n_flips}-{round}"));
                 fs::create_dir_all(&to).unwrap();
-                std::process::Command::new("cp").arg("-a").arg(planted.stage.home()).arg(&to).status().unwrap();
+                std::process::Command::new("cp")
+                    .arg("-a")
+                    .arg(planted.stage.home())
+                    .arg(&to)
+                    .status()
+                    .unwrap();
             }
             let told = Told::by(planted, &name, &expected);
             assert!(picture(&planted.stage.home()) == before, "{name}: reading changed something");

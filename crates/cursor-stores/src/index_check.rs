@@ -45,10 +45,12 @@ impl ReadOnlyDatabase {
         is_broken: impl Fn(&Connection, &IndexedTable) -> rusqlite::Result<bool>,
     ) -> Result<(), ReadDatabaseError> {
         for table in tables {
-            if self.is_in_part() || mending::is_sound(self.path(), self.fingerprint(), table.index) {
+            if self.is_in_part() || mending::is_sound(self.path(), self.fingerprint(), table.index)
+            {
                 continue;
             }
-            let has_key = !self.columns(table.name, table.key)?.is_empty();
+            let columns = self.stored_columns(table.name)?;
+            let has_key = table.key.iter().all(|key| columns.iter().any(|name| name == key));
             if has_key && self.read(|connection| is_broken(connection, table))? {
                 return Err(self.begin_anew());
             }
@@ -98,7 +100,8 @@ fn does_lead_to_all(connection: &Connection, table: &IndexedTable) -> rusqlite::
 
 fn is_in_order(connection: &Connection, table: &IndexedTable) -> rusqlite::Result<bool> {
     let IndexedTable { name, key, .. } = table;
-    let mut statement = connection.prepare(&format!("SELECT {0} FROM {name} ORDER BY {0}", key[0]))?;
+    let mut statement =
+        connection.prepare(&format!("SELECT {0} FROM {name} ORDER BY {0}", key[0]))?;
     let mut rows = statement.query([])?;
     let mut last = Vec::new();
     while let Some(row) = rows.next()? {

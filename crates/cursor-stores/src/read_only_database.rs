@@ -22,8 +22,8 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -302,6 +302,11 @@ impl ReadOnlyDatabase {
         self.mended().into_iter().flat_map(move |mended| mended.lost(keys.clone()))
     }
 
+    /// Tells whether nothing is missing but what [`Self::lost`] names, as far as anybody can know.
+    pub(crate) fn is_all_lost_known(&self) -> bool {
+        self.mended().is_none_or(MendedDatabase::is_all_lost_known)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -376,13 +381,9 @@ impl ReadOnlyDatabase {
     }
 
     /// The columns of an ordinary table, as opposed to a view or a virtual table, behind which a hostile file may hide an
-    /// endless computation. Nothing if there is no such table, or if it lacks some that it always has.
-    pub(crate) fn columns(
-        &self,
-        table: &str,
-        always: &[&str],
-    ) -> Result<Vec<String>, ReadDatabaseError> {
-        let names = self.read(|connection| {
+    /// endless computation. Nothing if there is no such table.
+    pub(crate) fn stored_columns(&self, table: &str) -> Result<Vec<String>, ReadDatabaseError> {
+        self.read(|connection| {
             // What is computed is ours if the database is, and else nobody's.
             let hidden = if self.is_in_part() { 2 } else { 0 };
             let sql = "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = ?2 AND EXISTS ( \
@@ -392,27 +393,47 @@ impl ReadOnlyDatabase {
                 Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes().unwrap_or_default())
                     .into_owned())
             };
-            statement.query_map((table, hidden), name)?.collect::<rusqlite::Result<Vec<String>>>()
-        })?;
+            statement.query_map((table, hidden), name)?.collect()
+        })
+    }
+
+    /// As [`Self::stored_columns`]; nothing if some are missing that such a table `always` has.
+    pub(crate) fn columns(
+        &self,
+        table: &str,
+        always: &[&str],
+    ) -> Result<Vec<String>, ReadDatabaseError> {
+        let names = self.stored_columns(table)?;
         if always.iter().all(|column| names.iter().any(|name| name == column)) {
             Ok(names)
-        } else if self.tolerance == Tolerance::Mending && self.is_told_of(table)? {
+        } else if self.tolerance == Tolerance::Mending && self.is_schema_damaged(table, always)? {
             Err(self.begin_anew())
         } else {
             Ok(Vec::new())
         }
     }
 
-    /// Tells whether the schema says something of a table, which it does in several places: the others say whether it
-    /// is damaged in one.
-    fn is_told_of(&self, table: &str) -> Result<bool, ReadDatabaseError> {
+    /// Tells whether the schema contradicts itself where it speaks of a table, which it does in several places. A view
+    /// of that name, or columns that are computed, are what somebody wanted.
+    fn is_schema_damaged(&self, table: &str, always: &[&str]) -> Result<bool, ReadDatabaseError> {
         if self.is_in_part() {
             return Ok(false);
         }
-        let sql = "SELECT count(*) > 0 FROM sqlite_schema \
-                   WHERE name = ?1 OR tbl_name = ?1 OR instr(sql, 'TABLE ' || ?1 || ' ') > 0 \
-                   OR instr(sql, 'TABLE ' || ?1 || '(') > 0";
-        self.read(|connection| connection.query_row(sql, [table], |row| row.get(0)))
+        let is_told = "SELECT count(*) > 0 FROM sqlite_schema \
+                       WHERE name = ?1 OR tbl_name = ?1 OR instr(sql, 'TABLE ' || ?1 || ' ') > 0 \
+                       OR instr(sql, 'TABLE ' || ?1 || '(') > 0";
+        let is_wanted = "SELECT count(*) > 0 FROM sqlite_schema \
+                         WHERE name = ?1 AND (type = 'view' OR type = 'table' AND rootpage = 0)";
+        let has_column = "SELECT count(*) > 0 FROM pragma_table_xinfo(?1) WHERE name = ?2";
+        self.read(|connection| {
+            let ask = |sql: &str| connection.query_row(sql, [table], |row| row.get::<_, bool>(0));
+            let mut has_all = true;
+            for column in always {
+                let ask = |row: &Row<'_>| row.get::<_, bool>(0);
+                has_all &= connection.query_row(has_column, [table, column], ask)?;
+            }
+            Ok(ask(is_told)? && !ask(is_wanted)? && !has_all)
+        })
     }
 
     /// Tells whether there is an ordinary table that stores `columns`.

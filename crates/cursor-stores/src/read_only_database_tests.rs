@@ -137,7 +137,7 @@ fn only_an_ordinary_table_with_stored_columns_counts_as_one() {
         let store = TestStore::new();
         store.writer.execute_batch(&format!("DROP TABLE blobs; {sql}")).unwrap();
         let closed = store.close();
-        let database = ReadOnlyDatabase::open(&closed.path()).unwrap();
+        let database = ReadOnlyDatabase::open_unmended(&closed.path()).unwrap();
         assert_eq!(database.has_plain_table("blobs", ["id", "data"]).unwrap(), expected, "{sql}");
     }
 }
@@ -187,7 +187,7 @@ fn a_fingerprint_changes_with_the_log() {
 #[test]
 fn a_query_without_end_is_interrupted_and_counts_as_damage() {
     let store = TestStore::new().close();
-    let database = ReadOnlyDatabase::open(&store.path()).unwrap();
+    let database = ReadOnlyDatabase::open_unmended(&store.path()).unwrap();
     let endless =
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i * 0) FROM n";
     let interrupted = database.read_within(Duration::from_millis(20), |connection| {
@@ -206,8 +206,7 @@ fn a_log_whose_index_cannot_be_made_is_read_from_a_copy() {
     let fingerprint = DatabaseFingerprint::of(&killed.path()).unwrap();
     let before = picture_of(killed.directory.path());
     let path = killed.path();
-    let opening =
-        Opening { path: &path, tolerance: Tolerance::Mending, fingerprint: &fingerprint };
+    let opening = Opening { path: &path, tolerance: Tolerance::Mending, fingerprint: &fingerprint };
     let database = opening.without_shm().unwrap();
     assert_eq!((database.access, database.shortcoming()), (Access::Copied, None));
     let n_rows = database.read(|connection| {

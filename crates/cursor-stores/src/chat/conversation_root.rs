@@ -39,6 +39,7 @@ pub(super) fn find_root(
     meta: Result<&LatestRoot, &str>,
     notes: &mut Notes,
 ) -> rusqlite::Result<ConversationRoot> {
+    let (mut damaged, mut links) = (None, Vec::new());
     match meta {
         // Never checkpointed: what is there was written by somebody who is at it, or was killed.
         Ok(LatestRoot::Absent) => {
@@ -53,25 +54,39 @@ pub(super) fn find_root(
                 match ConversationStateStructure::decode(data.as_slice()) {
                     // The oldest stores are trees of links, which decode as turns of another kind.
                     Ok(state) if is_tree_of_links(blobs, &state)? => {}
-                    Ok(state) => return Ok(ConversationRoot::State(Box::new(state))),
+                    Ok(state) if BlobId::of(&data) == *id => {
+                        return Ok(ConversationRoot::State(Box::new(state)));
+                    }
+                    Ok(state) => damaged = Some(state),
                     Err(err) => notes.add(BearsOn::Prompt, ROOT, format!("does not decode: {err}")),
                 }
-                let ids = linked_messages(blobs, &data)?;
-                if !ids.is_empty() {
-                    return Ok(ConversationRoot::Messages { ids, kind: MessageKind::Said });
+                links = linked_messages(blobs, &data)?;
+                if BlobId::of(&data) == *id && !links.is_empty() {
+                    return Ok(ConversationRoot::Messages { ids: links, kind: MessageKind::Said });
                 }
             }
         }
         Ok(LatestRoot::Malformed(_)) => notes.add(BearsOn::Prompt, ROOT, "is no blob id"),
         Err(why) => notes.add(BearsOn::Prompt, META, why),
     }
-    if let Some((id, state)) = newest_state(blobs)? {
+    let sound = newest_state(blobs)?;
+    // Of a state that is cut off, or has a wrong letter, there may be more than of the one before it.
+    let n_messages = |state: &ConversationStateStructure| state.root_prompt_messages_json.len();
+    if let Some(state) = damaged
+        && sound.as_ref().is_none_or(|(_, sound)| n_messages(sound) < n_messages(&state))
+    {
+        return Ok(ConversationRoot::State(Box::new(state)));
+    }
+    if let Some((id, state)) = sound {
         notes.add(
             BearsOn::Prompt,
             ROOT,
             format!("shown as of the newest checkpoint that can be read, {id}"),
         );
         return Ok(ConversationRoot::State(Box::new(state)));
+    }
+    if !links.is_empty() {
+        return Ok(ConversationRoot::Messages { ids: links, kind: MessageKind::Said });
     }
     let ids = all_messages(blobs)?;
     if !ids.is_empty() {

@@ -83,8 +83,8 @@ pub use session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 pub use writers::{StoreWriter, writers_of};
 
 pub(crate) use blobs::{Fetched, Rows, Scanned, StoredBlob};
-pub(crate) use chat_reading::{meta_row, with_store};
 pub(crate) use chat_raw::visit_raw_store;
+pub(crate) use chat_reading::{meta_row, with_store};
 pub(crate) use chat_store::MAX_BLOB_BYTES;
 pub(crate) use chats_root::discover;
 pub(crate) use writers::Writers;

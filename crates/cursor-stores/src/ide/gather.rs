@@ -74,7 +74,9 @@ pub(super) fn gather(pool: &Pool, id: &str, extent: Extent) -> Result<Gathered, 
                     Ok(Some(value)) => {
                         gathered.bubbles.insert(bubble_id, BubbleRow { rowid: 0, value });
                     }
-                    Ok(None) => gathered.damage.extend(pool.lost(&(key.clone()..format!("{key}\0")))),
+                    Ok(None) => {
+                        gathered.damage.extend(pool.lost(&(key.clone()..format!("{key}\0"))))
+                    }
                     Err(err) => return Err(err),
                 }
             }

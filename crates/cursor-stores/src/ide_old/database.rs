@@ -179,7 +179,11 @@ fn query<T>(
         n_left -= 1;
         let answer = ReadOnlyDatabase::open(path).map_err(QueryError::from).and_then(|database| {
             if database.has_plain_table("ItemTable", ["key", "value"])? {
-                database.check_small(&[IndexedTable { index: "ItemTable", name: "ItemTable", key: &["key"] }])?;
+                database.check_small(&[IndexedTable {
+                    index: "ItemTable",
+                    name: "ItemTable",
+                    key: &["key"],
+                }])?;
                 Ok(ask(&database)?)
             } else {
                 Err(QueryError::NoTable)

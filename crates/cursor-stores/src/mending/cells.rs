@@ -35,6 +35,7 @@ pub(super) struct Cell {
 /// The first byte of a page of a table, and of one of an index.
 const LEAF: u8 = 0x0d;
 const INDEX_LEAF: u8 = 0x0a;
+const INDEX_INTERIOR: u8 = 0x02;
 /// The first page begins with the header of the file.
 const FILE_HEADER: usize = 100;
 
@@ -66,7 +67,8 @@ pub(super) fn cells(page: &[u8], number: u32) -> impl Iterator<Item = Cell> {
 
 /// Adds a row that overlaps no other.
 fn add(found: &mut Found, at: usize, (end, cell): (usize, Cell)) -> bool {
-    let is_taken = found.range(..end).next_back().is_some_and(|(_, (other_end, _))| *other_end > at);
+    let is_taken =
+        found.range(..end).next_back().is_some_and(|(_, (other_end, _))| *other_end > at);
     if !is_taken {
         found.insert(at, (end, cell));
     }
@@ -167,25 +169,45 @@ pub(super) fn visit_schema(page: &[u8], visit: &mut dyn FnMut(&[Value<'_>])) {
     }
 }
 
-/// Calls `visit` with the keys that an index has on a page, of those that have one column of text.
-pub(super) fn visit_index(page: &[u8], number: u32, visit: &mut dyn FnMut(&str)) {
-    let head = head_of(number);
-    if page.get(head) != Some(&INDEX_LEAF) {
-        return;
-    }
-    let n_pointers = big_endian_16(page, head + 3).unwrap_or(0).min(page.len() / 5);
-    for pointer in 0..n_pointers {
-        let at = big_endian_16(page, head + 8 + 2 * pointer).unwrap_or(0);
-        let Some(mut rest) = page.get(at..) else { continue };
-        let Some(length) = varint(&mut rest).and_then(|length| usize::try_from(length).ok()) else {
-            continue;
-        };
-        // Longer ones continue elsewhere, and are of no key that Cursor makes.
-        let entry = rest.get(..length).filter(|_| length <= page.len() / 4).and_then(record);
-        if let Some([Value::Text(key), Value::Integer(_)]) = entry.as_deref()
-            && let Ok(key) = std::str::from_utf8(key)
-        {
-            visit(key);
+/// What an index leads to a row by: a text, or a text and a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct IndexKey {
+    pub(super) text: String,
+    pub(super) number: Option<i64>,
+}
+
+impl IndexKey {
+    /// What a row is called that has this key.
+    pub(super) fn name(&self) -> String {
+        match self.number {
+            None => self.text.clone(),
+            Some(number) => format!("{}/{number}", self.text),
         }
     }
+}
+
+/// The keys that an index has on a page.
+pub(super) fn index_keys(page: &[u8], number: u32) -> Vec<IndexKey> {
+    let head = head_of(number);
+    // Pages that lead to others have four bytes more for each of them.
+    let n_before = match page.get(head) {
+        Some(&INDEX_LEAF) => 0,
+        Some(&INDEX_INTERIOR) => 4,
+        _ => return Vec::new(),
+    };
+    let n_pointers = big_endian_16(page, head + 3).unwrap_or(0).min(page.len() / 5);
+    let entries = (0..n_pointers).filter_map(|pointer| {
+        let at = big_endian_16(page, head + 8 + n_before + 2 * pointer)?;
+        let mut rest = page.get(at + n_before..)?;
+        let length = usize::try_from(varint(&mut rest)?).ok()?;
+        // Longer ones continue elsewhere, and are of no key that Cursor makes.
+        let entry = record(rest.get(..length).filter(|_| length <= page.len() / 4)?)?;
+        let (text, number) = match entry.as_slice() {
+            [Value::Text(text), Value::Integer(_)] => (text, None),
+            [Value::Text(text), Value::Integer(number), Value::Integer(_)] => (text, Some(*number)),
+            _ => return None,
+        };
+        Some(IndexKey { text: std::str::from_utf8(text).ok()?.to_owned(), number })
+    });
+    entries.collect()
 }

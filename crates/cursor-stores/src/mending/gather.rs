@@ -1,13 +1,13 @@
 //! Going over all pages, and noting in a database of ours what stands where.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::{CachedStatement, Connection, Statement};
 
-use super::cells::{Cell, cells, visit_index, visit_schema};
+use super::cells::{Cell, IndexKey, cells, index_keys, visit_schema};
 use super::page_file::PageFile;
 use super::tables::{Table, columns_of_schema};
-use super::{Loss, MendError};
+use super::{Loss, Lost, MendError};
 
 /// How many lost rows are known by name.
 const MAX_LOST: usize = 100_000;
@@ -19,11 +19,8 @@ struct Columns {
     n_most: usize,
 }
 
-/// Fills an empty database. Returns what is known to be missing, by key.
-pub(super) fn gather(
-    connection: &Connection,
-    pages: &PageFile,
-) -> Result<BTreeMap<String, Loss>, MendError> {
+/// Fills an empty database. Returns what is known to be missing.
+pub(super) fn gather(connection: &Connection, pages: &PageFile) -> Result<Lost, MendError> {
     connection.execute_batch("BEGIN")?;
     for table in Table::ALL {
         connection.execute_batch(&format!(
@@ -49,7 +46,7 @@ pub(super) fn gather(
     }
     let tables: Vec<Table> =
         Table::ALL.into_iter().filter(|table| columns.contains_key(table)).collect();
-    let lost = lost_rows(connection, pages, &free, &tables)?;
+    let lost = find_lost(connection, pages, &free, &tables)?;
     connection.execute_batch("COMMIT")?;
     Ok(lost)
 }
@@ -108,11 +105,7 @@ fn note_row(connection: &Connection, cell: &Cell, n_there: usize) -> rusqlite::R
 
 /// Gives a table the columns that Cursor's has, and finds its rows by their keys. Of what is there twice, as in what is
 /// left of an earlier writing, one stays: whole rather than cut, led to rather than carved, late rather than early.
-fn make_readable(
-    connection: &Connection,
-    table: Table,
-    columns: &Columns,
-) -> rusqlite::Result<()> {
+fn make_readable(connection: &Connection, table: Table, columns: &Columns) -> rusqlite::Result<()> {
     let name = table.name();
     let usual = || table.usual_columns(columns.n_most).into_iter().map(str::to_owned).collect();
     let names: Vec<String> = columns.named.clone().unwrap_or_else(usual);
@@ -136,40 +129,78 @@ fn make_readable(
     ))
 }
 
-/// The rows that are cut, and those that only an index knows.
-fn lost_rows(
+/// Finds the rows that are cut, and those that only an index knows.
+fn find_lost(
     connection: &Connection,
     pages: &PageFile,
     free: &HashSet<u32>,
     tables: &[Table],
-) -> rusqlite::Result<BTreeMap<String, Loss>> {
-    let mut lost = BTreeMap::new();
+) -> rusqlite::Result<Lost> {
+    let mut lost = Lost::default();
     let mut lookups = Vec::new();
     for table in tables {
-        let (name, key) = (table.name(), table.key()[0]);
-        let sql = format!("SELECT {key} FROM \"{name}\" WHERE n_there < n_bytes LIMIT {MAX_LOST}");
-        let mut statement = connection.prepare(&sql)?;
+        let (name, key) = (table.name(), table.key());
+        let mut statement = connection.prepare(&format!(
+            "SELECT {} FROM \"{name}\" WHERE n_there < n_bytes LIMIT {MAX_LOST}",
+            key.join(" || '/' || ")
+        ))?;
         let mut cut = statement.query([])?;
         while let Some(row) = cut.next()? {
             if let Ok(key) = row.get_ref(0)?.as_str() {
-                lost.insert(key.to_owned(), Loss::Cut);
+                lost.rows.insert(key.to_owned(), Loss::Cut);
             }
         }
-        lookups.push(connection.prepare(&format!("SELECT 1 FROM \"{name}\" WHERE {key} = ?1"))?);
+        for key in table.indexes() {
+            let condition = key.join(" = ? AND ");
+            let sql = format!("SELECT 1 FROM \"{name}\" WHERE {condition} = ?");
+            lookups.push(Lookup {
+                is_main: *key == table.key(),
+                n_columns: key.len(),
+                n_found: 0,
+                statement: connection.prepare(&sql)?,
+                name,
+            });
+        }
     }
     pages.visit(free, &mut |number, page| -> rusqlite::Result<()> {
-        let mut keys = Vec::new();
-        visit_index(page, number, &mut |key| keys.push(key.to_owned()));
-        for key in keys {
-            let mut is_there = lost.len() >= MAX_LOST;
+        for key in index_keys(page, number) {
+            let mut is_there = false;
             for lookup in &mut lookups {
-                is_there = is_there || lookup.exists([&key])?;
+                is_there |= lookup.finds(&key)?;
             }
-            if !is_there {
-                lost.insert(key, Loss::Gone);
+            if !is_there && lost.rows.len() < MAX_LOST {
+                lost.rows.insert(key.name(), Loss::Gone);
             }
         }
         Ok(())
     })?;
+    // An index that leads to every row that is left is whole, so that it knows those that are not.
+    lost.is_all_known = lost.rows.len() < MAX_LOST;
+    for lookup in lookups.iter().filter(|lookup| lookup.is_main) {
+        let sql = format!("SELECT count(*) FROM \"{}\"", lookup.name);
+        let n_rows: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
+        lost.is_all_known &= n_rows <= lookup.n_found;
+    }
     Ok(lost)
+}
+
+/// Looks whether a row is there that an index leads to.
+struct Lookup<'c> {
+    name: &'static str,
+    is_main: bool,
+    n_columns: usize,
+    n_found: i64,
+    statement: Statement<'c>,
+}
+
+impl Lookup<'_> {
+    fn finds(&mut self, key: &IndexKey) -> rusqlite::Result<bool> {
+        let is_there = match key.number {
+            None if self.n_columns == 1 => self.statement.exists([&key.text])?,
+            Some(number) if self.n_columns == 2 => self.statement.exists((&key.text, number))?,
+            _ => false,
+        };
+        self.n_found += i64::from(is_there);
+        Ok(is_there)
+    }
 }

@@ -43,9 +43,18 @@ const SAMPLE: u32 = 64;
 pub(crate) struct MendedDatabase {
     pages: Arc<PageFile>,
     uri: String,
-    lost: BTreeMap<String, Loss>,
+    lost: Lost,
     /// Holds it in memory.
     _keeper: Mutex<Connection>,
+}
+
+/// What is known to be missing.
+#[derive(Debug, Default)]
+struct Lost {
+    /// By key; of two columns, with a slash between.
+    rows: BTreeMap<String, Loss>,
+    /// Whether nothing else can be.
+    is_all_known: bool,
 }
 
 /// What became of a row.
@@ -110,8 +119,13 @@ impl MendedDatabase {
         let (start, end) = (Bound::Included(keys.start), Bound::Excluded(keys.end));
         // A range that ends before it begins has nothing in it.
         let is_sound = keys.start < keys.end;
-        let lost = is_sound.then(|| self.lost.range::<str, _>((start, end)));
+        let lost = is_sound.then(|| self.lost.rows.range::<str, _>((start, end)));
         lost.into_iter().flatten().map(|(key, loss)| (key.as_str(), *loss))
+    }
+
+    /// Tells whether there can be no lost rows but those.
+    pub(crate) fn is_all_lost_known(&self) -> bool {
+        self.lost.is_all_known
     }
 }
 

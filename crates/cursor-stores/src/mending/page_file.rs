@@ -52,7 +52,8 @@ impl PageFile {
             Some(log) => newest_pages(log, n_bytes_of_page).map_err(failed)?,
             None => HashMap::new(),
         };
-        let in_file = u32::try_from(n_bytes / n_bytes_of_page as u64).unwrap_or(u32::MAX);
+        // Of the last page a part may be missing.
+        let in_file = u32::try_from(n_bytes.div_ceil(n_bytes_of_page as u64)).unwrap_or(u32::MAX);
         // What is in the log is behind what is in the file, without a gap.
         let in_both = in_file.saturating_add(u32::try_from(in_log.len()).unwrap_or(u32::MAX));
         let n_pages = in_log.keys().copied().fold(in_file, u32::max).min(in_both);
@@ -69,19 +70,35 @@ impl PageFile {
         self.n_bytes_of_page
     }
 
-    /// Reads a page into `page`. Fails for one that is not there.
+    /// Reads a page into `page`. Fails for one that is not there; what is missing at the end of the file is zero.
     pub(super) fn read(&self, number: u32, page: &mut Vec<u8>) -> io::Result<()> {
+        page.clear();
         page.resize(self.n_bytes_of_page, 0);
-        self.read_at(number, 0, page)
+        match self.read_at(number, page) {
+            Err(err) if err.kind() == io::ErrorKind::UnexpectedEof && number == self.n_pages => {
+                Ok(())
+            }
+            read => read,
+        }
     }
 
-    fn read_at(&self, number: u32, at: usize, bytes: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, number: u32, bytes: &mut [u8]) -> io::Result<()> {
         match (&self.log, self.in_log.get(&number)) {
-            (Some(log), Some(start)) => log.read_exact_at(bytes, start + at as u64),
+            (Some(log), Some(start)) => log.read_exact_at(bytes, *start),
             _ => {
                 let number = number.checked_sub(1).ok_or(io::ErrorKind::NotFound)?;
                 let start = u64::from(number) * self.n_bytes_of_page as u64;
-                self.file.read_exact_at(bytes, start + at as u64)
+                let mut n_read = 0;
+                // As much as there is: `read_exact_at` says nothing of what it leaves when it fails.
+                while n_read < bytes.len() {
+                    match self.file.read_at(&mut bytes[n_read..], start + n_read as u64) {
+                        Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                        Ok(n_more) => n_read += n_more,
+                        Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+                        Err(err) => return Err(err),
+                    }
+                }
+                Ok(())
             }
         }
     }
@@ -157,7 +174,7 @@ impl PageFile {
             if next < 2 || next > self.n_pages || !is_free(next) {
                 break;
             }
-            if self.read_at(next, 0, &mut bytes).is_err() {
+            if self.read_at(next, &mut bytes).is_err() {
                 break;
             }
             n_there += (n_bytes - n_there).min(self.usable() - 4);

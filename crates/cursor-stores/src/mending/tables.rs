@@ -62,16 +62,21 @@ impl Table {
         }
     }
 
-    /// By what its rows are told apart, all text but for a number.
-    pub(super) fn key(self) -> &'static [&'static str] {
+    /// By what its rows are found: text, or text and a number. The first tells them apart.
+    pub(super) fn indexes(self) -> &'static [&'static [&'static str]] {
         match self {
-            Self::Blobs => &["id"],
-            Self::Meta | Self::DiskKv | Self::Items => &["key"],
-            Self::ComposerHeaders => &["composerId"],
-            Self::Agents => &["agent_id"],
-            Self::Runs => &["run_id"],
-            Self::RunEvents => &["run_id", "seq"],
+            Self::Blobs => &[&["id"]],
+            Self::Meta | Self::DiskKv | Self::Items => &[&["key"]],
+            Self::ComposerHeaders => &[&["composerId"]],
+            Self::Agents => &[&["agent_id"]],
+            Self::Runs => &[&["run_id"], &["agent_id", "turn_number"]],
+            Self::RunEvents => &[&["run_id", "seq"]],
         }
+    }
+
+    /// By what its rows are told apart.
+    pub(super) fn key(self) -> &'static [&'static str] {
+        self.indexes()[0]
     }
 
     /// The columns of a row of so many, where nothing else says how they are called.

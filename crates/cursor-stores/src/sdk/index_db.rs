@@ -1,7 +1,7 @@
 //! `index.db`: the tables of agents, runs and events, whichever columns their generation has.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
@@ -64,11 +64,7 @@ impl IndexDbError {
 const INDEXES: [IndexedTable; 4] = [
     IndexedTable { index: "agents", name: "agents", key: &["agent_id"] },
     IndexedTable { index: "runs", name: "runs", key: &["run_id"] },
-    IndexedTable {
-        index: "turns",
-        name: "runs",
-        key: &["agent_id", "turn_number"],
-    },
+    IndexedTable { index: "turns", name: "runs", key: &["agent_id", "turn_number"] },
     IndexedTable { index: "run_events", name: "run_events", key: &["run_id", "seq"] },
 ];
 
@@ -191,6 +187,33 @@ impl IndexDb {
         let lost = self.database.lost(""..LAST).take(MAX_NAMED);
         let rows = lost.map(|(key, loss)| Damage::new(format!("index.db {key}"), loss.what()));
         whole.into_iter().chain(rows).collect()
+    }
+
+    /// What is missing of some runs, as far as it is known; of all of the index, where it is not.
+    pub(super) fn damage_of_all(&self, runs: &[Run]) -> Vec<Damage> {
+        let mut damage: Vec<Damage> =
+            runs.iter().flat_map(|run| self.damage_of(run)).take(MAX_NAMED).collect();
+        damage.dedup();
+        damage
+    }
+
+    pub(super) fn damage_of(&self, run: &Run) -> Vec<Damage> {
+        if !self.database.is_all_lost_known() || self.database.missing_log().is_some() {
+            return self
+                .database
+                .shortcoming()
+                .map(|what| Damage::new("index.db", what))
+                .into_iter()
+                .collect();
+        }
+        let lost = |keys: Range<&str>, table: &'static str| {
+            let lost = self.database.lost(keys);
+            lost.map(move |(key, loss)| Damage::new(format!("{table} {key}"), loss.what()))
+                .collect::<Vec<_>>()
+        };
+        let (own, first, end) =
+            (format!("{}\0", run.id), format!("{}/", run.id), format!("{}0", run.id));
+        [lost(&run.id..&own, "runs"), lost(&first..&end, "run_events")].concat()
     }
 
     pub(super) fn has(&self, table: Table) -> bool {

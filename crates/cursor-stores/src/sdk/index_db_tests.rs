@@ -19,10 +19,7 @@ fn what_is_too_large_is_not_loaded_but_named() {
     writer.close().unwrap();
     let mut damage = Vec::new();
     let (runs, events) = with_index(&path, |index| {
-        Ok((
-            index.runs(Some("agent-1"), Columns::Known, &mut damage)?,
-            index.events("run-1")?,
-        ))
+        Ok((index.runs(Some("agent-1"), Columns::Known, &mut damage)?, index.events("run-1")?))
     })
     .unwrap();
     assert_eq!(damage, [Damage::new("runs run-1", "its result is too large to be read")]);

@@ -73,24 +73,31 @@ impl SdkStore {
     fn load(&self, key: Option<&str>) -> Result<Loaded, Box<dyn Error + Send + Sync>> {
         let columns = if key.is_some() { Columns::Known } else { Columns::Listed };
         let mut damage = Vec::new();
-        let mut is_in_part = false;
+        let (mut damaged, mut is_index_damaged) = (HashSet::new(), false);
         let (mut agents, runs) = match &self.form {
             Form::Database => {
                 let rows = with_index(&self.path, |index| {
                     damage.clear();
-                    damage.extend(index.shortcoming());
-                    is_in_part = !damage.is_empty();
                     let agents = index.agents(key)?;
                     let mut runs = index.runs(key, columns, &mut damage)?;
-                    if !damage.is_empty() {
+                    let whole = index.shortcoming();
+                    is_index_damaged = !whole.is_empty();
+                    if is_index_damaged {
                         runs.extend(runs_without_rows(index, key)?);
+                    }
+                    damaged.clear();
+                    if key.is_none() {
+                        damage.extend(whole);
+                        let is_damaged = |run: &&Run| !index.damage_of(run).is_empty();
+                        damaged
+                            .extend(runs.iter().filter(is_damaged).map(|run| run.agent_id.clone()));
                     }
                     Ok((agents, runs))
                 });
                 match rows {
                     Ok(rows) => rows,
                     Err(error) if error.is_lasting() => {
-                        is_in_part = true;
+                        is_index_damaged = true;
                         damage.push(Damage::new("index.db", why(&error)));
                         if agents_with_chats(&self.directory).is_empty() {
                             return Err(error.into());
@@ -102,13 +109,15 @@ impl SdkStore {
             }
             Form::Lines(files) => (files.agents(key, &mut damage)?, files.runs(key, &mut damage)?),
         };
-        let is_index_damaged = matches!(self.form, Form::Database) && !damage.is_empty();
         if is_index_damaged {
             // Agents whose rows are lost still have their own databases.
             let known: HashSet<String> = agents.iter().map(|agent| agent.id.clone()).collect();
             let is_wanted =
                 |agent: &Agent| !known.contains(&agent.id) && key.is_none_or(|key| key == agent.id);
-            agents.extend(agents_with_chats(&self.directory).into_iter().filter(is_wanted));
+            let lost: Vec<Agent> =
+                agents_with_chats(&self.directory).into_iter().filter(is_wanted).collect();
+            damaged.extend(lost.iter().map(|agent| agent.id.clone()));
+            agents.extend(lost);
         }
         let mut by_agent: HashMap<String, Vec<Run>> = HashMap::new();
         for run in runs {
@@ -127,7 +136,7 @@ impl SdkStore {
         for (_, runs) in &mut loaded {
             sort_runs(runs);
         }
-        Ok(Loaded { agents: loaded, is_in_part, damage })
+        Ok(Loaded { agents: loaded, damaged, damage })
     }
 
     fn read_agent(
@@ -160,7 +169,7 @@ impl SdkStore {
                     assemble(&material, head, extent, &mut no_story)?
                 } else {
                     with_index(&self.path, |index| {
-                        lost = index.shortcoming();
+                        lost = index.damage_of_all(runs);
                         assemble(&material, head.clone(), extent, &mut |run| {
                             Ok(story(run, index.events(&run.id)?, &blobs))
                         })
@@ -220,8 +229,8 @@ impl SdkStore {
 struct Loaded {
     /// With their runs in order.
     agents: Vec<(Agent, Vec<Run>)>,
-    /// Whether any of them may lack something.
-    is_in_part: bool,
+    /// Those that lack something, as far as a list knows.
+    damaged: HashSet<String>,
     damage: Vec<Damage>,
 }
 
@@ -256,13 +265,13 @@ impl ConversationStore for SdkStore {
 
     fn list(&self) -> Listing {
         match self.load(None) {
-            Ok(Loaded { agents, is_in_part, damage }) => {
+            Ok(Loaded { agents, damaged, damage }) => {
                 let heads = agents
                     .iter()
                     .map(|(agent, runs)| {
                         let writer = self.writer(agent.status, runs);
                         let mut head = make_head(self, agent, runs, writer);
-                        if is_in_part {
+                        if damaged.contains(&agent.id) {
                             head.activity = Activity::Damaged;
                         }
                         head
@@ -296,13 +305,16 @@ impl ConversationStore for SdkStore {
     fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError> {
         let unreadable =
             |source| ReadConversationError::Unreadable { path: self.path.clone(), source };
-        let Loaded { agents, damage, .. } = self.load(Some(key)).map_err(unreadable)?;
+        let Loaded { agents, damaged, mut damage } = self.load(Some(key)).map_err(unreadable)?;
         let Some((agent, runs)) = agents.into_iter().next() else {
             return Err(match damage.as_slice() {
                 [] => ReadConversationError::Missing(self.path.clone()),
                 [damage, ..] => unreadable(format!("{}: {}", damage.place, damage.what).into()),
             });
         };
+        if damaged.contains(&agent.id) {
+            damage.push(Damage::new(format!("agents {}", agent.id), "the row is missing"));
+        }
         let mut conversation = self.read_agent(&agent, &runs, extent).map_err(unreadable)?;
         add_damage(&mut conversation, damage);
         Ok(conversation)

@@ -240,7 +240,7 @@ fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
     let listing = home.store().list();
     assert_eq!(listing.heads.len(), 1);
     assert_eq!(listing.heads[0].activity, Activity::Damaged);
-    assert!(listing.damage[0].what.contains("cut off"), "{:?}", listing.damage);
+    assert!(listing.damage[0].what.contains("what is left"), "{:?}", listing.damage);
     let (n_shown, n_found) = n_commands(&home);
     assert!(n_shown > 280 && n_found > 280, "{n_shown} shown and {n_found} found of 300");
     exercise(&home);

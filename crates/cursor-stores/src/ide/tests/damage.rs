@@ -308,7 +308,7 @@ fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
     let before = picture_of(path.parent().unwrap());
     let listing = home.store.list();
     assert!(listing.heads.len() >= 38, "{} of 40", listing.heads.len());
-    assert!(listing.damage[0].what.contains("cut off"), "{:?}", listing.damage);
+    assert!(listing.damage[0].what.contains("what is left"), "{:?}", listing.damage);
     assert!(n_messages(&home) > 750, "{} of 800", n_messages(&home));
     let whole = home.read("composer-07");
     assert_eq!((whole.messages.len(), whole.damage.len()), (20, 0));
@@ -319,7 +319,7 @@ fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
         ControlFlow::Continue(())
     });
     assert_eq!(*found.lock().unwrap(), 1);
-    assert!(damage.iter().any(|damage| damage.what.contains("cut off")), "{damage:?}");
+    assert!(damage.iter().any(|damage| damage.what.contains("what is left")), "{damage:?}");
     assert_eq!(picture_of(path.parent().unwrap()), before);
 }
 
@@ -369,7 +369,7 @@ fn what_is_left_and_the_backup_are_told_together_whichever_has_more() {
         .collect();
     assert_eq!(ids, expected);
     let is_said = |words: &str| damage.iter().any(|lost| lost.damage.what.contains(words));
-    assert!(is_said("cut off") && is_said("state.vscdb.backup"), "{damage:?}");
+    assert!(is_said("what is left") && is_said("state.vscdb.backup"), "{damage:?}");
     for head in &heads {
         let read = catalogue.read(head, Extent::default()).unwrap();
         let texts = texts(&read);
