@@ -1,7 +1,7 @@
 //! Blobs of one store, all from one read.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use rusqlite::blob::Blob;
@@ -17,13 +17,18 @@ use crate::read_only_database::{ReadOnlyDatabase, contradiction, is_damage};
 pub(crate) struct Blobs<'c> {
     database: &'c ReadOnlyDatabase,
     connection: &'c Connection,
-    standing: &'c StandingIds,
+    standing: &'c Standing,
     peephole: RefCell<Option<Blob<'c>>>,
 }
 
-/// The blobs that stand in the table, whatever the index says. Looked for when the first is missing, and kept as long as
-/// the store is open: to know it means to look at every row.
-pub(crate) type StandingIds = OnceCell<HashSet<BlobId>>;
+/// What stands in the table, whatever the index says. Looked for when the first blob is missing, and kept as long as the
+/// store is open: to know it means to look at every row.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    ids: OnceCell<HashSet<BlobId>>,
+    /// The rows whose content has another id than they say, in what is left of a damaged store.
+    misnamed: OnceCell<HashMap<BlobId, i64>>,
+}
 
 /// Rows by number, from one after `after` to `until`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +71,17 @@ pub(crate) struct StoredBlob {
 
 const BY_ID: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <= ?2 THEN data END \
                      FROM blobs WHERE id = ?1";
+const BY_ROW: &str = "SELECT octet_length(data), CASE WHEN octet_length(data) <= ?2 THEN data END \
+                      FROM blobs NOT INDEXED WHERE rowid = ?1";
+/// Of [`MAX_BLOB_BYTES`] at most.
+const DATA: &str = "id, CASE WHEN octet_length(data) <= 67108864 THEN data END";
 const LENGTH_BY_ID: &str = "SELECT octet_length(data) FROM blobs WHERE id = ?1";
 
 impl<'c> Blobs<'c> {
     pub(crate) fn new(
         database: &'c ReadOnlyDatabase,
         connection: &'c Connection,
-        standing: &'c StandingIds,
+        standing: &'c Standing,
     ) -> Self {
         Self { database, connection, standing, peephole: RefCell::new(None) }
     }
@@ -88,13 +97,19 @@ impl<'c> Blobs<'c> {
             return Ok(by_index);
         }
         if self.database.is_in_part() {
+            if let Some(row) = self.misnamed()?.get(&id) {
+                return self
+                    .connection
+                    .prepare_cached(BY_ROW)?
+                    .query_row((row, MAX_BLOB_BYTES), fetched);
+            }
             let key = id.to_string();
             let lost = self.database.lost(&key..&format!("{key}\0")).next();
             let is_gone = lost.is_some_and(|(_, loss)| loss == Loss::Gone);
             return Ok(if is_gone { Fetched::Unreadable } else { Fetched::Missing });
         }
         // A damaged index may as well answer that there is nothing.
-        if self.standing()?.contains(&id) { Err(contradiction()) } else { Ok(Fetched::Missing) }
+        if self.standing_ids()?.contains(&id) { Err(contradiction()) } else { Ok(Fetched::Missing) }
     }
 
     /// Reads a blob as Cursor itself would: by the index alone.
@@ -128,16 +143,34 @@ impl<'c> Blobs<'c> {
             .exists([id.to_string()])
     }
 
-    fn standing(&self) -> rusqlite::Result<&'c HashSet<BlobId>> {
-        if let Some(ids) = self.standing.get() {
+    fn standing_ids(&self) -> rusqlite::Result<&'c HashSet<BlobId>> {
+        if let Some(ids) = self.standing.ids.get() {
             return Ok(ids);
         }
         let mut ids = HashSet::new();
-        self.visit(Rows::ALL, "id, NULL", Direction::Forward, &mut |id, _| {
-            ids.insert(id);
+        self.visit(Rows::ALL, "id, NULL", Direction::Forward, &mut |_, id, _| {
+            ids.extend(id);
             ControlFlow::Continue(())
         })?;
-        Ok(self.standing.get_or_init(|| ids))
+        Ok(self.standing.ids.get_or_init(|| ids))
+    }
+
+    /// A blob's id is what its content says; a flipped bit may have changed what the row says.
+    fn misnamed(&self) -> rusqlite::Result<&'c HashMap<BlobId, i64>> {
+        if let Some(rows) = self.standing.misnamed.get() {
+            return Ok(rows);
+        }
+        let mut rows = HashMap::new();
+        self.visit(Rows::ALL, DATA, Direction::Forward, &mut |row, id, data| {
+            if let ValueRef::Text(data) | ValueRef::Blob(data) = data {
+                let actual = BlobId::of(data);
+                if id != Some(actual) {
+                    rows.insert(actual, row);
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(self.standing.misnamed.get_or_init(|| rows))
     }
 
     /// Reads the first bytes of a blob without loading the rest. `None` if it is not there or cannot be read so.
@@ -185,8 +218,8 @@ impl<'c> Blobs<'c> {
     pub(crate) fn inventory(&self) -> rusqlite::Result<(Vec<StoredBlob>, Scanned)> {
         let mut all = Vec::new();
         let columns = "id, octet_length(data)";
-        self.visit(Rows::ALL, columns, Direction::Forward, &mut |id, length| {
-            if let ValueRef::Integer(n_bytes) = length {
+        self.visit(Rows::ALL, columns, Direction::Forward, &mut |_, id, length| {
+            if let (Some(id), ValueRef::Integer(n_bytes)) = (id, length) {
                 all.push(StoredBlob { id, n_bytes: u64::try_from(n_bytes).unwrap_or(0) });
             }
             ControlFlow::Continue(())
@@ -230,19 +263,25 @@ impl<'c> Blobs<'c> {
         direction: Direction,
         visit: &mut dyn FnMut(BlobId, &[u8]) -> ControlFlow<()>,
     ) -> rusqlite::Result<()> {
-        let columns = format!("id, CASE WHEN octet_length(data) <= {MAX_BLOB_BYTES} THEN data END");
-        self.visit(rows, &columns, direction, &mut |id, data| match data {
-            ValueRef::Text(data) | ValueRef::Blob(data) => visit(id, data),
-            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => ControlFlow::Continue(()),
+        self.visit(rows, DATA, direction, &mut |_, id, data| {
+            let (ValueRef::Text(data) | ValueRef::Blob(data)) = data else {
+                return ControlFlow::Continue(());
+            };
+            let of_content = || self.database.is_in_part().then(|| BlobId::of(data));
+            match id.or_else(of_content) {
+                Some(id) => visit(id, data),
+                None => ControlFlow::Continue(()),
+            }
         })
     }
 
+    /// Calls `visit` with the number of each row, the id if it is one, and the other column.
     fn visit(
         &self,
         rows: Rows,
         columns: &str,
         direction: Direction,
-        visit: &mut dyn FnMut(BlobId, ValueRef<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(i64, Option<BlobId>, ValueRef<'_>) -> ControlFlow<()>,
     ) -> rusqlite::Result<()> {
         let order = match direction {
             Direction::Forward => "ASC",
@@ -266,8 +305,7 @@ impl<'c> Blobs<'c> {
             }
             last = Some(number);
             let id = row.get_ref(1)?.as_str().ok().and_then(|id| id.parse().ok());
-            let Some(id) = id else { continue };
-            if visit(id, row.get_ref(2)?).is_break() {
+            if visit(number, id, row.get_ref(2)?).is_break() {
                 break;
             }
         }

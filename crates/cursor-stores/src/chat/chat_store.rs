@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob_id::BlobId;
-use super::blobs::{Blobs, Fetched, Scanned, StandingIds, StoredBlob};
+use super::blobs::{Blobs, Fetched, Scanned, Standing, StoredBlob};
 use super::meta::{ChatMeta, ReadChatMetaError};
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
@@ -17,7 +17,7 @@ use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDa
 #[derive(Debug)]
 pub struct ChatStore {
     database: ReadOnlyDatabase,
-    standing: StandingIds,
+    standing: Standing,
 }
 
 /// How much a store holds, whether anything refers to it or not.
@@ -95,7 +95,7 @@ impl ChatStore {
                 return Err(OpenChatStoreError::NotAChat { table });
             }
         }
-        Ok(Self { database, standing: StandingIds::new() })
+        Ok(Self { database, standing: Standing::default() })
     }
 
     /// Returns the meta row, or `None` before it was first written.

@@ -15,8 +15,8 @@ pub(super) const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
 
 /// By what rows are found.
 const INDEXES: [IndexedTable; 2] = [
-    IndexedTable { index: "cursorDiskKV", name: "cursorDiskKV", key: &["key"] },
-    IndexedTable { index: "ItemTable", name: "ItemTable", key: &["key"] },
+    IndexedTable { name: "cursorDiskKV", key: "key" },
+    IndexedTable { name: "ItemTable", key: "key" },
 ];
 
 /// An open database of the IDE: the global one, or that of a workspace.
@@ -105,7 +105,7 @@ impl Vscdb {
     /// A small one is looked over before anything is read; a large one when it is worth it.
     fn open_checked(path: &Path) -> Result<ReadOnlyDatabase, OpenDatabaseError> {
         let database = ReadOnlyDatabase::open(path)?;
-        match database.check_small(&INDEXES) {
+        match database.check_small() {
             Ok(()) => Ok(database),
             // Now it is known to be damaged, if it is.
             Err(ReadDatabaseError::Changed) => ReadOnlyDatabase::open(path),
@@ -115,7 +115,7 @@ impl Vscdb {
 
     /// Looks over the keys of a large database.
     pub(super) fn check(&self) -> Result<(), ReadDatabaseError> {
-        self.database.check_order(&INDEXES)
+        INDEXES.iter().try_for_each(|table| self.database.check_order(table))
     }
 
     pub(super) fn has(&self, table: Table) -> bool {

@@ -1,14 +1,14 @@
 //! The rows that chats of older IDEs are kept in, read by their exact keys: credentials are in the same table.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, iter};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 
 use crate::error_chain::describe;
-use crate::index_check::IndexedTable;
 use crate::model::Damage;
 use crate::plain_file::PlainFileError;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
@@ -83,25 +83,29 @@ impl Place {
 pub(super) fn read_rows(place: &Place, keys: &[&'static str]) -> Rows {
     let mut found = Rows::default();
     let main = place.main();
-    let (mut left, failure) = match read_from(&main, keys) {
-        Ok(answers) => {
-            let failure = found.take(&main, answers, place);
-            (failure.iter().map(|(key, _)| *key).collect::<Vec<_>>(), failure)
-        }
+    let mut failures = match read_from(&main, keys) {
+        Ok(answers) => found.take(&main, answers, place),
         Err(err) if err.is_missing() && !place.has_backup() => return found,
-        Err(err) => (keys.to_vec(), vec![("state.vscdb", describe(&err))]),
+        Err(err) => {
+            let whole = Failure { key: None, why: describe(&err), left: None };
+            let rows = keys.iter().map(|key| Failure::unknown(key));
+            iter::once(whole).chain(rows).collect()
+        }
     };
-    if left.is_empty() {
-        return found;
-    }
+    let wanted: Vec<&'static str> = failures.iter().filter_map(|failure| failure.key).collect();
     let mut stand_in = "and there is no backup of it";
-    if place.has_backup() {
+    if !wanted.is_empty() && place.has_backup() {
         let backup = place.backup();
-        match read_from(&backup, &left) {
+        match read_from(&backup, &wanted) {
             Ok(answers) => {
                 let failed = found.take(&backup, answers, place);
-                left.retain(|key| failed.iter().any(|(failed, _)| failed == key));
-                stand_in = if left.is_empty() {
+                let is_better = |row: &Row| row.path == backup;
+                let better: HashSet<_> =
+                    found.rows.iter().filter(|row| is_better(row)).map(|row| row.key).collect();
+                for failure in &mut failures {
+                    failure.left.take_if(|_| failure.key.is_some_and(|key| better.contains(key)));
+                }
+                stand_in = if failed.is_empty() {
                     "its backup, which is as old as the last clean exit, was read instead"
                 } else {
                     "and its backup is damaged too"
@@ -110,36 +114,62 @@ pub(super) fn read_rows(place: &Place, keys: &[&'static str]) -> Rows {
             Err(_) => stand_in = "and its backup cannot be read either",
         }
     }
-    for (what, why) in failure {
-        found
-            .damage
-            .push(Damage::new(format!("{}/{what}", place.name), format!("{why}; {stand_in}")));
+    for Failure { key, why, left } in failures {
+        if let (Some(key), Some(value)) = (key, left) {
+            found.rows.push(Row { key, value, path: main.clone() });
+        }
+        if !why.is_empty() {
+            let what = format!("{}/{}", place.name, key.unwrap_or("state.vscdb"));
+            found.damage.push(Damage::new(what, format!("{why}; {stand_in}")));
+        }
     }
     found
 }
 
+/// A row that is damaged, or all of a database.
+struct Failure {
+    key: Option<&'static str>,
+    /// Nothing is to be said where nobody knows whether there was such a row.
+    why: String,
+    /// What is left of the row, to be taken if there is nothing better.
+    left: Option<Vec<u8>>,
+}
+
+impl Failure {
+    fn unknown(key: &'static str) -> Self {
+        Self { key: Some(key), why: String::new(), left: None }
+    }
+}
+
 impl Rows {
     /// Keeps what was read, and returns what could not be.
-    fn take(
-        &mut self,
-        path: &Path,
-        answers: Vec<(&'static str, Answer)>,
-        place: &Place,
-    ) -> Vec<(&'static str, String)> {
-        let mut failed = Vec::new();
-        for (key, answer) in answers {
+    fn take(&mut self, path: &Path, answers: Answers, place: &Place) -> Vec<Failure> {
+        let shortcoming = answers.shortcoming.map(str::to_owned);
+        let whole = shortcoming.map(|why| Failure { key: None, why, left: None });
+        let mut failed: Vec<Failure> = whole.into_iter().collect();
+        let is_in_doubt = !failed.is_empty();
+        for (key, answer) in answers.rows {
             match answer {
                 Answer::Value(value) => self.rows.push(Row { key, value, path: path.to_owned() }),
+                Answer::Nothing if is_in_doubt => failed.push(Failure::unknown(key)),
                 Answer::Nothing => {}
                 Answer::TooLarge(n_bytes) => self.damage.push(Damage::new(
                     format!("{}/{key}", place.name),
                     format!("has {n_bytes} bytes, more than {MAX_VALUE_BYTES}"),
                 )),
-                Answer::Damaged(why) => failed.push((key, why)),
+                Answer::Damaged { why, left } => {
+                    failed.push(Failure { key: Some(key), why: why.to_owned(), left });
+                }
             }
         }
         failed
     }
+}
+
+struct Answers {
+    rows: Vec<(&'static str, Answer)>,
+    /// What is missing besides, without anybody knowing whether it was there.
+    shortcoming: Option<&'static str>,
 }
 
 enum Answer {
@@ -147,25 +177,31 @@ enum Answer {
     /// No such row, or one that was deleted by writing `NULL`.
     Nothing,
     TooLarge(i64),
-    Damaged(String),
+    /// With what is left of the row, if something is.
+    Damaged {
+        why: &'static str,
+        left: Option<Vec<u8>>,
+    },
 }
 
-fn read_from(
-    path: &Path,
-    keys: &[&'static str],
-) -> Result<Vec<(&'static str, Answer)>, QueryError> {
+fn read_from(path: &Path, keys: &[&'static str]) -> Result<Answers, QueryError> {
     query(path, |database| {
         // All at once: every read is followed by a look at the files.
-        let answers = database.read(|connection| {
+        let read = |connection: &Connection| {
             keys.iter().map(|key| Ok((*key, value_of(connection, key)?))).collect()
-        })?;
-        let mut answers: Vec<(&'static str, Answer)> = answers;
-        for (key, answer) in &mut answers {
+        };
+        let mut rows: Vec<(&'static str, Answer)> = database.read(read)?;
+        for (key, answer) in &mut rows {
             if let Some((_, loss)) = database.lost(key..&format!("{key}\0")).next() {
-                *answer = Answer::Damaged(loss.what().to_owned());
+                let left = match std::mem::replace(answer, Answer::Nothing) {
+                    Answer::Value(value) => Some(value),
+                    _ => None,
+                };
+                *answer = Answer::Damaged { why: loss.what(), left };
             }
         }
-        Ok(answers)
+        let shortcoming = database.shortcoming().filter(|_| !database.is_all_lost_known());
+        Ok(Answers { rows, shortcoming })
     })
 }
 
@@ -179,11 +215,7 @@ fn query<T>(
         n_left -= 1;
         let answer = ReadOnlyDatabase::open(path).map_err(QueryError::from).and_then(|database| {
             if database.has_plain_table("ItemTable", ["key", "value"])? {
-                database.check_small(&[IndexedTable {
-                    index: "ItemTable",
-                    name: "ItemTable",
-                    key: &["key"],
-                }])?;
+                database.check_small()?;
                 Ok(ask(&database)?)
             } else {
                 Err(QueryError::NoTable)

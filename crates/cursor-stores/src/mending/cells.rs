@@ -34,6 +34,7 @@ pub(super) struct Cell {
 
 /// The first byte of a page of a table, and of one of an index.
 const LEAF: u8 = 0x0d;
+const INTERIOR: u8 = 0x05;
 const INDEX_LEAF: u8 = 0x0a;
 const INDEX_INTERIOR: u8 = 0x02;
 /// The first page begins with the header of the file.
@@ -42,11 +43,11 @@ const FILE_HEADER: usize = 100;
 /// The rows of a page by where they begin, with where they end. None overlaps another.
 type Found = BTreeMap<usize, (usize, Cell)>;
 
-/// Reads what stands on a page, if it can be one of a table: the byte that says so may have changed by a bit.
-pub(super) fn cells(page: &[u8], number: u32) -> impl Iterator<Item = Cell> {
+/// Reads what stands on a page, if it can be one of the rows of a table, in a file of so many pages.
+pub(super) fn cells(page: &[u8], number: u32, n_pages: u32) -> impl Iterator<Item = Cell> {
     let head = head_of(number);
     let mut found = Found::new();
-    if page.get(head).is_some_and(|kind| (kind ^ LEAF).count_ones() <= 1) {
+    if may_hold_rows(page, head, n_pages) {
         let n_pointers = big_endian_16(page, head + 3).unwrap_or(0).min(page.len() / 6);
         let pointers = (0..n_pointers).filter_map(|n| big_endian_16(page, head + 8 + 2 * n));
         let mut starts: Vec<usize> = pointers.collect();
@@ -73,6 +74,23 @@ fn add(found: &mut Found, at: usize, (end, cell): (usize, Cell)) -> bool {
         found.insert(at, (end, cell));
     }
     !is_taken
+}
+
+/// The byte that says so may have changed by a bit, by which it may say that the page leads to others. What is left on
+/// one that does so is from before it did.
+fn may_hold_rows(page: &[u8], head: usize, n_pages: u32) -> bool {
+    match page.get(head) {
+        Some(&INTERIOR) => {
+            let is_page = |at: usize| {
+                big_endian_32(page, at).is_some_and(|page| (2..=n_pages).contains(&page))
+            };
+            let n_cells = big_endian_16(page, head + 3).unwrap_or(0);
+            let mut children = (0..n_cells).map(|n| big_endian_16(page, head + 12 + 2 * n));
+            !is_page(head + 8) || !children.all(|at| at.is_some_and(is_page))
+        }
+        Some(kind) => (kind ^ LEAF).count_ones() <= 1,
+        None => false,
+    }
 }
 
 fn head_of(number: u32) -> usize {

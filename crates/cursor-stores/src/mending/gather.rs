@@ -71,17 +71,32 @@ fn note_rows(
 ) -> rusqlite::Result<()> {
     // A page on which a row continues is of that row alone, so that there is never more than the file holds.
     let mut is_taken = vec![false; pages.n_pages() as usize + 1];
+    let mut note = |cell: &Cell| {
+        let n_there = pages.follow(cell.place.n_bytes, cell.continued, &mut |page| {
+            !std::mem::replace(&mut is_taken[page as usize], true)
+        });
+        let columns = columns.entry(cell.table).or_default();
+        columns.n_most = columns.n_most.max(cell.n_columns);
+        note_row(connection, cell, n_there)
+    };
+    let mut damaged = Vec::new();
     pages.visit(free, &mut |number, page| {
-        for cell in cells(page, number) {
-            let n_there = pages.follow(cell.place.n_bytes, cell.continued, &mut |page| {
-                !std::mem::replace(&mut is_taken[page as usize], true)
-            });
-            note_row(connection, &cell, n_there)?;
-            let columns = columns.entry(cell.table).or_default();
-            columns.n_most = columns.n_most.max(cell.n_columns);
+        let (carved, led_to): (Vec<Cell>, Vec<Cell>) =
+            cells(page, number, pages.n_pages()).partition(|cell| cell.is_carved);
+        if !carved.is_empty() {
+            damaged.push(number);
         }
-        Ok(())
-    })
+        led_to.iter().try_for_each(&mut note)
+    })?;
+    // What nothing leads to comes last: it may be from an earlier writing, and takes nothing from anybody.
+    let mut page = Vec::new();
+    for number in damaged {
+        if pages.read(number, &mut page).is_ok() {
+            let carved = cells(&page, number, pages.n_pages()).filter(|cell| cell.is_carved);
+            carved.into_iter().try_for_each(|cell| note(&cell))?;
+        }
+    }
+    Ok(())
 }
 
 fn note_row(connection: &Connection, cell: &Cell, n_there: usize) -> rusqlite::Result<()> {
@@ -115,9 +130,11 @@ fn make_readable(connection: &Connection, table: Table, columns: &Columns) -> ru
         ))?;
     }
     let key = table.key().join(", ");
+    connection.execute_batch(&format!("CREATE INDEX \"{name} by key\" ON \"{name}\" ({key})"))?;
+    // What is only ever added has no earlier writing that something still leads to.
+    let is_doubtful = if table == Table::RunEvents { "is_carved" } else { "true" };
     connection.execute_batch(&format!(
-        "CREATE INDEX \"{name} by key\" ON \"{name}\" ({key});
-         DELETE FROM \"{name}\" WHERE rowid IN (
+        "DELETE FROM \"{name}\" WHERE {is_doubtful} AND rowid IN (
             SELECT rowid FROM (
                 SELECT rowid, row_number() OVER (
                     PARTITION BY {key} ORDER BY n_there = n_bytes DESC, is_carved, rowid DESC

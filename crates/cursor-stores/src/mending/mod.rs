@@ -92,7 +92,7 @@ pub(crate) fn has_rows(path: &Path) -> bool {
     let step = (n_pages / SAMPLE).max(1);
     let mut page = Vec::new();
     (1..=n_pages).step_by(step as usize).any(|number| {
-        pages.read(number, &mut page).is_ok() && cells(&page, number).next().is_some()
+        pages.read(number, &mut page).is_ok() && cells(&page, number, n_pages).next().is_some()
     })
 }
 

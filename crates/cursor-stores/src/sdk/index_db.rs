@@ -11,7 +11,6 @@ use serde_json::{Map, Value as Json};
 use super::fields::{at_ms, words};
 use super::records::{Agent, Event, Payload, Run};
 use super::row_query::{RowQuery, VisitRow, bounded, is_length};
-use crate::index_check::IndexedTable;
 use crate::lenient_json;
 use crate::model::Damage;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
@@ -59,14 +58,6 @@ impl IndexDbError {
         )
     }
 }
-
-/// By what rows are found.
-const INDEXES: [IndexedTable; 4] = [
-    IndexedTable { index: "agents", name: "agents", key: &["agent_id"] },
-    IndexedTable { index: "runs", name: "runs", key: &["run_id"] },
-    IndexedTable { index: "turns", name: "runs", key: &["agent_id", "turn_number"] },
-    IndexedTable { index: "run_events", name: "run_events", key: &["run_id", "seq"] },
-];
 
 /// Called with the values of a row, by column.
 pub(super) type VisitValues<'a> = dyn FnMut(&[(&str, ValueRef<'_>)]) -> ControlFlow<()> + 'a;
@@ -163,7 +154,7 @@ impl Table {
 impl IndexDb {
     fn open(path: &Path) -> Result<Self, IndexDbError> {
         let database = ReadOnlyDatabase::open(path)?;
-        database.check_small(&INDEXES)?;
+        database.check_small()?;
         let columns = |table: Table| database.columns(table.name(), &table.essential_columns());
         let (agents, runs, events) =
             (columns(Table::Agents)?, columns(Table::Runs)?, columns(Table::RunEvents)?);
