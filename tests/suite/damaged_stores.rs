@@ -25,6 +25,7 @@ use crate::stage::{Stage, stderr};
 /// Far more than any of them needs, on a machine that has other things to do.
 const SOON: Duration = Duration::from_secs(20);
 const PAGE: usize = 4096;
+const HEADER: &str = "its header is garbage";
 
 /// A home with conversations in one kind of store. Every message has a word of its own.
 pub(crate) struct Planted {
@@ -207,7 +208,7 @@ fn damaged(whole: &[u8]) -> Vec<Damaged> {
     }
     let mut header = whole.to_vec();
     header[..PAGE].iter_mut().zip(b"garbage ".iter().cycle()).for_each(|(byte, new)| *byte = *new);
-    all.push(plain("its header is garbage".to_owned(), header));
+    all.push(plain(HEADER.to_owned(), header));
     // The same places every time.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     for round in 0..6 * n_rounds() {
@@ -397,7 +398,11 @@ fn survives_everything(planted: &Planted) {
         let long_ago = SystemTime::now() - Duration::from_secs(3600);
         File::options().append(true).open(&planted.file).unwrap().set_modified(long_ago).unwrap();
         let left = readable(planted, n_rows);
-        let expected: BTreeSet<String> = left.union(&elsewhere).cloned().collect();
+        let mut expected: BTreeSet<String> = left.union(&elsewhere).cloned().collect();
+        if name == HEADER && !matches!(planted.rows, Rows::Lines) {
+            // SQLite reads nothing of it, but no row stands there.
+            expected.clone_from(&planted.words);
+        }
         let before = picture(&planted.stage.home());
         let mut told = Told::by(planted, &name, &expected);
         if told.n_sessions < n_sessions

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::database_fingerprint::{DatabaseFingerprint, with_suffix};
 use crate::plain_file::{self, PlainFileError};
-use crate::read_only_database::{DatabaseFingerprint, OpenDatabaseError, with_suffix};
+use crate::read_only_database::OpenDatabaseError;
 
 /// What copying may cost at most, in bytes.
 const MAX_BYTES: u64 = 512 * 1024 * 1024;

@@ -23,6 +23,8 @@
 mod catalogue;
 pub mod chat;
 mod database_copy;
+mod database_error;
+mod database_fingerprint;
 mod database_holders;
 mod editor_text;
 mod error_chain;
@@ -60,11 +62,12 @@ mod user_text;
 mod workspace_json;
 
 pub use catalogue::{Catalogue, CatalogueHit, CatalogueListing, OtherPlace, StoreDamage};
+pub use database_fingerprint::DatabaseFingerprint;
 pub use export::{ExportFileError, write_json, write_jsonl};
 pub use places::StorePlaces;
 pub use plain_file::PlainFileError;
 pub use raw_record::{RawContent, RawRecord, VisitRaw};
-pub use read_only_database::{DatabaseFingerprint, OpenDatabaseError, ReadDatabaseError};
+pub use read_only_database::{OpenDatabaseError, ReadDatabaseError};
 pub use search_index::{Candidates, Refreshed, SearchIndex, SearchIndexError};
 pub use store::{
     Account, Branches, ConversationStore, Discovered, Encoding, Extent, Family, Hit,

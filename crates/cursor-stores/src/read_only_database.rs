@@ -19,12 +19,10 @@
 //! Every read ends: what takes longer than any honest query is interrupted, because a crafted tree of pages can have
 //! more rows than there are atoms.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,8 +32,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row};
 
 use crate::database_copy::DatabaseCopy;
+pub use crate::database_error::{OpenDatabaseError, ReadDatabaseError};
+pub(crate) use crate::database_error::{contradiction, is_damage};
+use crate::database_fingerprint::DatabaseFingerprint;
 use crate::lock_patience;
-use crate::mending::{self, Loss, MendError, MendedDatabase};
+use crate::mending::{self, Loss, MendedDatabase};
 use crate::plain_file::{self, PlainFileError};
 
 /// Between the examination of the files and the opening of the database its writer may start or stop.
@@ -114,128 +115,6 @@ impl Deadline {
 
     fn is_over(&self) -> bool {
         self.now_ms() > self.at_ms.load(Ordering::Relaxed)
-    }
-}
-
-/// What identifies the content of a database without reading it: its file and its logs, but not `-shm`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct DatabaseFingerprint {
-    main: FileStamp,
-    wal: Option<FileStamp>,
-    journal: Option<FileStamp>,
-}
-
-/// Without the time of the last status change: SQLite, as root, sets the owner of a log even when it only reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct FileStamp {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
-
-/// Says why a database was not opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenDatabaseError {
-    #[error("the database is not a file that can be opened")]
-    File(#[from] PlainFileError),
-    #[error("the database file is empty")]
-    Empty,
-    #[error("the file is not an SQLite database")]
-    NotADatabase,
-    /// As long as others may be waited for.
-    #[error("the database is locked by another process")]
-    Locked,
-    #[error("the database kept changing while it was opened")]
-    Changing,
-    #[error(transparent)]
-    Unmendable(#[from] MendError),
-    #[error("the database could not be opened")]
-    Sqlite(#[from] rusqlite::Error),
-}
-
-/// Says why reading from an open database failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadDatabaseError {
-    /// What was read may be torn; open the database again.
-    #[error("the database changed while it was read")]
-    Changed,
-    #[error("the database could not be read")]
-    Sqlite(#[from] rusqlite::Error),
-}
-
-impl ReadDatabaseError {
-    /// As whoever opens a database sees it.
-    fn of_opening(self) -> OpenDatabaseError {
-        match self {
-            Self::Changed => OpenDatabaseError::Changing,
-            Self::Sqlite(err) => classify(err),
-        }
-    }
-
-    /// Tells whether a part of the file is damaged, as opposed to locked, changed or out of reach.
-    pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, Self::Sqlite(err) if is_damage(err))
-    }
-}
-
-/// As [`ReadDatabaseError::is_damage`]. A read that had to be interrupted met pages that no writer leaves.
-pub(crate) fn is_damage(err: &rusqlite::Error) -> bool {
-    matches!(
-        err.sqlite_error_code(),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::OperationInterrupted)
-    )
-}
-
-/// As SQLite says it of what does not hold together, for what it does not look at.
-pub(crate) fn contradiction() -> rusqlite::Error {
-    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-    rusqlite::Error::SqliteFailure(code, None)
-}
-
-impl DatabaseFingerprint {
-    /// Examines the files; refuses if one of them is not a plain file, so that none can hang or mislead SQLite.
-    pub fn of(path: &Path) -> Result<Self, PlainFileError> {
-        let sibling = |suffix: &str| match plain_file::inspect(&with_suffix(path, suffix)) {
-            Ok(metadata) => Ok(Some(FileStamp::of(&metadata))),
-            Err(PlainFileError::Missing { .. }) => Ok(None),
-            Err(err) => Err(err),
-        };
-        let main = FileStamp::of(&plain_file::inspect(path)?);
-        sibling("-shm")?;
-        Ok(Self { main, wal: sibling("-wal")?, journal: sibling("-journal")? })
-    }
-
-    /// Tells whether there is a log with content, without which the main file alone may be incomplete or torn.
-    fn has_log(&self) -> bool {
-        [&self.wal, &self.journal].into_iter().flatten().any(|log| log.bytes > 0)
-    }
-
-    /// Tells whether there is a log that has to be rolled back before the main file can be read.
-    pub(crate) fn has_journal(&self) -> bool {
-        self.journal.as_ref().is_some_and(|journal| journal.bytes > 0)
-    }
-
-    /// What it is the content of, whatever that is.
-    pub(crate) fn file(&self) -> (u64, u64) {
-        (self.main.device, self.main.inode)
-    }
-
-    pub(crate) fn n_bytes(&self) -> u64 {
-        self.main.bytes.saturating_add(self.wal.as_ref().map_or(0, |wal| wal.bytes))
-    }
-}
-
-impl FileStamp {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            bytes: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        }
     }
 }
 
@@ -456,7 +335,7 @@ struct Opening<'a> {
 impl Opening<'_> {
     /// SQLite takes an empty file for a new database, and finds out about garbage only later.
     fn check_header(&self) -> Result<(), OpenDatabaseError> {
-        if self.fingerprint.main.bytes == 0 {
+        if self.fingerprint.is_empty() {
             return Err(OpenDatabaseError::Empty);
         }
         let mut magic = Vec::new();
@@ -527,12 +406,6 @@ impl Opening<'_> {
     }
 }
 
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
-}
-
 /// Resolves everything but the last component, because SQLite is told to follow no link at all.
 fn resolve_parent(path: &Path) -> Result<PathBuf, PlainFileError> {
     let Some(name) = path.file_name() else {
@@ -586,14 +459,6 @@ fn file_uri(path: &Path, parameters: &str) -> String {
 /// Tells whether SQLite failed because it could not make, or not write, the index of a log.
 fn lacks_shm(err: &rusqlite::Error) -> bool {
     matches!(err.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
-}
-
-fn classify(err: rusqlite::Error) -> OpenDatabaseError {
-    match err.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => OpenDatabaseError::NotADatabase,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenDatabaseError::Locked,
-        _ => OpenDatabaseError::Sqlite(err),
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use nix::sys::stat::Mode;
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::database_fingerprint::with_suffix;
 use crate::test_store::{TestStore, open_writer, picture_of};
 
 /// Opens in another thread, so that a hang fails the test instead of stopping it.

@@ -29,10 +29,11 @@ use super::json_message::JsonMessage;
 use super::meta_page::meta_in;
 use super::reach::{Reached, reach};
 use super::references::BlobKind;
+use crate::database_fingerprint::DatabaseFingerprint;
 use crate::model::{Damage, Message, Part, Role};
 use crate::parallel;
 use crate::plain_file;
-use crate::read_only_database::{DatabaseFingerprint, ReadDatabaseError};
+use crate::read_only_database::ReadDatabaseError;
 use crate::search::{FieldMatch, Matcher, search_bytes, search_json};
 use crate::store::{Extent, Hit};
 

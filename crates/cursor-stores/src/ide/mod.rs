@@ -37,7 +37,6 @@ mod turns;
 mod workspaces;
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -51,6 +50,7 @@ pub(crate) use tool::tool_call;
 use workspaces::WorkspaceLinks;
 
 use crate::StorePlaces;
+use crate::database_fingerprint::with_suffix;
 use crate::model::{Activity, Conversation, Damage, Head, Origin, StoreKind};
 use crate::plain_file::{self, PlainFileError};
 use crate::raw_record::VisitRaw;
@@ -316,12 +316,6 @@ impl ConversationStore for IdeStore {
     fn account(&self) -> Account {
         account::account(self)
     }
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
 }
 
 /// A value of any family.

@@ -7,8 +7,8 @@ use super::agent_state::blob_content;
 use super::database::{Table, Value};
 use super::search::{Task, all_tasks, search};
 use super::{IdeStore, Opened};
+use crate::database_fingerprint::DatabaseFingerprint;
 use crate::model::Damage;
-use crate::read_only_database::DatabaseFingerprint;
 use crate::search::Matcher;
 use crate::store::{Encoding, Hit, IndexableStore, ReadConversationError, Section};
 

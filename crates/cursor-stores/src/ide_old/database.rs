@@ -1,13 +1,13 @@
 //! The rows that chats of older IDEs are kept in, read by their exact keys: credentials are in the same table.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{fs, iter};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 
+use crate::database_fingerprint::with_suffix;
 use crate::error_chain::describe;
 use crate::model::Damage;
 use crate::plain_file::PlainFileError;
@@ -276,12 +276,6 @@ pub(super) fn count_rows(place: &Place) -> Result<Counts, QueryError> {
             Ok(counts)
         })
     })
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
 }
 
 impl Counts {

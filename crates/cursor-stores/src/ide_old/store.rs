@@ -15,11 +15,11 @@ use super::database::{
 };
 use super::kept::{Kept, KeptRows, Shape, kept_in};
 use super::scan::Scan;
+use crate::database_fingerprint::DatabaseFingerprint;
 use crate::error_chain::describe;
 use crate::model::{Conversation, Damage, Head, Moment, Origin, Shelf, StoreKind};
 use crate::parallel;
 use crate::raw_record::{RawRecord, VisitRaw};
-use crate::read_only_database::DatabaseFingerprint;
 use crate::search::Matcher;
 use crate::store::{
     Account, Branches, ConversationStore, Extent, Family, Hit, Listing, ReadConversationError,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::{MendError, MendedDatabase};
-use crate::read_only_database::DatabaseFingerprint;
+use crate::database_fingerprint::DatabaseFingerprint;
 
 /// How many are kept in memory: what is asked for again is asked for soon.
 const MAX_KEPT: usize = 4;

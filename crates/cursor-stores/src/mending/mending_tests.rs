@@ -75,7 +75,7 @@ fn what_is_only_in_the_log_is_found_and_nothing_that_was_not_committed() {
     let mended = MendedDatabase::of(&killed.path()).unwrap();
     assert_eq!(rows(&mended.connect().unwrap(), "blobs", columns_of("blobs")), expected);
 
-    let log = crate::read_only_database::with_suffix(&killed.path(), "-wal");
+    let log = crate::database_fingerprint::with_suffix(&killed.path(), "-wal");
     let mut bytes = fs::read(&log).unwrap();
     let n_bytes = bytes.len();
     // The last commit is torn.

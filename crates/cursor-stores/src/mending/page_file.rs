@@ -10,8 +10,8 @@ use rustix::fs::{SeekFrom, seek};
 
 use super::cells::Place;
 use super::log_pages::newest_pages;
+use crate::database_fingerprint::with_suffix;
 use crate::plain_file::{self, PlainFileError};
-use crate::read_only_database::with_suffix;
 use crate::record_format::{big_endian_32, local_length};
 
 /// What Cursor's databases have, and what is taken where the header does not say anything that can be.

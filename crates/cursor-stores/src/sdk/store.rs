@@ -19,11 +19,12 @@ use super::run_story::RunStory;
 use super::transcript_exchanges::transcript_exchanges;
 use super::{account, raw, search_store};
 use crate::chat::BlobId;
+use crate::database_fingerprint::DatabaseFingerprint;
 use crate::database_holders::{changed_recently, is_open_for_writing};
 use crate::model::{Activity, Conversation, Damage, Head, Parent, StoreKind};
 use crate::plain_file;
 use crate::raw_record::VisitRaw;
-use crate::read_only_database::{DatabaseFingerprint, ReadDatabaseError};
+use crate::read_only_database::ReadDatabaseError;
 use crate::search::Matcher;
 use crate::store::{
     Account, Branches, ConversationStore, Extent, Hit, Listing, ReadConversationError,

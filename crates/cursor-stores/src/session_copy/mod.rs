@@ -73,7 +73,7 @@ use crate::chat::Writers;
 #[must_use]
 pub fn is_open_for_writing(database: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let log = crate::read_only_database::with_suffix(database, "-wal");
+    let log = crate::database_fingerprint::with_suffix(database, "-wal");
     let identities = [database, log.as_path()].into_iter().filter_map(|file| {
         let metadata = crate::plain_file::inspect(file).ok()?;
         Some((metadata.dev(), metadata.ino()))

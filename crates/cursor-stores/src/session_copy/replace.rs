@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::is_open_for_writing;
 use super::staging::Staging;
+use crate::database_fingerprint::DatabaseFingerprint;
 use crate::plain_file::{self, PlainFileError};
-use crate::read_only_database::DatabaseFingerprint;
 
 /// A session that is going to be replaced by a copy of itself.
 #[derive(Debug)]

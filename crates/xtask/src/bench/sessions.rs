@@ -2,6 +2,7 @@
 //! and against what is promised.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -137,8 +138,39 @@ fn measure_ide(bench: &mut Bench<'_>, scratch: &Path) -> anyhow::Result<u64> {
         },
     )?;
     let n_bytes = std::fs::metadata(&state)?.len();
+    ruin_some_pages(&state, n_bytes)?;
+    bench.ask(
+        &home,
+        &Question {
+            name: "760 MB IDE with ruined pages: ls",
+            promised_seconds: None,
+            args: &["ls"],
+            sql: None,
+            answer: "Conversation 599",
+        },
+    )?;
+    bench.ask(
+        &home,
+        &Question {
+            name: "760 MB IDE with ruined pages: search, no index",
+            promised_seconds: None,
+            args: &["search", "--no-index", RARE],
+            sql: None,
+            answer: RARE,
+        },
+    )?;
     home.remove()?;
     Ok(n_bytes)
+}
+
+/// Overwrites a few pages all over a database, so that SQLite meets damage wherever it reads.
+fn ruin_some_pages(path: &Path, n_bytes: u64) -> anyhow::Result<()> {
+    const PAGE: u64 = 4096;
+    let file = std::fs::File::options().write(true).open(path)?;
+    for part in 1..=8 {
+        file.write_all_at(&[0xff; PAGE as usize], n_bytes / PAGE * part / 9 * PAGE)?;
+    }
+    Ok(())
 }
 
 fn measure_large_chat(bench: &mut Bench<'_>, scratch: &Path) -> anyhow::Result<u64> {

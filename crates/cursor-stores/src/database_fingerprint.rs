@@ -1,0 +1,80 @@
+//! What tells whether a database is as it was, without a look into it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::plain_file::{self, PlainFileError};
+
+/// What identifies the content of a database without reading it: its file and its logs, but not `-shm`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DatabaseFingerprint {
+    main: FileStamp,
+    wal: Option<FileStamp>,
+    journal: Option<FileStamp>,
+}
+
+/// Without the time of the last status change: SQLite, as root, sets the owner of a log even when it only reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl DatabaseFingerprint {
+    /// Examines the files; refuses if one of them is not a plain file, so that none can hang or mislead SQLite.
+    pub fn of(path: &Path) -> Result<Self, PlainFileError> {
+        let sibling = |suffix: &str| match plain_file::inspect(&with_suffix(path, suffix)) {
+            Ok(metadata) => Ok(Some(FileStamp::of(&metadata))),
+            Err(PlainFileError::Missing { .. }) => Ok(None),
+            Err(err) => Err(err),
+        };
+        let main = FileStamp::of(&plain_file::inspect(path)?);
+        sibling("-shm")?;
+        Ok(Self { main, wal: sibling("-wal")?, journal: sibling("-journal")? })
+    }
+
+    /// Tells whether there is a log with content, without which the main file alone may be incomplete or torn.
+    pub(crate) fn has_log(&self) -> bool {
+        [&self.wal, &self.journal].into_iter().flatten().any(|log| log.bytes > 0)
+    }
+
+    /// Tells whether there is a log that has to be rolled back before the main file can be read.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.bytes > 0)
+    }
+
+    /// What it is the content of, whatever that is.
+    pub(crate) fn file(&self) -> (u64, u64) {
+        (self.main.device, self.main.inode)
+    }
+
+    /// Tells whether there is nothing in the main file.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.main.bytes == 0
+    }
+
+    pub(crate) fn n_bytes(&self) -> u64 {
+        self.main.bytes.saturating_add(self.wal.as_ref().map_or(0, |wal| wal.bytes))
+    }
+}
+
+impl FileStamp {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
