@@ -49,8 +49,10 @@ fn rows(planted: &Planted, whole: &[u8]) -> Vec<Row> {
 
 /// Where a value stands: in one piece, or with its end on pages of its own.
 fn places(whole: &[u8], value: &[u8]) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
     if let Some(at) = memmem::find(whole, value) {
-        return vec![at - BEFORE..at + value.len() + BEHIND];
+        places.push(at - BEFORE..at + value.len() + BEHIND);
+        return places;
     }
     let at = memmem::find(whole, &value[..64]).unwrap();
     let is_same = |(one, other): &(&u8, &u8)| one == other;
@@ -63,7 +65,7 @@ fn places(whole: &[u8], value: &[u8]) -> Vec<Range<usize>> {
             whole.chunks(PAGE).any(|page| page[4..].starts_with(piece))
         })
         .unwrap();
-    let mut places = vec![at - BEFORE..at + n_here + 4];
+    places.push(at - BEFORE..at + n_here + 4);
     for piece in value[n_here..].chunks(PAGE - 4) {
         let page = whole.chunks(PAGE).position(|page| page[4..].starts_with(piece)).unwrap();
         places.push(page * PAGE..page * PAGE + 4 + piece.len());

@@ -4,14 +4,14 @@
 
 use crate::search::{Case, Matcher, Pattern, search_bytes, search_json};
 use crate::{
-    chat, editor_text, export, ide, ide_old, lenient_json, prompt_time, raw_record, sdk,
+    chat, editor_text, export, ide, ide_old, lenient_json, mending, prompt_time, raw_record, sdk,
     transcript, user_text, workspace_json,
 };
 
 /// One decoder, or a few that are given the same.
 type Decoder = fn(&[u8]);
 
-const DECODERS: [Decoder; 9] = [
+const DECODERS: [Decoder; 10] = [
     chat::fuzz_message,
     chat::fuzz_blob,
     chat::fuzz_meta,
@@ -21,6 +21,7 @@ const DECODERS: [Decoder; 9] = [
     transcript::fuzz_lines,
     export::fuzz_file,
     texts,
+    mending::fuzz_page,
 ];
 
 /// Has one of them decode anything. None may panic, hang or take the memory that there is.

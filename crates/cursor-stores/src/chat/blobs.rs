@@ -49,6 +49,9 @@ pub(crate) enum Scanned {
     InPart,
 }
 
+/// Called with the number of a row, its id if it is one, and another column.
+type VisitRow<'v> = dyn FnMut(i64, Option<BlobId>, ValueRef<'_>) -> ControlFlow<()> + 'v;
+
 /// What there is under an id.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fetched {
@@ -275,13 +278,12 @@ impl<'c> Blobs<'c> {
         })
     }
 
-    /// Calls `visit` with the number of each row, the id if it is one, and the other column.
     fn visit(
         &self,
         rows: Rows,
         columns: &str,
         direction: Direction,
-        visit: &mut dyn FnMut(i64, Option<BlobId>, ValueRef<'_>) -> ControlFlow<()>,
+        visit: &mut VisitRow<'_>,
     ) -> rusqlite::Result<()> {
         let order = match direction {
             Direction::Forward => "ASC",

@@ -166,7 +166,10 @@ impl ChatStore {
 
     /// Everything that is there, in the order of its last writing. No data is read.
     pub(crate) fn inventory(&self) -> Result<(Vec<StoredBlob>, Scanned), ReadDatabaseError> {
-        self.at_once(|blobs| blobs.inventory())
+        let read = |connection: &Connection| {
+            Blobs::new(&self.database, connection, &self.standing).inventory()
+        };
+        self.database.read(read)
     }
 
     /// Looks over the structure of the file. Says the first thing that is wrong with it, if something is.

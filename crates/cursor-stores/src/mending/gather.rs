@@ -179,7 +179,7 @@ fn find_lost(
             });
         }
     }
-    pages.visit(free, &mut |number, page| -> rusqlite::Result<()> {
+    pages.visit(free, &mut |number, page| {
         for key in index_keys(page, number) {
             let mut is_there = false;
             for lookup in &mut lookups {

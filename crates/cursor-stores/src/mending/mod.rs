@@ -140,6 +140,22 @@ fn connect(uri: &str, pages: &Arc<PageFile>, mode: OpenFlags) -> rusqlite::Resul
     Ok(connection)
 }
 
+/// A page of a file, whatever it is of.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_page(bytes: &[u8]) {
+    // No database has smaller ones.
+    let mut page = bytes.to_vec();
+    page.resize(bytes.len().next_power_of_two().clamp(512, 65_536), 0);
+    for number in [1, 2] {
+        let n_bytes: usize = cells(&page, number, 10)
+            .map(|cell| crate::record_format::local_length(cell.place.n_bytes, page.len()))
+            .sum();
+        assert!(n_bytes <= page.len(), "rows overlap");
+        drop(cells::index_keys(&page, number));
+    }
+    cells::visit_schema(&page, &mut |row| drop(tables::columns_of_schema(row)));
+}
+
 #[cfg(test)]
 #[path = "mending_tests.rs"]
 mod tests;

@@ -19,6 +19,9 @@ const USUAL_PAGE: usize = 4096;
 /// A larger row is cut off.
 const MAX_ROW: usize = 64 * 1024 * 1024 + 64 * 1024;
 
+/// Called with a page and its number.
+pub(super) type VisitPage<'v> = dyn FnMut(u32, &[u8]) -> rusqlite::Result<()> + 'v;
+
 /// Read page by page; nothing is kept but where the pages are.
 #[derive(Debug)]
 pub(super) struct PageFile {
@@ -104,11 +107,11 @@ impl PageFile {
     }
 
     /// Calls `visit` with every page that is there, but for those `without`.
-    pub(super) fn visit<E>(
+    pub(super) fn visit(
         &self,
         without: &HashSet<u32>,
-        visit: &mut dyn FnMut(u32, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+        visit: &mut VisitPage<'_>,
+    ) -> rusqlite::Result<()> {
         let mut page = Vec::new();
         let mut number = 1;
         while number <= self.n_pages {
