@@ -52,6 +52,20 @@ impl DatabaseFingerprint {
         (self.main.device, self.main.inode)
     }
 
+    pub(crate) fn has_same_main(&self, other: &Self) -> bool {
+        self.main == other.main
+    }
+
+    /// Tells whether nothing changed but that the log got longer.
+    pub(crate) fn has_grown_from(&self, before: &Self) -> bool {
+        let log = match (&before.wal, &self.wal) {
+            (Some(before), Some(now)) => now.inode == before.inode && now.bytes >= before.bytes,
+            (None, Some(_)) => false,
+            (before, None) => before.is_none(),
+        };
+        log && self.has_same_main(before) && self.journal == before.journal
+    }
+
     /// Tells whether there is nothing in the main file.
     pub(crate) fn is_empty(&self) -> bool {
         self.main.bytes == 0

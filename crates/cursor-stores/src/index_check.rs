@@ -49,8 +49,12 @@ impl ReadOnlyDatabase {
         if self.is_in_part() || mending::is_sound(self.path(), self.fingerprint(), part) {
             return Ok(());
         }
-        if !self.read(is_sound)? {
-            return Err(self.begin_anew());
+        match self.read(is_sound) {
+            Ok(true) => {}
+            Ok(false) => return Err(self.begin_anew()),
+            // What it cannot be asked is left to whoever reads it.
+            Err(ReadDatabaseError::Sqlite(_)) => {}
+            Err(err) => return Err(err),
         }
         mending::note_sound(self.path(), self.fingerprint(), part);
         Ok(())

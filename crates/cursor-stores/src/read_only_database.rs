@@ -197,7 +197,7 @@ impl ReadOnlyDatabase {
     /// What a read ends with that met damage: whoever begins anew reads what is left. That is so for what contradicts
     /// itself, too, unless it is because somebody wrote to it just now.
     pub(crate) fn begin_anew(&self) -> ReadDatabaseError {
-        if self.is_unchanged() {
+        if self.is_of_one_moment() {
             mending::note(&self.path, &self.fingerprint);
         }
         ReadDatabaseError::Changed
@@ -240,12 +240,12 @@ impl ReadOnlyDatabase {
         let answer = query(&self.connection);
         match (self.access, answer) {
             (Access::Immutable | Access::WithoutLog | Access::Mended, _)
-                if !self.is_unchanged() =>
+                if !self.is_of_one_moment() =>
             {
                 Err(ReadDatabaseError::Changed)
             }
             (access, Err(err))
-                if is_damage(&err)
+                if err.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
                     && access != Access::Mended
                     && self.tolerance == Tolerance::Mending =>
             {
@@ -255,8 +255,18 @@ impl ReadOnlyDatabase {
         }
     }
 
-    fn is_unchanged(&self) -> bool {
-        DatabaseFingerprint::of(&self.path).is_ok_and(|now| now == self.fingerprint)
+    /// Tells whether what was read is from one moment, as far as the files say.
+    fn is_of_one_moment(&self) -> bool {
+        let Ok(now) = DatabaseFingerprint::of(&self.path) else { return false };
+        match (self.access, &self.stand_in) {
+            // A log only grows, until it begins anew.
+            (_, StandIn::Mended(mended)) => {
+                now.has_grown_from(&self.fingerprint) && mended.has_same_log()
+            }
+            // SQLite's locks take care of the log.
+            (Access::Live | Access::Copied, _) => now.has_same_main(&self.fingerprint),
+            _ => now == self.fingerprint,
+        }
     }
 
     /// The columns of an ordinary table, as opposed to a view or a virtual table, behind which a hostile file may hide an

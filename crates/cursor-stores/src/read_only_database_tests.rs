@@ -264,12 +264,13 @@ fn a_small_file_of_more_rows_than_can_ever_be_counted_is_given_up() {
             connection.query_row(sql, [], |row| row.get::<_, i64>(0))
         })
     };
-    let err = count(&ReadOnlyDatabase::open_unmended(&closed.path()).unwrap()).unwrap_err();
+    // It takes too long, and nobody says that it is damaged: a slow disk may be all that is wrong.
+    let err = count(&ReadOnlyDatabase::open(&closed.path()).unwrap()).unwrap_err();
     let ReadDatabaseError::Sqlite(err) = err else { panic!("{err:?}") };
     assert_eq!(err.sqlite_error_code(), Some(ErrorCode::OperationInterrupted));
-    // Whoever wants what is there gets it: once where the leaf was, and once where it is, under the same key.
-    let first = count(&ReadOnlyDatabase::open(&closed.path()).unwrap());
-    assert!(matches!(first, Err(ReadDatabaseError::Changed)), "{first:?}");
+    // What there is of it is each row once, if somebody finds out.
+    let fingerprint = DatabaseFingerprint::of(&closed.path()).unwrap();
+    mending::note(&fs::canonicalize(closed.path()).unwrap(), &fingerprint);
     let left = ReadOnlyDatabase::open(&closed.path()).unwrap();
     assert!(left.is_in_part());
     assert_eq!(count(&left).unwrap(), 1);

@@ -182,6 +182,12 @@ impl<'c> Blobs<'c> {
         id: BlobId,
         buffer: &mut [u8],
     ) -> rusqlite::Result<Option<usize>> {
+        if self.database.is_in_part() {
+            let Fetched::Data(data) = self.get(id)? else { return Ok(None) };
+            let length = data.len().min(buffer.len());
+            buffer[..length].copy_from_slice(&data[..length]);
+            return Ok(Some(length));
+        }
         let row: Option<i64> = self
             .connection
             .prepare_cached("SELECT rowid FROM blobs WHERE id = ?1")?
@@ -217,13 +223,21 @@ impl<'c> Blobs<'c> {
         Ok(self.scanned())
     }
 
-    /// Everything that is there, in the order of its last writing. No data is read.
+    /// Everything that is there, in the order of its last writing. No data is read, unless the store is damaged.
     pub(crate) fn inventory(&self) -> rusqlite::Result<(Vec<StoredBlob>, Scanned)> {
         let mut all = Vec::new();
+        // What is left of a damaged store has blobs under the names of their content, too.
+        let misnamed: HashMap<i64, BlobId> = if self.database.is_in_part() {
+            self.misnamed()?.iter().map(|(id, row)| (*row, *id)).collect()
+        } else {
+            HashMap::new()
+        };
         let columns = "id, octet_length(data)";
-        self.visit(Rows::ALL, columns, Direction::Forward, &mut |_, id, length| {
-            if let (Some(id), ValueRef::Integer(n_bytes)) = (id, length) {
-                all.push(StoredBlob { id, n_bytes: u64::try_from(n_bytes).unwrap_or(0) });
+        self.visit(Rows::ALL, columns, Direction::Forward, &mut |row, id, length| {
+            if let ValueRef::Integer(n_bytes) = length {
+                let n_bytes = u64::try_from(n_bytes).unwrap_or(0);
+                let ids = id.into_iter().chain(misnamed.get(&row).copied());
+                all.extend(ids.map(|id| StoredBlob { id, n_bytes }));
             }
             ControlFlow::Continue(())
         })?;

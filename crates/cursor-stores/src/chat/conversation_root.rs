@@ -174,13 +174,11 @@ fn newest_state(
         }
     })?;
     for (id, state) in candidates {
-        let is_json = state.root_prompt_messages_json.iter().any(|message| {
-            BlobId::try_from(message.as_slice()).is_ok_and(|message| {
-                matches!(blobs.get(message), Ok(Fetched::Data(data)) if data.first() == Some(&b'{'))
-            })
-        });
-        if is_json {
-            return Ok(Some((id, state)));
+        let messages = state.root_prompt_messages_json.iter();
+        for message in messages.filter_map(|id| BlobId::try_from(id.as_slice()).ok()) {
+            if matches!(blobs.get(message)?, Fetched::Data(data) if data.first() == Some(&b'{')) {
+                return Ok(Some((id, state)));
+            }
         }
     }
     Ok(None)

@@ -10,6 +10,8 @@ use super::keys::{self, KeyRange};
 use crate::index_check::IndexedTable;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
+/// How often a database is opened that is found to have changed, or to be damaged.
+const OPEN_ATTEMPTS: usize = 3;
 /// No value above this is loaded.
 pub(super) const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
 
@@ -92,25 +94,26 @@ pub(super) fn row_columns() -> String {
 
 impl Vscdb {
     pub(super) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
-        let database = Self::open_checked(path)?;
-        let has = |table: Table| match database.has_plain_table(table.name(), ["key", "value"]) {
-            Ok(has_table) => Ok(has_table),
-            Err(ReadDatabaseError::Changed) => Err(OpenDatabaseError::Changing),
-            Err(ReadDatabaseError::Sqlite(err)) => Err(OpenDatabaseError::Sqlite(err)),
-        };
-        let (has_disk_kv, has_items) = (has(Table::DiskKv)?, has(Table::Items)?);
-        Ok(Self { database, has_disk_kv, has_items })
+        for _ in 0..OPEN_ATTEMPTS {
+            match Self::open_once(path)? {
+                Ok(database) => return Ok(database),
+                // It was written to, or is known to be damaged now.
+                Err(ReadDatabaseError::Changed) => {}
+                Err(ReadDatabaseError::Sqlite(err)) => return Err(OpenDatabaseError::Sqlite(err)),
+            }
+        }
+        Err(OpenDatabaseError::Changing)
     }
 
     /// A small one is looked over before anything is read; a large one when it is worth it.
-    fn open_checked(path: &Path) -> Result<ReadOnlyDatabase, OpenDatabaseError> {
+    fn open_once(path: &Path) -> Result<Result<Self, ReadDatabaseError>, OpenDatabaseError> {
         let database = ReadOnlyDatabase::open(path)?;
-        match database.check_small() {
-            Ok(()) => Ok(database),
-            // Now it is known to be damaged, if it is.
-            Err(ReadDatabaseError::Changed) => ReadOnlyDatabase::open(path),
-            Err(ReadDatabaseError::Sqlite(err)) => Err(OpenDatabaseError::Sqlite(err)),
-        }
+        let look = || {
+            database.check_small()?;
+            let has = |table: Table| database.has_plain_table(table.name(), ["key", "value"]);
+            Ok((has(Table::DiskKv)?, has(Table::Items)?))
+        };
+        Ok(look().map(|(has_disk_kv, has_items)| Self { database, has_disk_kv, has_items }))
     }
 
     /// Looks over the keys of a large database.

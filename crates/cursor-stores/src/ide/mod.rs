@@ -183,6 +183,13 @@ impl IdeStore {
         deleted
     }
 
+    /// Looks over a large database before all of it is read. Where that is not possible, reading it tells why.
+    fn check(&self) {
+        if let Ok(opened) = self.open() {
+            opened.pool.with(database::Vscdb::check).ok();
+        }
+    }
+
     fn unreadable(
         &self,
         err: impl std::error::Error + Send + Sync + 'static,
@@ -272,6 +279,7 @@ impl ConversationStore for IdeStore {
         matcher: &Matcher,
         found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
     ) -> Vec<Damage> {
+        self.check();
         search::search(self, &search::all_tasks(), matcher, found)
     }
 

@@ -49,8 +49,12 @@ impl Pool {
     fn connect(&self) -> Result<Vscdb, OpenDatabaseError> {
         let database = Vscdb::open(&self.path)?;
         let shortcoming = database.database.shortcoming();
-        *self.shortcoming.lock().unwrap_or_else(PoisonError::into_inner) = shortcoming;
-        self.is_in_part.store(database.database.is_in_part(), Ordering::Relaxed);
+        if shortcoming.is_some() {
+            *self.shortcoming.lock().unwrap_or_else(PoisonError::into_inner) = shortcoming;
+        }
+        if database.database.is_in_part() {
+            self.is_in_part.store(true, Ordering::Relaxed);
+        }
         Ok(database)
     }
 

@@ -76,18 +76,22 @@ impl Raw<'_, '_> {
     fn header_row(&mut self) {
         let id = self.id;
         let row = self.pool.with(|database| {
-            if !database.database.has_plain_table("composerHeaders", ["composerId", "value"])? {
+            let names = database.database.columns("composerHeaders", &["composerId", "value"])?;
+            if names.is_empty() {
                 return Ok(None);
             }
+            let quoted: Vec<String> =
+                names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
+            let sql =
+                format!("SELECT {} FROM composerHeaders WHERE composerId = ?1", quoted.join(", "));
             database.database.read(|connection| {
-                let mut statement =
-                    connection.prepare("SELECT * FROM composerHeaders WHERE composerId = ?1")?;
-                let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
+                let mut statement = connection.prepare(&sql)?;
                 let mut rows = statement.query([id])?;
                 let Some(row) = rows.next()? else { return Ok(None) };
                 let mut fields = Map::new();
-                for (place, name) in names.into_iter().enumerate() {
-                    fields.insert(name, crate::raw_record::json_of_sql(row.get_ref(place)?));
+                for (place, name) in names.iter().enumerate() {
+                    fields
+                        .insert(name.clone(), crate::raw_record::json_of_sql(row.get_ref(place)?));
                 }
                 Ok(Some(Json::Object(fields)))
             })

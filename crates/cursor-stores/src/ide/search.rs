@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use super::IdeStore;
 use super::agent_state::blob_content;
-use super::database::{OwnedValue, Row, Table, Value, Vscdb};
+use super::database::{OwnedValue, Row, Table, Value};
 use super::headers::HEADERS_KEY;
 use super::inline::inline_bubbles;
 use super::keys::{self, KeyRange};
@@ -71,8 +71,6 @@ pub(super) fn search(
     let found = |hit: Hit| {
         if deleted.contains(&hit.key) { ControlFlow::Continue(()) } else { found(hit) }
     };
-    // Where it cannot be looked over, it is met with what is there.
-    opened.pool.with(Vscdb::check).ok();
     let search = Search {
         pool: &opened.pool,
         matcher,

@@ -57,6 +57,9 @@ fn column(
         // Where the two lengths of a row differ, this is the one that counts.
         range.end = place.n_bytes;
     }
+    if range.start >= n_there && !range.is_empty() {
+        return None;
+    }
     let end = range.end.min(n_there);
     let bytes = row(pages, last, place, end)?.get(range.start.min(end)..end)?;
     Some(match value(kind, bytes).filter(|_| end == range.end || kind >= 12)? {

@@ -47,7 +47,7 @@ type Found = BTreeMap<usize, (usize, Cell)>;
 pub(super) fn cells(page: &[u8], number: u32, n_pages: u32) -> impl Iterator<Item = Cell> {
     let head = head_of(number);
     let mut found = Found::new();
-    if may_hold_rows(page, head, n_pages) {
+    if may_hold_rows(page, number, n_pages) {
         let n_pointers = big_endian_16(page, head + 3).unwrap_or(0).min(page.len() / 6);
         let pointers = (0..n_pointers).filter_map(|n| big_endian_16(page, head + 8 + 2 * n));
         let mut starts: Vec<usize> = pointers.collect();
@@ -78,19 +78,22 @@ fn add(found: &mut Found, at: usize, (end, cell): (usize, Cell)) -> bool {
 
 /// The byte that says so may have changed by a bit, by which it may say that the page leads to others. What is left on
 /// one that does so is from before it did.
-fn may_hold_rows(page: &[u8], head: usize, n_pages: u32) -> bool {
-    match page.get(head) {
-        Some(&INTERIOR) => {
-            let is_page = |at: usize| {
-                big_endian_32(page, at).is_some_and(|page| (2..=n_pages).contains(&page))
-            };
-            let n_cells = big_endian_16(page, head + 3).unwrap_or(0);
-            let mut children = (0..n_cells).map(|n| big_endian_16(page, head + 12 + 2 * n));
-            !is_page(head + 8) || !children.all(|at| at.is_some_and(is_page))
-        }
-        Some(kind) => (kind ^ LEAF).count_ones() <= 1,
-        None => false,
+fn may_hold_rows(page: &[u8], number: u32, n_pages: u32) -> bool {
+    let kind = page.get(head_of(number));
+    kind.is_some_and(|kind| (kind ^ LEAF).count_ones() <= 1)
+        && children(page, number, n_pages).is_none()
+}
+
+/// The pages to which a page of a table's tree leads, if it is one.
+pub(super) fn children(page: &[u8], number: u32, n_pages: u32) -> Option<Vec<u32>> {
+    let head = head_of(number);
+    if page.get(head) != Some(&INTERIOR) {
+        return None;
     }
+    let child = |at: usize| big_endian_32(page, at).filter(|page| (2..=n_pages).contains(page));
+    let n_cells = big_endian_16(page, head + 3)?;
+    let left = (0..n_cells).map(|cell| child(big_endian_16(page, head + 12 + 2 * cell)?));
+    left.chain([child(head + 8)]).collect()
 }
 
 fn head_of(number: u32) -> usize {
@@ -219,7 +222,7 @@ pub(super) fn index_keys(page: &[u8], number: u32) -> Vec<IndexKey> {
         let mut rest = page.get(at + n_before..)?;
         let length = usize::try_from(varint(&mut rest)?).ok()?;
         // Longer ones continue elsewhere, and are of no key that Cursor makes.
-        let entry = record(rest.get(..length).filter(|_| length <= page.len() / 4)?)?;
+        let entry = record(rest.get(..length).filter(|_| length <= page.len().min(4096) / 4)?)?;
         let (text, number) = match entry.as_slice() {
             [Value::Text(text), Value::Integer(_)] => (text, None),
             [Value::Text(text), Value::Integer(number), Value::Integer(_)] => (text, Some(*number)),

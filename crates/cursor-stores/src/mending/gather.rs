@@ -1,16 +1,25 @@
 //! Going over all pages, and noting in a database of ours what stands where.
 
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
-use rusqlite::{CachedStatement, Connection, Statement};
+use rusqlite::Connection;
 
-use super::cells::{Cell, IndexKey, cells, index_keys, visit_schema};
+use super::cells::{Cell, cells, children, visit_schema};
+use super::lost_rows::find_lost;
 use super::page_file::PageFile;
 use super::tables::{Table, columns_of_schema};
-use super::{Loss, Lost, MendError};
+use super::{Lost, MendError};
 
-/// How many lost rows are known by name.
-const MAX_LOST: usize = 100_000;
+/// Much longer than any honest file takes.
+const LIMIT: Duration = Duration::from_secs(300);
+/// How often a statement looks at the clock.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+/// Columns of our own, which no column of Cursor's is called: where a row stands, and how many of its bytes are there.
+const PLACE: &str = r#""our page", "our at", "our n_bytes", "our n_there""#;
+pub(super) const IS_WHOLE: &str = r#""our n_there" = "our n_bytes""#;
+/// Nothing leads to the row, or its number is another's.
+pub(super) const IS_DOUBTFUL: &str = r#""our is_doubtful""#;
 
 /// The columns of a table, and how many its longest row has.
 #[derive(Debug, Default)]
@@ -20,35 +29,63 @@ struct Columns {
 }
 
 /// Fills an empty database. Returns what is known to be missing.
-pub(super) fn gather(connection: &Connection, pages: &PageFile) -> Result<Lost, MendError> {
-    connection.execute_batch("BEGIN")?;
+pub(super) fn gather(connection: &mut Connection, pages: &PageFile) -> Result<Lost, MendError> {
+    let begun = Instant::now();
+    let is_over = move || begun.elapsed() > LIMIT;
+    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_over))?;
+    let transaction = connection.transaction()?;
+    let lost = fill(&transaction, pages, &is_over)?;
+    transaction.commit()?;
+    connection.progress_handler(0, None::<fn() -> bool>)?;
+    Ok(lost)
+}
+
+fn fill(
+    connection: &Connection,
+    pages: &PageFile,
+    is_over: &dyn Fn() -> bool,
+) -> rusqlite::Result<Lost> {
     for table in Table::ALL {
-        connection.execute_batch(&format!(
-            "CREATE TABLE \"{}\" (page, at, n_bytes, n_there, is_carved)",
-            table.name()
-        ))?;
+        let sql = format!("CREATE TABLE \"{}\" ({PLACE}, {IS_DOUBTFUL})", table.name());
+        connection.execute_batch(&sql)?;
     }
     let mut columns: HashMap<Table, Columns> = HashMap::new();
-    let free = pages.free_pages();
+    let free = free_pages(pages)?;
     read_schema(pages, &mut columns);
-    note_rows(connection, pages, &free, &mut columns)?;
+    note_rows(connection, pages, &free, &mut columns, is_over)?;
     // The tables of a chat are there together or not at all.
     for (one, other) in [(Table::Blobs, Table::Meta), (Table::Meta, Table::Blobs)] {
         if columns.contains_key(&one) {
             columns.entry(other).or_default();
         }
     }
+    let mut tables = Vec::new();
     for table in Table::ALL {
         match columns.get(&table) {
-            Some(columns) => make_readable(connection, table, columns)?,
+            Some(columns) => {
+                make_readable(connection, table, columns)?;
+                tables.push(table);
+            }
             None => connection.execute_batch(&format!("DROP TABLE \"{}\"", table.name()))?,
         }
     }
-    let tables: Vec<Table> =
-        Table::ALL.into_iter().filter(|table| columns.contains_key(table)).collect();
-    let lost = find_lost(connection, pages, &free, &tables)?;
-    connection.execute_batch("COMMIT")?;
-    Ok(lost)
+    find_lost(connection, pages, &free, &tables)
+}
+
+/// The pages of the list of free ones, but for those to which a page of a tree leads: a flipped bit may name any.
+fn free_pages(pages: &PageFile) -> rusqlite::Result<HashSet<u32>> {
+    let mut free = pages.free_pages();
+    let mut used = Vec::new();
+    if !free.is_empty() {
+        pages.visit(&free, &mut |number, page| {
+            used.extend(children(page, number, pages.n_pages()).unwrap_or_default());
+            Ok(())
+        })?;
+    }
+    for page in used {
+        free.remove(&page);
+    }
+    Ok(free)
 }
 
 fn read_schema(pages: &PageFile, columns: &mut HashMap<Table, Columns>) {
@@ -68,12 +105,16 @@ fn note_rows(
     pages: &PageFile,
     free: &HashSet<u32>,
     columns: &mut HashMap<Table, Columns>,
+    is_over: &dyn Fn() -> bool,
 ) -> rusqlite::Result<()> {
-    // A page on which a row continues is of that row alone, so that there is never more than the file holds.
-    let mut is_taken = vec![false; pages.n_pages() as usize + 1];
+    // A page on which a row continues is of that row, or of one more that leads there by mistake: so that there is never
+    // much more than the file holds.
+    let mut n_owners = vec![0_u8; pages.n_pages() as usize + 1];
     let mut note = |cell: &Cell| {
         let n_there = pages.follow(cell.place.n_bytes, cell.continued, &mut |page| {
-            !std::mem::replace(&mut is_taken[page as usize], true)
+            let n_owners = &mut n_owners[page as usize];
+            *n_owners = n_owners.saturating_add(1);
+            *n_owners <= 2
         });
         let columns = columns.entry(cell.table).or_default();
         columns.n_most = columns.n_most.max(cell.n_columns);
@@ -81,6 +122,9 @@ fn note_rows(
     };
     let mut damaged = Vec::new();
     pages.visit(free, &mut |number, page| {
+        if is_over() {
+            return Err(interrupted());
+        }
         let (carved, led_to): (Vec<Cell>, Vec<Cell>) =
             cells(page, number, pages.n_pages()).partition(|cell| cell.is_carved);
         if !carved.is_empty() {
@@ -92,8 +136,8 @@ fn note_rows(
     let mut page = Vec::new();
     for number in damaged {
         if pages.read(number, &mut page).is_ok() {
-            let carved = cells(&page, number, pages.n_pages()).filter(|cell| cell.is_carved);
-            carved.into_iter().try_for_each(|cell| note(&cell))?;
+            let mut carved = cells(&page, number, pages.n_pages()).filter(|cell| cell.is_carved);
+            carved.try_for_each(|cell| note(&cell))?;
         }
     }
     Ok(())
@@ -102,42 +146,48 @@ fn note_rows(
 fn note_row(connection: &Connection, cell: &Cell, n_there: usize) -> rusqlite::Result<()> {
     let Cell { table, rowid, place, is_carved, .. } = cell;
     let sql = format!(
-        "INSERT OR IGNORE INTO \"{}\" (rowid, page, at, n_bytes, n_there, is_carved) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT OR IGNORE INTO \"{}\" (rowid, {PLACE}, {IS_DOUBTFUL}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         table.name()
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let note = |rowid: Option<i64>, statement: &mut CachedStatement<'_>| {
-        let sizes = (place.at as i64, place.n_bytes as i64, n_there as i64);
-        statement.execute((rowid, place.page, sizes.0, sizes.1, sizes.2, is_carved))
+    let sizes = [place.at, place.n_bytes, n_there];
+    let [at, n_bytes, n_there] = sizes.map(|size| i64::try_from(size).unwrap_or(i64::MAX));
+    let mut note = |rowid: Option<i64>, is_doubtful: bool| {
+        statement.execute((rowid, place.page, at, n_bytes, n_there, is_doubtful))
     };
     // A number that another row has is not its own any more.
-    if note(Some(*rowid), &mut statement)? == 0 {
-        note(None, &mut statement)?;
+    if note(Some(*rowid), *is_carved)? == 0 {
+        note(None, true)?;
     }
     Ok(())
 }
 
-/// Gives a table the columns that Cursor's has, and finds its rows by their keys. Of what is there twice, as in what is
-/// left of an earlier writing, one stays: whole rather than cut, led to rather than carved, late rather than early.
+/// Gives a table the columns that Cursor's has, and indexes. Of what is there twice, as in what is left of an earlier
+/// writing, one stays: whole rather than cut, led to rather than carved, late rather than early.
 fn make_readable(connection: &Connection, table: Table, columns: &Columns) -> rusqlite::Result<()> {
     let name = table.name();
     let usual = || table.usual_columns(columns.n_most).into_iter().map(str::to_owned).collect();
     let names: Vec<String> = columns.named.clone().unwrap_or_else(usual);
     for (place, column) in names.iter().enumerate() {
         connection.execute_batch(&format!(
-            "ALTER TABLE \"{name}\" ADD COLUMN \"{column}\" AS (cell(page, at, n_bytes, n_there, {place}))"
+            "ALTER TABLE \"{name}\" ADD COLUMN \"{column}\" AS (cell({PLACE}, {place}))"
         ))?;
     }
+    for (number, key) in table.indexes().iter().enumerate() {
+        if key.iter().all(|column| names.iter().any(|name| name == column)) {
+            let columns = key.join(", ");
+            let sql = format!("CREATE INDEX \"{name} {number}\" ON \"{name}\" ({columns})");
+            connection.execute_batch(&sql)?;
+        }
+    }
     let key = table.key().join(", ");
-    connection.execute_batch(&format!("CREATE INDEX \"{name} by key\" ON \"{name}\" ({key})"))?;
     // What is only ever added has no earlier writing that something still leads to.
-    let is_doubtful = if table == Table::RunEvents { "is_carved" } else { "true" };
+    let is_in_question = if table == Table::RunEvents { IS_DOUBTFUL } else { "true" };
     connection.execute_batch(&format!(
-        "DELETE FROM \"{name}\" WHERE {is_doubtful} AND rowid IN (
+        "DELETE FROM \"{name}\" WHERE {is_in_question} AND rowid IN (
             SELECT rowid FROM (
                 SELECT rowid, row_number() OVER (
-                    PARTITION BY {key} ORDER BY n_there = n_bytes DESC, is_carved, rowid DESC
+                    PARTITION BY {key} ORDER BY {IS_WHOLE} DESC, {IS_DOUBTFUL}, rowid DESC
                 ) AS place FROM \"{name}\" WHERE ({key}) IN (
                     SELECT {key} FROM \"{name}\" GROUP BY {key} HAVING count(*) > 1
                 )
@@ -146,78 +196,7 @@ fn make_readable(connection: &Connection, table: Table, columns: &Columns) -> ru
     ))
 }
 
-/// Finds the rows that are cut, and those that only an index knows.
-fn find_lost(
-    connection: &Connection,
-    pages: &PageFile,
-    free: &HashSet<u32>,
-    tables: &[Table],
-) -> rusqlite::Result<Lost> {
-    let mut lost = Lost::default();
-    let mut lookups = Vec::new();
-    for table in tables {
-        let (name, key) = (table.name(), table.key());
-        let mut statement = connection.prepare(&format!(
-            "SELECT {} FROM \"{name}\" WHERE n_there < n_bytes LIMIT {MAX_LOST}",
-            key.join(" || '/' || ")
-        ))?;
-        let mut cut = statement.query([])?;
-        while let Some(row) = cut.next()? {
-            if let Ok(key) = row.get_ref(0)?.as_str() {
-                lost.rows.insert(key.to_owned(), Loss::Cut);
-            }
-        }
-        for key in table.indexes() {
-            let condition = key.join(" = ? AND ");
-            let sql = format!("SELECT 1 FROM \"{name}\" WHERE {condition} = ?");
-            lookups.push(Lookup {
-                is_main: *key == table.key(),
-                n_columns: key.len(),
-                n_found: 0,
-                statement: connection.prepare(&sql)?,
-                name,
-            });
-        }
-    }
-    pages.visit(free, &mut |number, page| {
-        for key in index_keys(page, number) {
-            let mut is_there = false;
-            for lookup in &mut lookups {
-                is_there |= lookup.finds(&key)?;
-            }
-            if !is_there && lost.rows.len() < MAX_LOST {
-                lost.rows.insert(key.name(), Loss::Gone);
-            }
-        }
-        Ok(())
-    })?;
-    // An index that leads to every row that is left is whole, so that it knows those that are not.
-    lost.is_all_known = lost.rows.len() < MAX_LOST;
-    for lookup in lookups.iter().filter(|lookup| lookup.is_main) {
-        let sql = format!("SELECT count(*) FROM \"{}\"", lookup.name);
-        let n_rows: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
-        lost.is_all_known &= n_rows <= lookup.n_found;
-    }
-    Ok(lost)
-}
-
-/// Looks whether a row is there that an index leads to.
-struct Lookup<'c> {
-    name: &'static str,
-    is_main: bool,
-    n_columns: usize,
-    n_found: i64,
-    statement: Statement<'c>,
-}
-
-impl Lookup<'_> {
-    fn finds(&mut self, key: &IndexKey) -> rusqlite::Result<bool> {
-        let is_there = match key.number {
-            None if self.n_columns == 1 => self.statement.exists([&key.text])?,
-            Some(number) if self.n_columns == 2 => self.statement.exists((&key.text, number))?,
-            _ => false,
-        };
-        self.n_found += i64::from(is_there);
-        Ok(is_there)
-    }
+fn interrupted() -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT);
+    rusqlite::Error::SqliteFailure(code, None)
 }

@@ -17,8 +17,8 @@ type File = (PathBuf, (u64, u64));
 
 #[derive(Default)]
 struct Known {
-    /// Whoever opens one waits for whoever does so already.
-    damaged: HashMap<File, Arc<Mutex<()>>>,
+    /// As they were when it was found out. Whoever opens one waits for whoever does so already.
+    damaged: HashMap<File, (DatabaseFingerprint, Arc<Mutex<()>>)>,
     kept: VecDeque<(File, DatabaseFingerprint, Arc<MendedDatabase>)>,
     /// Parts of some that were looked over and found to hold together.
     sound: HashMap<(File, &'static str), DatabaseFingerprint>,
@@ -29,7 +29,10 @@ static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 /// Notes that a database is damaged.
 pub(crate) fn note(path: &Path, fingerprint: &DatabaseFingerprint) {
     let file = (path.to_owned(), fingerprint.file());
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).damaged.entry(file).or_default();
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (state, _) =
+        known.damaged.entry(file).or_insert_with(|| (fingerprint.clone(), Arc::default()));
+    state.clone_from(fingerprint);
 }
 
 /// Notes that a part of a database, as it is now, holds together.
@@ -54,8 +57,9 @@ pub(crate) fn mended(
     let turn = {
         let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         match known.damaged.get(&file) {
-            Some(turn) => Arc::clone(turn),
-            None => return Ok(None),
+            // What was written to since may have been mended by its owner.
+            Some((state, turn)) if state.has_same_main(fingerprint) => Arc::clone(turn),
+            _ => return Ok(None),
         }
     };
     let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! The log of a database: pages as they were after a commit, one after the other.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -12,15 +12,24 @@ const FRAME_HEADER: usize = 24;
 /// The last bit says in which order the bytes are that sums are made of.
 const MAGIC: u32 = 0x377f_0682;
 
+/// The beginning of a log, if it has one.
+pub(super) fn header_of(log: &File) -> io::Result<Vec<u8>> {
+    let mut header = vec![0; HEADER];
+    match log.read_exact_at(&mut header, 0) {
+        Ok(()) => Ok(header),
+        Err(err) if err.kind() == io::ErrorKind::UnexpectedEof => Ok(Vec::new()),
+        Err(err) => Err(err),
+    }
+}
+
 /// Finds where in the log the newest state of each page begins. As SQLite does, it stops at what does not hold together,
 /// and takes nothing that was not committed.
-pub(super) fn newest_pages(log: &File, n_bytes_of_page: usize) -> io::Result<HashMap<u32, u64>> {
-    let mut newest = HashMap::new();
-    let mut header = [0; HEADER];
-    if log.metadata()?.len() < HEADER as u64 {
+pub(super) fn newest_pages(log: &File, n_bytes_of_page: usize) -> io::Result<BTreeMap<u32, u64>> {
+    let mut newest = BTreeMap::new();
+    let header = header_of(log)?;
+    if header.is_empty() {
         return Ok(newest);
     }
-    log.read_exact_at(&mut header, 0)?;
     let magic = big_endian_32(&header, 0).unwrap_or_default();
     let page_size = big_endian_32(&header, 8).and_then(|size| usize::try_from(size).ok());
     let mut sum = Sum { is_big_endian: magic & 1 == 1, values: (0, 0) };

@@ -40,7 +40,9 @@ fn store_of_all_lengths() -> TestStore {
 }
 
 fn has_carved(connection: &Connection, table: &str) -> bool {
-    let sql = format!("SELECT count(*) > 0 FROM \"{table}\" WHERE is_carved OR n_there < n_bytes");
+    let sql = format!(
+        "SELECT count(*) > 0 FROM \"{table}\" WHERE \"our is_doubtful\" OR \"our n_there\" < \"our n_bytes\""
+    );
     connection.query_row(&sql, [], |row| row.get(0)).unwrap()
 }
 
@@ -184,10 +186,10 @@ proptest! {
             .map(Result::unwrap)
             .collect();
         for table in tables {
-            let sql = format!("SELECT coalesce(sum(n_there), 0) FROM \"{table}\"");
+            let sql = format!("SELECT coalesce(sum(\"our n_there\"), 0) FROM \"{table}\"");
             let n_bytes: usize = connection
                 .query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap().try_into().unwrap();
-            prop_assert!(n_bytes <= 2 * bytes.len(), "{n_bytes} of {}", bytes.len());
+            prop_assert!(n_bytes <= 3 * bytes.len(), "{n_bytes} of {}", bytes.len());
             rows(&connection, &table, "*");
         }
     }

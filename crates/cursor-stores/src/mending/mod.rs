@@ -17,6 +17,7 @@ mod cells;
 mod gather;
 mod known;
 mod log_pages;
+mod lost_rows;
 mod page_file;
 mod tables;
 
@@ -72,7 +73,7 @@ pub(crate) enum Loss {
 pub enum MendError {
     #[error("the database is damaged, and its file cannot be read")]
     File(#[from] PlainFileError),
-    #[error("the database is damaged, and there are too many rows to look at each")]
+    #[error("the database is damaged, and what is left of it cannot be gathered")]
     Sqlite(#[from] rusqlite::Error),
 }
 
@@ -104,9 +105,14 @@ impl MendedDatabase {
         let uri = format!("file:/mended-{number}?vfs=memdb");
         let pages = Arc::new(PageFile::open(path)?);
         let mode = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let connection = connect(&uri, &pages, mode)?;
-        let lost = gather::gather(&connection, &pages)?;
+        let mut connection = connect(&uri, &pages, mode)?;
+        let lost = gather::gather(&mut connection, &pages)?;
         Ok(Self { pages, uri, lost, _keeper: Mutex::new(connection) })
+    }
+
+    /// Tells whether the log is still the one in which rows were found.
+    pub(crate) fn has_same_log(&self) -> bool {
+        self.pages.has_same_log()
     }
 
     /// Opens it for reading.

@@ -1,6 +1,6 @@
 //! The pages of a database: of its file, and of its log where that has newer ones.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -9,13 +9,15 @@ use std::path::Path;
 use rustix::fs::{SeekFrom, seek};
 
 use super::cells::Place;
-use super::log_pages::newest_pages;
+use super::log_pages::{header_of, newest_pages};
 use crate::database_fingerprint::with_suffix;
 use crate::plain_file::{self, PlainFileError};
 use crate::record_format::{big_endian_32, local_length};
 
 /// What Cursor's databases have, and what is taken where the header does not say anything that can be.
 const USUAL_PAGE: usize = 4096;
+/// Half a terabyte of the usual ones. What is behind is not looked at.
+const MAX_PAGES: u32 = 1 << 27;
 /// A larger row is cut off.
 const MAX_ROW: usize = 64 * 1024 * 1024 + 64 * 1024;
 
@@ -28,7 +30,9 @@ pub(super) struct PageFile {
     file: File,
     log: Option<File>,
     /// Where in the log a page begins.
-    in_log: HashMap<u32, u64>,
+    in_log: BTreeMap<u32, u64>,
+    /// What begins the log, and is another when it begins anew.
+    log_header: Vec<u8>,
     n_bytes_of_page: usize,
     n_pages: u32,
 }
@@ -51,16 +55,20 @@ impl PageFile {
             size if is_told && size >= 512 && size.is_power_of_two() => size,
             _ => USUAL_PAGE,
         };
-        let in_log = match &log {
-            Some(log) => newest_pages(log, n_bytes_of_page).map_err(failed)?,
-            None => HashMap::new(),
+        let (in_log, log_header) = match &log {
+            Some(log) => (
+                newest_pages(log, n_bytes_of_page).map_err(failed)?,
+                header_of(log).map_err(failed)?,
+            ),
+            None => (BTreeMap::new(), Vec::new()),
         };
         // Of the last page a part may be missing.
         let in_file = u32::try_from(n_bytes.div_ceil(n_bytes_of_page as u64)).unwrap_or(u32::MAX);
         // What is in the log is behind what is in the file, without a gap.
         let in_both = in_file.saturating_add(u32::try_from(in_log.len()).unwrap_or(u32::MAX));
-        let n_pages = in_log.keys().copied().fold(in_file, u32::max).min(in_both);
-        Ok(Self { file, log, in_log, n_bytes_of_page, n_pages })
+        let in_log_too = in_log.last_key_value().map_or(in_file, |(last, _)| in_file.max(*last));
+        let n_pages = in_log_too.min(in_both).min(MAX_PAGES);
+        Ok(Self { file, log, in_log, log_header, n_bytes_of_page, n_pages })
     }
 
     /// As numbers: they count from 1.
@@ -116,7 +124,7 @@ impl PageFile {
         let mut number = 1;
         while number <= self.n_pages {
             if !without.contains(&number) && self.read(number, &mut page).is_ok() {
-                if page.iter().all(|byte| *byte == 0) && self.in_log.is_empty() {
+                if page.iter().all(|byte| *byte == 0) {
                     number = self.behind_hole(number);
                     continue;
                 }
@@ -130,7 +138,7 @@ impl PageFile {
     /// The next page that has content: a file may have holes of any size.
     fn behind_hole(&self, number: u32) -> u32 {
         let n_bytes_of_page = self.n_bytes_of_page as u64;
-        match seek(&self.file, SeekFrom::Data(u64::from(number) * n_bytes_of_page)) {
+        let in_file = match seek(&self.file, SeekFrom::Data(u64::from(number) * n_bytes_of_page)) {
             Ok(data) => {
                 let found = u32::try_from(data / n_bytes_of_page).unwrap_or(u32::MAX);
                 found.saturating_add(1).max(number + 1)
@@ -139,7 +147,16 @@ impl PageFile {
             Err(rustix::io::Errno::NXIO) => u32::MAX,
             // The file system cannot tell.
             Err(_) => number + 1,
-        }
+        };
+        let in_log = self.in_log.range(number + 1..).next();
+        in_log.map_or(in_file, |(next, _)| in_file.min(*next))
+    }
+
+    /// Tells whether the log is still the one in which pages were found: it may have grown, which moves none of them.
+    pub(super) fn has_same_log(&self) -> bool {
+        self.log
+            .as_ref()
+            .is_none_or(|log| header_of(log).is_ok_and(|header| header == self.log_header))
     }
 
     /// The pages that nothing is on any more, as far as the list of them can be followed.
@@ -156,14 +173,14 @@ impl PageFile {
                 break;
             }
             let leaves = (0..n_leaves).filter_map(|leaf| big_endian_32(&page, 8 + 4 * leaf));
-            free.extend(leaves.filter(|leaf| *leaf > 1));
+            free.extend(leaves.filter(|leaf| (2..=self.n_pages).contains(leaf)));
             next = big_endian_32(&page, 0).unwrap_or(0);
         }
         free
     }
 
     /// Goes along the pages on which a row continues. Returns how many of its bytes are there, before the way leads to
-    /// a page that cannot be, or that `is_free` does not give away: each can be of one row only.
+    /// a page that cannot be, or that `is_free` does not give away.
     pub(super) fn follow(
         &self,
         n_bytes: usize,
@@ -177,7 +194,9 @@ impl PageFile {
             if next < 2 || next > self.n_pages || !is_free(next) {
                 break;
             }
-            if self.read_at(next, &mut bytes).is_err() {
+            // It begins with the number of the next one, which is not so large that it could be taken for a page of a tree.
+            let is_read = self.read_at(next, &mut bytes).is_ok();
+            if !is_read || self.n_pages < 1 << 24 && bytes[0] > 1 {
                 break;
             }
             n_there += (n_bytes - n_there).min(self.usable() - 4);

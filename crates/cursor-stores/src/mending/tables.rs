@@ -224,12 +224,33 @@ pub(super) fn columns_of_schema(row: &[Value<'_>]) -> Option<(Table, Vec<String>
         return None;
     };
     let table = Table::ALL.into_iter().find(|table| table.name().as_bytes() == *name)?;
-    let columns = column_names(std::str::from_utf8(sql).ok()?)?;
+    let columns = known_names(table, column_names(&String::from_utf8_lossy(sql))?);
     let is_whole = |name: &String| {
         name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.is_empty()
     };
     let has_key = table.key().iter().all(|key| columns.iter().any(|column| column == key));
     (has_key && columns.iter().all(is_whole)).then_some((table, columns))
+}
+
+/// Names in which a single letter is wrong are those of columns that would be missing else.
+fn known_names(table: Table, mut names: Vec<String>) -> Vec<String> {
+    let usual = table.usual_columns(usize::MAX);
+    let is_near = |one: &str, other: &str| {
+        let n_wrong = one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).count();
+        one.len() == other.len() && n_wrong == 1
+    };
+    for place in 0..names.len() {
+        let is_missing = |column: &&&str| !names.iter().any(|name| name == **column);
+        let right = usual
+            .iter()
+            .filter(|_| !usual.contains(&names[place].as_str()))
+            .filter(is_missing)
+            .find(|column| is_near(&names[place], column));
+        if let Some(right) = right {
+            names[place] = (*right).to_owned();
+        }
+    }
+    names
 }
 
 /// The names of the columns that `CREATE TABLE name (…)` makes.
@@ -276,7 +297,10 @@ mod tests {
         };
         let names = ["run_id", "request_id", "agent_id", "turn_number", "usage_json"];
         assert_eq!(row(sql), Some((Table::Runs, names.map(str::to_owned).to_vec())));
-        assert_eq!(row("CREATE TABLE runs (ru\u{1}_id TEXT, agent_id TEXT)"), None);
+        let mended = row("CREATE TABLE runs (ru\u{1}_id TEXT, agent_id TEXT, `later` TEXT)");
+        let names = ["run_id", "agent_id", "later"];
+        assert_eq!(mended, Some((Table::Runs, names.map(str::to_owned).to_vec())));
+        assert_eq!(row("CREATE TABLE runs (ru\u{1}_i~ TEXT, agent_id TEXT)"), None);
         assert_eq!(row("CREATE TABLE runs"), None);
     }
 

@@ -11,7 +11,7 @@ use super::is_open_for_writing;
 use super::machine_paths::PathChange;
 use super::moved::moved;
 use super::new_session::NewSession;
-use super::reachable::{CopySourceError, Source};
+use super::reachable::{AsSourceError, CopySourceError, Source, with_source};
 use super::root_relation::{Progress, RootRelation};
 use super::staging::Staging;
 use super::store_update::add_missing;
@@ -60,6 +60,15 @@ pub enum ImportError {
     Write(#[from] WriteStoreError),
     #[error("the session cannot be put into place at `{}`", .path.display())]
     Place { path: PathBuf, source: io::Error },
+}
+
+impl AsSourceError for ImportError {
+    fn as_source_error(&self) -> Option<&CopySourceError> {
+        match self {
+            Self::Source(err) => Some(err),
+            _ => None,
+        }
+    }
 }
 
 /// Imports a bundle. The caller holds the lease of the session, and has made sure that it is in no other bucket.
@@ -133,14 +142,15 @@ fn extend(
     if is_open_for_writing(database) {
         return Err(ImportError::InUse);
     }
-    let (here, relation) = {
-        let older = Source::open(database)?;
+    let (here, relation) = with_source(database, |older| -> Result<_, ImportError> {
         older.check_whole()?;
-        let here = latest_checkpoint(&older, &older.meta()?).map_err(ImportError::Incomparable)?;
-        let progress = Progress::of(&older, &here)?;
+        // Nothing is ever written to what is damaged.
+        older.check_sound()?;
+        let here = latest_checkpoint(older, &older.meta()?).map_err(ImportError::Incomparable)?;
+        let progress = Progress::of(older, &here)?;
         let relation = RootRelation::of(&progress, &Progress::of(newer, bundled)?);
-        (here, relation)
-    };
+        Ok((here, relation))
+    })?;
     match relation {
         RootRelation::Same | RootRelation::IsExtended => {
             Ok(Imported::NothingNew { directory, root: here.id })

@@ -56,6 +56,8 @@ pub enum CopySourceError {
     Read(#[from] ReadDatabaseError),
     #[error("the store's log cannot be read where it lies, so that the newest may be missing")]
     WithoutLog,
+    #[error("the store is damaged; `caretaker sessions repair` mends what can be mended")]
+    Damaged,
 }
 
 impl CopySourceError {
@@ -114,6 +116,14 @@ impl Source {
         match self.store.shortcoming() {
             None => Ok(()),
             Some(_) => Err(CopySourceError::WithoutLog),
+        }
+    }
+
+    /// Refuses what is left of a damaged store.
+    pub(super) fn check_sound(&self) -> Result<(), CopySourceError> {
+        match self.scanned {
+            Scanned::Whole => Ok(()),
+            Scanned::InPart => Err(CopySourceError::Damaged),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::import::ImportError;
-use super::reachable::{CopySourceError, Source};
+use super::reachable::{CopySourceError, Source, with_source};
 use super::store_writer::StoreTransaction;
 use crate::chat::{BlobId, ChatMeta, Fetched, LatestRoot};
 
@@ -16,7 +16,10 @@ pub(super) fn add_missing(
     new_root: BlobId,
 ) -> Result<(u64, u64), ImportError> {
     // Before the store is opened for writing: closing a file that SQLite has open would give up its locks.
-    let missing = missing_of(&Source::open(database)?, newer)?;
+    let missing = with_source(database, |old| {
+        old.check_sound()?;
+        missing_of(old, newer)
+    })?;
     let transaction = StoreTransaction::begin(database)?;
     let mut meta = ChatMeta::from_row(&transaction.meta_row()?)
         .map_err(|err| ImportError::Source(CopySourceError::Meta(err.into())))?;
