@@ -196,7 +196,7 @@ impl PageFile {
             }
             // It begins with the number of the next one, which is not so large that it could be taken for a page of a tree.
             let is_read = self.read_at(next, &mut bytes).is_ok();
-            if !is_read || self.n_pages < 1 << 24 && bytes[0] > 1 {
+            if !is_read || self.n_pages < 1 << 24 && matches!(bytes[0], 0x05 | 0x0a | 0x0d) {
                 break;
             }
             n_there += (n_bytes - n_there).min(self.usable() - 4);
