@@ -1,12 +1,13 @@
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use rusqlite::types::Value;
 
 use super::*;
-use crate::chat::BlobId;
+use crate::chat::{BlobId, ChatStore};
 use crate::test_store::{TestStore, open_writer, picture_of};
 
 /// All rows of a table, as SQL sees them.
@@ -193,4 +194,103 @@ proptest! {
             rows(&connection, &table, "*");
         }
     }
+}
+
+#[test]
+fn what_was_deleted_stays_deleted_where_an_index_knows_all_that_was_not() {
+    let store = TestStore::new();
+    let ids: Vec<BlobId> = (0..6).map(|number| store.put(&[b'a' + number; 500])).collect();
+    for id in &ids[3..] {
+        store.writer.execute("DELETE FROM blobs WHERE id = ?1", [id.to_string()]).unwrap();
+    }
+    let closed = store.close();
+    let mut bytes = fs::read(closed.path()).unwrap();
+    let page = (1..bytes.len() / 4096)
+        .find(|page| {
+            bytes[page * 4096] == 0x0d
+                && bytes[page * 4096..][..4096].windows(50).any(|part| part == [b'b'; 50])
+        })
+        .unwrap();
+    // It says that there are no rows on it.
+    bytes[page * 4096 + 3..page * 4096 + 5].fill(0);
+    fs::write(closed.path(), bytes).unwrap();
+    let mended = MendedDatabase::of(&closed.path()).unwrap();
+    let left = rows(&mended.connect().unwrap(), "blobs", "id");
+    let expected: BTreeSet<String> =
+        ids[..3].iter().map(|id| format!("{:?}", Value::Text(id.to_string()))).collect();
+    assert_eq!(left, expected);
+}
+
+#[test]
+fn a_list_of_free_pages_that_names_another_hides_no_row() {
+    let store = store_of_all_lengths();
+    let expected = rows(&store.writer, "blobs", "id, data");
+    let rubbish = store.put(&[b'r'; 100_000]);
+    store.writer.execute("DELETE FROM blobs WHERE id = ?1", [rubbish.to_string()]).unwrap();
+    let closed = store.close();
+    let mut bytes = fs::read(closed.path()).unwrap();
+    let trunk = u32::from_be_bytes(bytes[32..36].try_into().unwrap()) as usize;
+    assert!(trunk > 0);
+    let leaf = (1..bytes.len() / 4096).find(|page| bytes[page * 4096] == 0x0d).unwrap();
+    let number = u32::try_from(leaf + 1).unwrap();
+    bytes[(trunk - 1) * 4096 + 8..][..4].copy_from_slice(&number.to_be_bytes());
+    fs::write(closed.path(), bytes).unwrap();
+    let mended = MendedDatabase::of(&closed.path()).unwrap();
+    let left = rows(&mended.connect().unwrap(), "blobs", "id, data");
+    assert!(left.is_superset(&expected), "{:?}", expected.difference(&left).next());
+}
+
+#[test]
+fn a_damaged_store_is_read_while_it_is_written_to() {
+    let mut store = store_of_some();
+    store.writer.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    ruin_index(&store.path(), &store.writer);
+    // The writer has a log of its own, and goes on.
+    store.meta.set_name("goes on");
+    store.put_meta();
+    assert!(ChatStore::open_mended(&store.path()).unwrap().fetch(BlobId::of(b"0")).is_err());
+    let left = ChatStore::open_mended(&store.path()).unwrap();
+    assert!(left.is_in_part());
+    assert_eq!(n_blobs(&left), 200);
+    store.meta.set_name("and on");
+    store.put_meta();
+    assert_eq!(n_blobs(&left), 200);
+}
+
+#[test]
+fn a_damaged_store_is_one_no_longer_once_its_owner_mended_it() {
+    let store = store_of_some();
+    let closed = store.close();
+    let sound = fs::read(closed.path()).unwrap();
+    let connection = open_writer(&closed.path());
+    ruin_index(&closed.path(), &connection);
+    connection.close().unwrap();
+    assert!(ChatStore::open_mended(&closed.path()).unwrap().fetch(BlobId::of(b"0")).is_err());
+    assert!(ChatStore::open_mended(&closed.path()).unwrap().is_in_part());
+    // The file is the same one.
+    fs::write(closed.path(), sound).unwrap();
+    let whole = ChatStore::open_mended(&closed.path()).unwrap();
+    assert!(!whole.is_in_part());
+    assert_eq!(n_blobs(&whole), 200);
+}
+
+fn store_of_some() -> TestStore {
+    let store = TestStore::new();
+    for number in 0..200 {
+        store.put(format!("{number} {}", "z".repeat(300)).as_bytes());
+    }
+    store.put_meta();
+    store
+}
+
+fn ruin_index(path: &Path, connection: &Connection) {
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_blobs_1'";
+    let page: u64 =
+        connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap().try_into().unwrap();
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(&[0xee; 4096], (page - 1) * 4096).unwrap();
+}
+
+fn n_blobs(store: &ChatStore) -> usize {
+    store.at_once(|blobs| Ok(blobs.inventory()?.0.len())).unwrap()
 }
