@@ -25,10 +25,9 @@ pub(super) fn visit_database(
     branches: Branches,
     visit: &mut VisitRaw<'_>,
 ) -> Result<bool, Box<dyn Error + Send + Sync>> {
-    // Counted, so that a second reading goes on where the first one was interrupted.
-    let (mut n_told, mut is_over) = (0_usize, false);
+    // By name, so that a second reading tells nothing twice: the first one may have met damage.
+    let (mut told, mut is_over) = (HashSet::new(), false);
     let indexed = with_index(index, |index| {
-        let mut n_seen = 0;
         let mut damage = Vec::new();
         let mut runs: Vec<String> = Vec::new();
         let mut row = |table: Table, column: &str, equals: &str, runs: &mut Vec<String>| {
@@ -50,9 +49,7 @@ pub(super) fn visit_database(
                     }
                     Table::RunEvents => format!("run_events/{}/{}", text("run_id"), text("seq")),
                 };
-                n_seen += 1;
-                if n_seen > n_told && !is_over {
-                    n_told = n_seen;
+                if !is_over && told.insert(record.clone()) {
                     is_over = visit(RawRecord::of_json(record, Json::Object(fields))).is_break();
                 }
                 if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -65,6 +62,7 @@ pub(super) fn visit_database(
         }
         Ok(())
     });
+    let mut n_told = told.len();
     let chat = chat_path(directory, agent);
     if let Err(error) = indexed {
         // Its own database is another file.
