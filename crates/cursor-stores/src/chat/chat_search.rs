@@ -122,7 +122,10 @@ impl ChatSearch<'_> {
                     }
                 }
                 (!is_whole).then(|| {
-                    Damage::new(place(), "parts of the file are damaged and were not searched")
+                    Damage::new(
+                        place(),
+                        "the file is damaged; what is left on its pages was searched",
+                    )
                 })
             }
             Err(err) => Some(Damage::new(place(), describe(&err))),
