@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 
 use crate::database_fingerprint::with_suffix;
 use crate::error_chain::describe;
+use crate::index_check::IndexedTable;
 use crate::model::Damage;
 use crate::plain_file::PlainFileError;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
@@ -20,6 +21,8 @@ pub(super) const PROMPTS: &str = "aiService.prompts";
 pub(super) const GENERATIONS: &str = "aiService.generations";
 pub(super) const ALL_KEYS: [&str; 5] = [CHATS, COMPOSERS, SESSIONS, PROMPTS, GENERATIONS];
 
+/// By what rows are found.
+const ITEMS: IndexedTable = IndexedTable { name: "ItemTable", key: "key" };
 const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
 const ATTEMPTS: usize = 3;
 
@@ -215,7 +218,7 @@ fn query<T>(
         n_left -= 1;
         let answer = ReadOnlyDatabase::open(path).map_err(QueryError::from).and_then(|database| {
             if database.has_plain_table("ItemTable", ["key", "value"])? {
-                database.check_small()?;
+                database.check_keys(&ITEMS, &ALL_KEYS)?;
                 Ok(ask(&database)?)
             } else {
                 Err(QueryError::NoTable)

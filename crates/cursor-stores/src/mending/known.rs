@@ -45,7 +45,8 @@ pub(crate) fn note_sound(path: &Path, fingerprint: &DatabaseFingerprint, part: &
 pub(crate) fn is_sound(path: &Path, fingerprint: &DatabaseFingerprint, part: &'static str) -> bool {
     let file = (path.to_owned(), fingerprint.file());
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.sound.get(&(file, part)) == Some(fingerprint)
+    // What is in the log has sums that SQLite looks at, each time.
+    known.sound.get(&(file, part)).is_some_and(|state| state.has_same_main(fingerprint))
 }
 
 /// Returns what is left of a database, if it is known to be damaged.
