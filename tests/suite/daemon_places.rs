@@ -90,3 +90,21 @@ fn a_reader_that_claims_to_be_ahead_is_told_so_and_does_not_wait_for_ever() {
     assert!(events.any(|event| event.data["kind"] == "run.ended"));
     refused(&path, Some("999999"));
 }
+
+#[test]
+fn a_relative_state_directory_is_the_same_place_for_runs_and_for_the_daemon() {
+    let stage = DaemonStage::without_daemon(2);
+    let ask = |args: &[&str]| {
+        let mut command = stage.caretaker(args);
+        command.env("CARETAKER_HOME", "relative-state").current_dir(stage.workspace());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let started = ask(&["daemon", "start", "--json"]);
+    let status = ask(&["daemon", "status", "--json"]);
+    let stopped = ask(&["daemon", "stop", "--json"]);
+    assert_eq!(status["pid"], started["pid"], "{status}");
+    assert_eq!(stopped["changed"], true, "{stopped}");
+    assert!(stage.workspace().join("relative-state/daemon.log").exists());
+}

@@ -1,6 +1,7 @@
 //! Runs that are killed at any moment, and what is left of their sessions.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use cursor_stores::chat::{Ancestry, latest_ancestry};
 use pretty_assertions::assert_eq;
@@ -230,4 +231,41 @@ fn what_was_suspended_for_a_reboot_is_continued_at_once() {
     {
         assert_eq!(stage.output(wrong).status.code(), Some(2), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_session_that_was_cut_off_is_continued_once_though_two_commands_chose_it() {
+    let stage = Stage::new();
+    let lost = stage.detach("say remembered\nshell sleep 600", &[]);
+    stage.wait_until(&lost, |line| line["kind"] == "agent.tool_started");
+    kill_9(stage.shim_pid(&lost));
+    assert_eq!(stage.output(&["wait", &lost]).status.code(), Some(5));
+
+    // Both have listed what was cut off when they read their prompt.
+    let prompt = "```agent\nsay continued\n```\n";
+    let commands = ["first", "second"].map(|name| {
+        let fifo = stage.root().join(name);
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let args = ["resume", "--interrupted", "-f", fifo.to_str().unwrap(), "--direct"];
+        let child = stage.caretaker(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        (fifo, child.unwrap())
+    });
+    let [first, second] = commands.map(|(fifo, child)| {
+        // Opening it for writing waits until the command reads it.
+        let prompt_file = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+        (prompt_file, child)
+    });
+    let [first, second] = [first, second].map(|(mut prompt_file, child)| {
+        prompt_file.write_all(prompt.as_bytes()).unwrap();
+        drop(prompt_file);
+        let output = child.wait_with_output().unwrap();
+        if let Some(next) = stage.run_ids().into_iter().find(|run| *run != lost) {
+            stage.output(&["wait", &next]);
+        }
+        output
+    });
+    assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+    assert_eq!(second.status.code(), Some(6), "{}", stderr(&second));
+    assert!(stderr(&second).contains("has continued the session since"), "{}", stderr(&second));
+    assert_eq!(stage.run_ids().len(), 2, "the second left nothing");
 }

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -61,6 +63,30 @@ fn nothing_goes_without_yes_and_what_is_pinned_live_or_cut_off_stays() {
     assert!(stage.output(&["unpin", &pinned]).status.success());
     let done = gc(&stage, &[&all[..], &["--yes"]].concat());
     assert_eq!(runs(&done, "runs"), [pinned, live]);
+}
+
+#[test]
+fn a_session_that_cannot_be_resumed_does_not_hold_its_runs() {
+    let stage = Stage::new();
+    let lost = stage.detach("shell sleep 600", &[]);
+    stage.wait_until(&lost, |line| line["kind"] == "agent.tool_started");
+    let shim = Pid::from_raw(i32::try_from(stage.shim_pid(&lost)).unwrap());
+    kill(shim, Signal::SIGKILL).unwrap();
+    assert_eq!(stage.output(&["wait", &lost]).status.code(), Some(5));
+    let all = ["--keep", "0", "--yes"];
+    assert_eq!(runs(&gc(&stage, &all), "kept"), [lost.clone()], "it can be resumed");
+    // As if the supervisor had died before the agent wrote anything.
+    fs::remove_dir_all(stage.session_dir(&stage.session_of(&lost))).unwrap();
+    assert_eq!(runs(&gc(&stage, &all), "runs"), [lost]);
+}
+
+#[test]
+fn keep_none_and_older_than_no_time_mean_all() {
+    for flags in [["--keep", "0"], ["--older-than", "0s"], ["--max-size", "0"]] {
+        let stage = Stage::new();
+        let run = play(&stage, "say one", &[]);
+        assert_eq!(runs(&gc(&stage, &flags), "runs"), [run], "{flags:?}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::programs::{self, copy_program};
 use crate::stage::{Stage, stderr};
 
 fn kill(signal: &str, pid: u64) {
@@ -520,4 +521,30 @@ fn the_payload_of_a_shim_that_is_killed_before_the_release_never_runs() {
         assert!(was_released || !has_run, "the agent ran without having been released");
         stage.assert_no_survivors("after the run");
     }
+}
+
+#[test]
+fn json_output_names_the_run_though_its_supervisor_dies_before_it_answers() {
+    let stage = Stage::new();
+    let (program, prompt) = (stage.root().join("caretaker"), stage.root().join("prompt"));
+    copy_program(&programs::program("caretaker"), &program);
+    assert!(Command::new("mkfifo").arg(&prompt).status().unwrap().success());
+    let usual = stage.caretaker(&["run", "--agent", "simulated", "--json"]);
+    let mut command = Command::new(&program);
+    command.args(usual.get_args()).arg("-f").arg(&prompt).env_clear();
+    command.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(stage.workspace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // The command waits for its prompt. From now on its own program is one that says nothing.
+    let mut prompt = std::fs::OpenOptions::new().write(true).open(&prompt).unwrap();
+    let silent = stage.root().join("silent");
+    copy_program(Path::new("/bin/false"), &silent);
+    std::fs::rename(&silent, &program).unwrap();
+    prompt.write_all(b"hello").unwrap();
+    drop(prompt);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let first: Value = serde_json::from_str(printed.lines().next().unwrap()).unwrap();
+    assert_eq!(first["kind"], "run.created", "{printed}");
 }

@@ -1,26 +1,31 @@
 //! Accepting connections, on the Unix socket and on loopback, and serving each in a task of its own.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::api::{self, Door};
 use crate::daemon::Daemon;
+use crate::lobby::Lobby;
 
 /// More than one machine's users have terminals and pages open.
 const MOST_CONNECTIONS: usize = 512;
 /// How much of an answer waits for a slow client; what comes after it is not read from disk before.
 const WRITE_BUFFER: usize = 64 * 1024;
-/// How long a client may take for the head of a request.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a client may take for the head of a request. Clients are on this machine.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 /// After an accept that failed, mostly for want of descriptors: others may give some back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -30,7 +35,13 @@ pub(crate) async fn serve_unix(daemon: Arc<Daemon>, listener: UnixListener) {
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((client, _)) if is_ours(&client) => spawn(client, router.clone(), place),
+            Ok((client, _)) if is_ours(&client) => {
+                let router = router.clone();
+                tokio::spawn(async move {
+                    serve(client, TowerToHyperService::new(router)).await;
+                    drop(place);
+                });
+            }
             Ok(_stranger) => daemon.counters.refused_connections.one(),
             Err(error) => pause_after(error).await,
         }
@@ -40,15 +51,21 @@ pub(crate) async fn serve_unix(daemon: Arc<Daemon>, listener: UnixListener) {
 pub(crate) async fn serve_loopback(daemon: Arc<Daemon>, listener: TcpListener) {
     let Ok(address) = listener.local_addr() else { return };
     let router = api::router(daemon, Door::Loopback(address));
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let lobby = Lobby::new(MOST_CONNECTIONS);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((client, _)) => {
                 // A client that vanished without a word is found out in the end.
                 rustix::net::sockopt::set_socket_keepalive(&client, true).ok();
                 client.set_nodelay(true).ok();
-                spawn(client, router.clone(), place);
+                let router = router.clone();
+                lobby.enter(|visitor| {
+                    let service = service_fn(move |mut request: Request<Incoming>| {
+                        request.extensions_mut().insert(Arc::clone(&visitor));
+                        TowerToHyperService::new(router.clone()).call(request)
+                    });
+                    serve(client, service)
+                });
             }
             Err(error) => pause_after(error).await,
         }
@@ -66,22 +83,19 @@ fn is_ours(client: &UnixStream) -> bool {
     client.peer_cred().is_ok_and(|peer| peer.uid() == us || peer.uid() == 0)
 }
 
-fn spawn<C>(client: C, router: Router, place: OwnedSemaphorePermit)
+async fn serve<C, S>(client: C, service: S)
 where
-    C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    C: AsyncRead + AsyncWrite + Unpin,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
 {
-    tokio::spawn(async move {
-        let service = TowerToHyperService::new(router);
-        let served = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_PATIENCE)
-            .max_buf_size(WRITE_BUFFER)
-            .serve_connection(TokioIo::new(client), service)
-            .await;
-        if let Err(error) = served {
-            // A client that breaks off or talks nonsense harms nobody but itself.
-            tracing::debug!(%error, "a connection ended early");
-        }
-        drop(place);
-    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_buf_size(WRITE_BUFFER)
+        .serve_connection(TokioIo::new(client), service)
+        .await;
+    if let Err(error) = served {
+        // A client that breaks off or talks nonsense harms only itself.
+        tracing::debug!(%error, "a connection ended early");
+    }
 }

@@ -33,6 +33,7 @@ mod inotify;
 mod instance;
 mod ledger;
 mod letters;
+mod lobby;
 mod lock_holder;
 mod mailbox;
 mod pollable;

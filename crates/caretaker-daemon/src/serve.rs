@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::api::BodyRoom;
 use crate::config::DaemonConfig;
 use crate::connections::{serve_loopback, serve_unix};
 use crate::counters::Counters;
@@ -131,6 +132,7 @@ async fn serve_claimed(
         watch: watch.clone(),
         ledger,
         counters: Counters::default(),
+        bodies: BodyRoom::default(),
         token,
         note: note.clone(),
         config,

@@ -212,6 +212,7 @@ impl Admission<'_> {
             ),
             wait_for_locks: options.wait,
             retry_of: self.retry_of,
+            continues: None,
             restart: options.restart,
             group: options.queue.group.as_ref().map(|group| group.as_str().to_owned()),
             queue: None,

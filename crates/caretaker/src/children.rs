@@ -78,6 +78,7 @@ pub(crate) fn submit(
             worktree: origin_of(host, fresh.path()),
             wait_for_locks: false,
             retry_of: None,
+            continues: None,
             queue: Some(QueueTerms {
                 priority: before.priority,
                 account: before.account,

@@ -147,7 +147,9 @@ impl Continuation<'_> {
         };
         let route = Route::choose(host, &options.queue)?;
         let launch = Launch { host, config, options: &options, program, route: &route };
-        let admitted = admission.admit()?;
+        let mut admitted = admission.admit()?;
+        // The list of runs is older than the lease, which decides.
+        admitted.spec.continues = Some(run.run);
         warn_of_no_sandbox(&admitted.spec);
         named_secret::remind(&spec, &admitted.spec);
         let begun = launch.start(admitted, prompt)?;

@@ -119,7 +119,8 @@ impl DaemonHost {
             ..QueueTerms::default()
         };
         let queue = Some(terms);
-        let spec = RunSpec { queue, delivers, wait_for_locks: false, ..admitted.spec };
+        let continues = Some(latest.run);
+        let spec = RunSpec { queue, delivers, continues, wait_for_locks: false, ..admitted.spec };
         let run = RunDirectory::create(&host.state, &spec, prompt.as_bytes()).map_err(|error| {
             let what = "the run's directory could not be made";
             CommandError::new(ExitCode::SupervisorFailed, what).because(error)

@@ -352,6 +352,12 @@ fn state_directory(host: &Host) -> Finding {
             format!("{path} cannot be written"),
             format!("chmod 700 '{path}'"),
         ),
+        // `run` refuses such a directory.
+        Ok(found) if found.mode() & 0o002 != 0 => Finding::failure(
+            "state",
+            format!("{path} can be written by everybody"),
+            format!("chmod 700 '{path}'"),
+        ),
         Ok(found) if found.mode() & 0o077 != 0 => Finding::warning(
             "state",
             format!("{path} can be entered by others, and prompts and answers are in it"),

@@ -52,6 +52,8 @@ fn a_state_directory_that_others_can_enter_is_a_warning() {
     assert_eq!(state_directory(&host).status, Status::Ok);
     make(&host.places.state, 0o755);
     assert_eq!(state_directory(&host).status, Status::Warning);
+    make(&host.places.state, 0o777);
+    assert_eq!(state_directory(&host).status, Status::Failure, "`run` refuses it");
     make(&host.places.state, 0o700);
     assert_eq!(state_directory(&host).status, Status::Ok);
 }

@@ -34,6 +34,12 @@ pub(crate) fn find(host: &Host, forbidden: Option<&Path>) -> Result<Git, Command
 
 /// What is kept of a workspace.
 pub(crate) fn history(host: &Host, workspace: &Path) -> Result<History, CommandError> {
+    // The overview of a run whose record is damaged names no workspace.
+    if !workspace.is_absolute() {
+        let what = "the run's workspace is not known, because its record cannot be read";
+        return Err(CommandError::new(ExitCode::Failed, what)
+            .hint("see what is wrong with it: caretaker show RUN"));
+    }
     let git = find(host, Some(workspace))?;
     Ok(History::of(&host.state.checkpoints(), workspace, git))
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use caretaker_daemon::{Brought, Waiting};
-use run_journal::{CreateRunError, RunDirectory};
+use run_journal::{CreateRunError, JournalReader, Position, RunDirectory};
 use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunOutcome, RunSpec, ToolApproval};
 use run_shim::{ShimEnvironment, StartShimError, Started, start_shim};
 use serde::Deserialize;
@@ -144,7 +144,11 @@ impl Launch<'_> {
             let waits = enqueue(daemon, &run, &brought_for(&spec, &shim_environment));
             return Ok((run, waits));
         }
-        let waits = match start_shim(&run, program, &shim_environment).map_err(not_started)? {
+        let started = start_shim(&run, program, &shim_environment);
+        if started.is_err() && options.json && !options.detach {
+            print_record(&run)?;
+        }
+        let waits = match started.map_err(not_started)? {
             Started::Waiting { reason } if options.detach => {
                 Some(format!("the run waits: {reason}"))
             }
@@ -152,6 +156,14 @@ impl Launch<'_> {
         };
         Ok((run, waits))
     }
+}
+
+/// Prints what the journal of a run says whose supervisor died before it could answer. A run that was refused left none.
+fn print_record(run: &RunDirectory) -> Result<(), CommandError> {
+    let Ok(mut reader) = JournalReader::open(run, Position::Start) else { return Ok(()) };
+    let mut printer = JournalPrinter::to_stdout(Form::Json);
+    printer.print_all(&mut reader)?;
+    printer.finish()
 }
 
 /// Says it aloud where a run will have no sandbox.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 use crate::{KernelLock, RunFilter, RunOverview, Which, plain_file};
 
 /// To be raised with every change of the tables or of [`RunOverview`]: an index of another version is made anew.
-const VERSION: i32 = 5;
+const VERSION: i32 = 6;
 /// The version while somebody writes. Whoever comes upon it, and not upon the writer's lock, finds what a killed writer
 /// left.
 const BEING_WRITTEN: i32 = -1;
@@ -29,7 +30,7 @@ const SCHEMA: &str = "
     CREATE TABLE runs (
         run TEXT PRIMARY KEY,
         journal_length INTEGER NOT NULL,
-        journal_modified INTEGER NOT NULL,
+        journal_changed INTEGER NOT NULL,
         presence INTEGER NOT NULL,
         is_final INTEGER NOT NULL,
         is_unfinished INTEGER NOT NULL,
@@ -48,10 +49,31 @@ pub(crate) struct IndexDatabase {
 /// What a run's files looked like when they were read. The same look means the same overview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunStamp {
-    pub(crate) journal_length: i64,
-    /// In nanoseconds.
-    pub(crate) journal_modified: i64,
+    pub(crate) journal: JournalStamp,
     pub(crate) presence: i64,
+}
+
+/// What a journal looked like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct JournalStamp {
+    length: i64,
+    /// When the file changed, its mode included, in nanoseconds.
+    changed: i64,
+}
+
+impl JournalStamp {
+    /// No journal, or none that can be looked at.
+    const MISSING: Self = Self { length: -1, changed: -1 };
+
+    pub(crate) fn of(journal: &Path) -> Self {
+        fs::symlink_metadata(journal).map_or(Self::MISSING, |journal| {
+            let seconds = journal.ctime().saturating_mul(1_000_000_000);
+            Self {
+                length: journal.size() as i64,
+                changed: seconds.saturating_add(journal.ctime_nsec()),
+            }
+        })
+    }
 }
 
 /// What the index knows of how a run was read.
@@ -59,6 +81,13 @@ pub(crate) struct RunStamp {
 pub(crate) struct KnownRun {
     pub(crate) stamp: RunStamp,
     pub(crate) finality: Finality,
+}
+
+impl KnownRun {
+    /// Tells whether the overview is still right though nothing but the journal was looked at.
+    pub(crate) fn is_final_with(&self, journal: JournalStamp) -> bool {
+        self.finality == Finality::Final && self.stamp.journal == journal
+    }
 }
 
 /// Whether a run's overview may still change.
@@ -128,12 +157,11 @@ impl IndexDatabase {
 
     pub(crate) fn known_runs(&self) -> rusqlite::Result<HashMap<String, KnownRun>> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT run, journal_length, journal_modified, presence, is_final FROM runs",
+            "SELECT run, journal_length, journal_changed, presence, is_final FROM runs",
         )?;
         let rows = statement.query_map([], |row| {
             let stamp = RunStamp {
-                journal_length: row.get(1)?,
-                journal_modified: row.get(2)?,
+                journal: JournalStamp { length: row.get(1)?, changed: row.get(2)? },
                 presence: row.get(3)?,
             };
             let finality = if row.get(4)? { Finality::Final } else { Finality::Passing };
@@ -170,19 +198,19 @@ impl IndexDatabase {
     fn write_rows(&mut self, read: &[ReadRun], gone: &[String]) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         for ReadRun { known: KnownRun { stamp, finality }, overview } in read {
-            // Somebody who was slower must not take a final word back.
+            // A slower process must not take a final word back. Only a journal that changed since may do so.
             transaction
                 .prepare_cached(
                     "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
                      ON CONFLICT (run) DO UPDATE SET
-                        journal_length = ?2, journal_modified = ?3, presence = ?4, is_final = ?5,
+                        journal_length = ?2, journal_changed = ?3, presence = ?4, is_final = ?5,
                         is_unfinished = ?6, name = ?7, session = ?8, overview = ?9
-                     WHERE is_final <= ?5",
+                     WHERE is_final <= ?5 OR journal_changed < ?3 OR ?3 < 0",
                 )?
                 .execute(params![
                     overview.run.to_string(),
-                    stamp.journal_length,
-                    stamp.journal_modified,
+                    stamp.journal.length,
+                    stamp.journal.changed,
                     stamp.presence,
                     *finality == Finality::Final,
                     overview.state.is_unfinished(),

@@ -66,11 +66,7 @@ impl JournalReader {
     }
 
     pub(crate) fn over(file: File, from: Position) -> Result<Self, OpenJournalError> {
-        if let Some(version) = version_of(&file).map_err(OpenJournalError::Open)?
-            && version > JOURNAL_VERSION
-        {
-            return Err(OpenJournalError::Newer { version });
-        }
+        check_version(&file)?;
         let offset = find_start(&file, from).map_err(OpenJournalError::Open)?;
         let after = match from {
             Position::After(number) => Some(number),
@@ -181,6 +177,14 @@ impl JournalReader {
         }
         self.offset = next;
         Ok(Progress::Advanced)
+    }
+}
+
+/// Refuses a journal of a newer version, whose lines this build may misunderstand.
+pub(crate) fn check_version(file: &File) -> Result<(), OpenJournalError> {
+    match version_of(file).map_err(OpenJournalError::Open)? {
+        Some(version) if version > JOURNAL_VERSION => Err(OpenJournalError::Newer { version }),
+        _ => Ok(()),
     }
 }
 

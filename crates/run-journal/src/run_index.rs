@@ -5,11 +5,10 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 
 use run_protocol::{BytesPath, RunId};
 
-use crate::index_database::{Finality, IndexDatabase, KnownRun, ReadRun, RunStamp};
+use crate::index_database::{Finality, IndexDatabase, JournalStamp, KnownRun, ReadRun, RunStamp};
 use crate::{OpenRunError, RunDirectory, RunOverview, RunState, StateRoot, WriterPresence};
 
 /// The derived index of all runs.
@@ -87,7 +86,10 @@ impl RunIndex {
         let mut read = Vec::new();
         for run in all_runs(&self.state).map_err(IndexError::Runs)? {
             let known = known_runs.remove(&run.to_string());
-            if known.is_some_and(|known| known.finality == Finality::Final) {
+            // A run that is over has no writer, so only its journal is looked at: it may have been cut or replaced.
+            if known.is_some_and(|known| {
+                known.is_final_with(JournalStamp::of(&self.state.journal(&run)))
+            }) {
                 continue;
             }
             match RunDirectory::open(&self.state, run) {
@@ -149,12 +151,7 @@ fn stamp(directory: &RunDirectory) -> RunStamp {
         Ok(WriterPresence::Gone(_)) => GONE,
         Err(_) => UNKNOWN,
     };
-    let (journal_length, journal_modified) =
-        fs::symlink_metadata(directory.journal_path()).map_or((-1, -1), |journal| {
-            let modified = journal.mtime().saturating_mul(1_000_000_000);
-            (journal.size() as i64, modified.saturating_add(journal.mtime_nsec()))
-        });
-    RunStamp { journal_length, journal_modified, presence }
+    RunStamp { journal: JournalStamp::of(&directory.journal_path()), presence }
 }
 
 #[cfg(test)]

@@ -11,10 +11,12 @@ use run_protocol::{
 use serde::{Deserialize, Serialize};
 
 use crate::clock::boot_id;
-use crate::journal_reader::hand_on_line;
+use crate::journal_reader::{check_version, hand_on_line};
 use crate::line_search::{self, read_piece};
 use crate::run_standing::{Phase, RunStanding};
-use crate::{EventNumber, JournalEntry, RunDirectory, WriterPresence, plain_file};
+use crate::{
+    EventNumber, JournalEntry, OpenJournalError, RunDirectory, WriterPresence, plain_file,
+};
 
 /// A run is set up within its first lines.
 const HEAD_BYTES: u64 = 64 * 1024;
@@ -253,6 +255,10 @@ fn why_lost(standing: &RunStanding) -> &'static str {
 /// Reads the head and the tail of a journal into `standing`; returns how long it is.
 fn read_journal(directory: &RunDirectory, standing: &mut RunStanding) -> io::Result<u64> {
     let file = plain_file::open(&directory.journal_path())?;
+    check_version(&file).map_err(|error| match error {
+        OpenJournalError::Open(source) => source,
+        newer @ OpenJournalError::Newer { .. } => io::Error::other(newer),
+    })?;
     let length = file.metadata()?.len();
     let end = line_search::end_of_whole_lines(&file, length)?;
     let head_end = read_lines(&file, 0, end.min(HEAD_BYTES), standing)?;

@@ -26,6 +26,11 @@ impl StateRoot {
         self.runs().join(run.to_string())
     }
 
+    /// A run's journal.
+    pub fn journal(&self, run: &RunId) -> PathBuf {
+        self.run_dir(run).join("events.jsonl")
+    }
+
     pub fn sessions(&self) -> PathBuf {
         self.0.join("sessions")
     }

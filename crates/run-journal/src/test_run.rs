@@ -84,6 +84,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         limits: RunLimits::default(),
         wait_for_locks: false,
         retry_of: None,
+        continues: None,
         restart: false,
         group: None,
         queue: None,

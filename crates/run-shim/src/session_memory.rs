@@ -16,7 +16,7 @@ use cursor_stores::chat::{
     NotResumable, ResumePoint, StoreWriter, latest_ancestry, put_back, resume_point, writers_of,
 };
 use run_journal::StateRoot;
-use run_protocol::{RunEvent, RunSpec, SessionStart};
+use run_protocol::{RunEvent, RunId, RunSpec, SessionStart};
 use tokio::sync::mpsc;
 
 use crate::checkpoint::pending_tools;
@@ -37,6 +37,8 @@ pub(crate) enum ResumeRefusal {
     Store(#[from] NotResumable),
     #[error("the session's store is open for writing in process {} ({})", .0.pid, .0.program)]
     Written(StoreWriter),
+    #[error("run {0} has continued the session since")]
+    ContinuedBy(RunId),
 }
 
 /// The session's store on the host.
@@ -58,8 +60,14 @@ pub(crate) fn look_before(
     if let Some(writer) = writers_of(&store_db).into_iter().next() {
         return Err(ResumeRefusal::Written(writer));
     }
-    let recorded = read_session_record(state, &spec.session)
-        .and_then(|record| record.checkpoint?.root?.parse().ok());
+    let record = read_session_record(state, &spec.session);
+    // What is continued was chosen without the lease. Another process may have chosen the same.
+    if let (Some(continued), Some(record)) = (spec.continues, &record)
+        && record.run != continued
+    {
+        return Err(ResumeRefusal::ContinuedBy(record.run));
+    }
+    let recorded = record.and_then(|record| record.checkpoint?.root?.parse().ok());
     Ok(Some(resume_point(&store_db, recorded)?))
 }
 

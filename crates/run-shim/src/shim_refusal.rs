@@ -41,7 +41,9 @@ impl ShimError {
             Self::Locked(LockRefusal::Io(_)) => (ExitCode::SupervisorFailed, None),
             Self::Locked(refusal) => (ExitCode::Conflict, Some(refusal.hint())),
             Self::Begun | Self::Resume(ResumeRefusal::Written(_)) => (ExitCode::Conflict, None),
-            Self::Resume(ResumeRefusal::Store(_)) => (ExitCode::NotResumable, None),
+            Self::Resume(ResumeRefusal::Store(_) | ResumeRefusal::ContinuedBy(_)) => {
+                (ExitCode::NotResumable, None)
+            }
             Self::Prepare(error) => (error.exit_code(), error.hint()),
             Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
                 (ExitCode::SupervisorFailed, None)

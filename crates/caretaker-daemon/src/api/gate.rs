@@ -11,7 +11,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::ApiError;
+use super::body::with_whole_body;
 use crate::daemon::Daemon;
+use crate::lobby::Visitor;
 
 /// Names the protocol, in requests and in answers.
 pub(crate) const PROTOCOL_HEADER: &str = "caretaker-protocol";
@@ -30,14 +32,16 @@ pub(super) async fn check(
 ) -> Response {
     daemon.counters.requests.one();
     let refusal = knock(&daemon, door, request.headers())
+        .and_then(|()| come_in(&request))
         .and_then(|()| speaks_our_language(&daemon, request.headers()));
-    let mut response = match refusal {
-        Ok(()) => next.run(request).await,
-        Err(error) => {
-            daemon.counters.refused_requests.one();
-            error.into_response()
-        }
+    let answer = match refusal {
+        Ok(()) => with_whole_body(&daemon.bodies, request, |request| next.run(request)).await,
+        Err(error) => Err(error),
     };
+    let mut response = answer.unwrap_or_else(|error| {
+        daemon.counters.refused_requests.one();
+        error.into_response()
+    });
     let headers = response.headers_mut();
     headers.insert(PROTOCOL_HEADER, HeaderValue::from(daemon.note.protocol));
     headers.insert("cache-control", HeaderValue::from_static("no-store"));
@@ -71,6 +75,16 @@ fn knock(daemon: &Daemon, door: Door, headers: &HeaderMap) -> Result<(), ApiErro
             .hint("send `Authorization: Bearer …` with what is in the file `daemon.token`"));
     }
     Ok(())
+}
+
+/// A client that has shown the token gets one of the places for known clients.
+fn come_in(request: &Request) -> Result<(), ApiError> {
+    let Some(visitor) = request.extensions().get::<Arc<Visitor>>() else { return Ok(()) };
+    if visitor.come_in() {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon has too many connections")
+        .hint("close some of the pages or programs that use it, and try again"))
 }
 
 /// The header's value, if it was sent exactly once.

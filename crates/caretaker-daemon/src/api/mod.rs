@@ -4,6 +4,7 @@
 //! beside this file describes all of it, and a test holds it against [`routes`] and against the types.
 
 mod all_events;
+mod body;
 mod cursor;
 mod error;
 mod gate;
@@ -27,11 +28,9 @@ use axum::middleware;
 use axum::routing::{MethodRouter, get, post};
 
 use crate::daemon::Daemon;
+pub(crate) use body::BodyRoom;
 pub(crate) use error::ApiError;
 pub(crate) use gate::Door;
-
-/// Prompts are text; nothing that is longer is one.
-const LARGEST_BODY: usize = 16 * 1024 * 1024;
 
 pub(crate) struct Route {
     #[cfg_attr(
@@ -89,7 +88,8 @@ pub(crate) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
     router
         .fallback(error::no_such_path)
         .method_not_allowed_fallback(error::no_such_method)
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        // The gate has read the body already, within limits of its own.
+        .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state((Arc::clone(&daemon), door), gate::check))
         .with_state(daemon)
 }

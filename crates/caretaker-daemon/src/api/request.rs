@@ -15,9 +15,13 @@ use crate::daemon::Daemon;
 /// The body as JSON; an empty one where everything may be left out.
 pub(super) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     let body: &[u8] = if body.is_empty() { b"{}" } else { body };
-    serde_json::from_slice(body).map_err(|error| {
-        ApiError::bad_request(format!("the body is not what is expected: {error}"))
-    })
+    let invalid =
+        |why: &dyn std::fmt::Display| ApiError::bad_request(format!("invalid request body: {why}"));
+    // serde also reads a struct from a list of its values. A list has no names, so a mistake in it goes unseen.
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        return Err(invalid(&"it is a list, not an object"));
+    }
+    serde_json::from_slice(body).map_err(|error| invalid(&error))
 }
 
 /// The query string, with unknown names refused where the type says so.

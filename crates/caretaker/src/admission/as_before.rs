@@ -38,6 +38,7 @@ impl Admission<'_> {
             socket_dir: fresh.socket_dir,
             wait_for_locks: fresh.wait_for_locks,
             retry_of: fresh.retry_of,
+            continues: fresh.continues,
             delivers: fresh.delivers,
             ..before.clone()
         };

@@ -1,6 +1,7 @@
 //! `caretaker gc`: removes old runs.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -43,10 +44,10 @@ pub(crate) struct Args {
     older_than: Option<Age>,
     /// Keep so many, the latest; `none` for no limit.
     #[arg(long, value_name = "COUNT")]
-    keep: Option<CountLimit>,
+    keep: Option<Keep>,
     /// Remove the oldest until all together take no more than this: `10GiB`, `none`.
     #[arg(long, value_name = "SIZE")]
-    max_size: Option<SizeLimit>,
+    max_size: Option<MaxSize>,
     /// Really remove them.
     #[arg(long)]
     yes: bool,
@@ -55,13 +56,24 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// An age in days, weeks, or as any duration; zero for none.
+/// An age in days, weeks, or as any duration, in milliseconds. `None`: age is no reason to remove a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Age(u64);
+pub(crate) struct Age(Option<u64>);
+
+/// How many runs to keep. `None`: any number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Keep(Option<u64>);
+
+/// How many bytes all runs may take together. `None`: any number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MaxSize(Option<u64>);
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an age; write `30d`, `2w`, `12h` or `none`")]
 pub(crate) struct NotAnAge(String);
+
+/// The word for a criterion that is not set. Zero is a number here: `--keep 0` keeps none.
+const NONE: &str = "none";
 
 impl FromStr for Age {
     type Err = NotAnAge;
@@ -72,35 +84,52 @@ impl FromStr for Age {
             let number: u64 = digits.trim().parse().ok()?;
             number.checked_mul(factor * 24 * 3600 * 1000)
         };
-        if let Some(digits) = text.strip_suffix('d') {
-            return days(digits, 1).map(Self).ok_or_else(refused);
+        if text == NONE {
+            return Ok(Self(None));
         }
-        if let Some(digits) = text.strip_suffix('w') {
-            return days(digits, 7).map(Self).ok_or_else(refused);
-        }
-        text.parse::<HumanDuration>().map(|it| Self(it.milliseconds())).map_err(|_| refused())
+        let milliseconds = match (text.strip_suffix('d'), text.strip_suffix('w')) {
+            (Some(digits), _) => days(digits, 1),
+            (None, Some(digits)) => days(digits, 7),
+            (None, None) => text.parse::<HumanDuration>().ok().map(HumanDuration::milliseconds),
+        };
+        milliseconds.map(|it| Self(Some(it))).ok_or_else(refused)
     }
 }
 
-impl<'de> Deserialize<'de> for Age {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+impl FromStr for Keep {
+    type Err = <CountLimit as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let count = text.parse::<CountLimit>()?.0;
+        Ok(Self((text != NONE).then_some(count)))
+    }
+}
+
+impl FromStr for MaxSize {
+    type Err = <SizeLimit as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let size = text.parse::<SizeLimit>()?.0;
+        Ok(Self((text != NONE).then_some(size)))
     }
 }
 
 /// `[retention]` of the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RetentionConfig {
+    #[serde(deserialize_with = "from_text")]
     older_than: Age,
-    keep: CountLimit,
-    max_size: SizeLimit,
+    #[serde(deserialize_with = "from_text")]
+    keep: Keep,
+    #[serde(deserialize_with = "from_text")]
+    max_size: MaxSize,
 }
 
-impl Default for RetentionConfig {
-    fn default() -> Self {
-        Self { older_than: Age(0), keep: CountLimit(0), max_size: SizeLimit(0) }
-    }
+fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
 }
 
 #[derive(Debug, Serialize)]
@@ -191,12 +220,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 impl Args {
     fn criteria(&self, config: RetentionConfig) -> Result<Criteria, CommandError> {
-        let some = |number: u64| Some(number).filter(|number| *number > 0);
+        let keep = self.keep.unwrap_or(config.keep).0;
         let criteria = Criteria {
-            older_than_ms: some(self.older_than.unwrap_or(config.older_than).0),
-            keep: some(self.keep.unwrap_or(config.keep).0)
-                .map(|keep| usize::try_from(keep).unwrap_or(usize::MAX)),
-            max_bytes: some(self.max_size.unwrap_or(config.max_size).0),
+            older_than_ms: self.older_than.unwrap_or(config.older_than).0,
+            keep: keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX)),
+            max_bytes: self.max_size.unwrap_or(config.max_size).0,
         };
         if criteria == Criteria::default() {
             return Err(CommandError::new(ExitCode::Usage, "nothing says which runs may go").hint(
@@ -312,11 +340,23 @@ mod tests {
     #[test]
     fn ages_are_days_weeks_or_durations() {
         const DAY: u64 = 24 * 3600 * 1000;
-        for (text, ms) in [("30d", 30 * DAY), ("2w", 14 * DAY), ("12h", DAY / 2), ("none", 0)] {
-            assert_eq!(text.parse(), Ok(Age(ms)), "{text}");
+        for (text, ms) in [("30d", 30 * DAY), ("2w", 14 * DAY), ("12h", DAY / 2)] {
+            assert_eq!(text.parse(), Ok(Age(Some(ms))), "{text}");
         }
         for text in ["", "d", "-1d", "soon", "1.5d", "99999999999999d"] {
             assert_eq!(text.parse::<Age>(), Err(NotAnAge(text.to_owned())), "{text}");
         }
+    }
+
+    #[test]
+    fn zero_is_a_number_and_none_is_not() {
+        for text in ["0", "0s", "0d"] {
+            assert_eq!(text.parse(), Ok(Age(Some(0))), "{text}");
+        }
+        assert_eq!("0".parse::<Keep>().unwrap(), Keep(Some(0)));
+        assert_eq!("0".parse::<MaxSize>().unwrap(), MaxSize(Some(0)));
+        assert_eq!("none".parse(), Ok(Age(None)));
+        assert_eq!("none".parse::<Keep>().unwrap(), Keep(None));
+        assert_eq!("none".parse::<MaxSize>().unwrap(), MaxSize(None));
     }
 }

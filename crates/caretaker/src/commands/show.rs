@@ -132,6 +132,7 @@ fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
 }
 
 /// What a journal says as a whole.
+#[derive(Default)]
 struct WholeJournal {
     /// The agent's lines, summed up.
     summary: StreamSummary,
@@ -145,17 +146,11 @@ struct WholeJournal {
 
 /// Sums up the agent's lines, and keeps what is said once.
 fn read_journal(run: &RunDirectory) -> Result<WholeJournal, CommandError> {
-    let mut reader = open_journal(run, Position::Start)?;
+    let mut read = WholeJournal::default();
+    // The overview says that it cannot be read, and why.
+    let Ok(mut reader) = open_journal(run, Position::Start) else { return Ok(read) };
     let mut lines = AgentLines::default();
     let mut network = NetworkSummary::default();
-    let mut read = WholeJournal {
-        summary: StreamSummary::default(),
-        stderr_tail: None,
-        limits: None,
-        network: NetworkSum::default(),
-        saved: None,
-        audit: None,
-    };
     let mut on_entry = |entry: JournalEntry<'_>| match entry {
         JournalEntry::Agent { line, ending, .. } => {
             read.summary.observe(&lines.read(&line, ending), &mut |_| {});

@@ -72,6 +72,30 @@ impl Reason {
     }
 }
 
+impl Reason {
+    /// Tells whether the session will never be resumed as it is. A holder lets go; a workspace or a configuration root may
+    /// come back.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::HeldByRun { .. }
+            | Self::HeldByProcess { .. }
+            | Self::Store(NotResumable::Changing)
+            | Self::OtherWorkspace { .. }
+            | Self::WorkspaceMoved { .. }
+            | Self::WorkspaceGone { .. }
+            | Self::WorkspaceUnknown { .. }
+            | Self::BucketMismatch { .. }
+            | Self::OtherConfigRoot { .. }
+            | Self::SeveralBuckets { .. } => false,
+            Self::UnknownSession
+            | Self::WorktreeDiscarded { .. }
+            | Self::AnotherKind { .. }
+            | Self::Subagent { .. }
+            | Self::Store(_) => true,
+        }
+    }
+}
+
 impl Refusal {
     pub(crate) fn hint(&self) -> String {
         let session = self.session;

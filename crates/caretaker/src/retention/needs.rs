@@ -6,6 +6,7 @@ use std::path::Path;
 
 use run_journal::{RunDirectory, RunOverview, RunState};
 use run_protocol::{ChangeCounts, ExitCode, RunId, RunOutcome};
+use uuid::Uuid;
 use workspace_history::{compare, count};
 
 use super::pins;
@@ -15,6 +16,7 @@ use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::continuation::{is_interrupted, last_of_each_session};
 use crate::host::{Host, now_ms};
+use crate::resumption::{Question, WhenHeld};
 use crate::worktrees::Worktree;
 
 /// Every run with what needs it. Worktrees are looked at by [`worktree`], for those alone that would go.
@@ -30,7 +32,7 @@ pub(crate) fn candidates(
     let followers = followers(host, runs);
     let cut_off: BTreeSet<RunId> = last_of_each_session(runs.to_vec())
         .into_iter()
-        .filter(|run| is_to_be_taken_up(&run.state))
+        .filter(|run| is_cut_off(&run.state) && can_go_on(host, run))
         .map(|run| run.run)
         .collect();
     let day_began = budgets::day(now_ms()).0;
@@ -62,8 +64,19 @@ pub(crate) fn candidates(
     Ok(candidates.collect())
 }
 
-fn is_to_be_taken_up(state: &RunState) -> bool {
+fn is_cut_off(state: &RunState) -> bool {
     is_interrupted(state) || matches!(state, RunState::Ended { outcome: RunOutcome::Suspended, .. })
+}
+
+/// Tells whether the run's session can be resumed, now or later. A session that never will be does not need its runs.
+fn can_go_on(host: &Host, run: &RunOverview) -> bool {
+    let Ok(session) = Uuid::parse_str(&run.session) else { return false };
+    let question = Question { host, session, workspace: None, when_held: WhenHeld::Refuse };
+    match question.decide() {
+        Ok(Err(refusal)) => !refusal.reason.is_final(),
+        // Where it cannot be found out, the run stays.
+        Ok(Ok(_)) | Err(_) => true,
+    }
 }
 
 /// Runs that others wait for, and one of those others.

@@ -277,6 +277,10 @@ fn spawn(host: &Host, args: &StartArgs) -> Result<StartReport, CommandError> {
     if let Some(listen) = args.listen {
         command.arg("--listen").arg(listen.to_string());
     }
+    // The daemon stands in another directory, where a relative path would mean another place.
+    if host.environment.variable("CARETAKER_HOME").is_some() {
+        command.env("CARETAKER_HOME", host.state.path());
+    }
     let mut child = command
         .current_dir("/")
         .stdin(Stdio::null())

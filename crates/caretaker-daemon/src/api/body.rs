@@ -1,0 +1,86 @@
+//! Reading a request's body: whole, in time, and within the room that all bodies share.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::Response;
+use futures_util::StreamExt;
+use tokio::sync::Semaphore;
+
+use super::ApiError;
+
+/// A prompt of this size is more than any model reads.
+const LARGEST_BODY: usize = 4 << 20;
+/// The room for all bodies that are read or worked on at the same time.
+const ALL_BODIES: usize = 4 * LARGEST_BODY;
+/// How long a client may take to send a body, the wait for room included. Clients are on this machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Room is counted in pieces of this size, because a semaphore counts with 32 bits.
+const PIECE: usize = 1024;
+
+/// The room for bodies in memory.
+#[derive(Debug)]
+pub(crate) struct BodyRoom(Semaphore);
+
+impl Default for BodyRoom {
+    fn default() -> Self {
+        Self(Semaphore::new(ALL_BODIES / PIECE))
+    }
+}
+
+/// Reads the body, then lets `answer` work with it. The body keeps its room until the answer is made.
+pub(super) async fn with_whole_body<F: Future<Output = Response>>(
+    room: &BodyRoom,
+    request: Request,
+    answer: impl FnOnce(Request) -> F,
+) -> Result<Response, ApiError> {
+    let (head, body) = request.into_parts();
+    if body.is_end_stream() {
+        return Ok(answer(Request::from_parts(head, body)).await);
+    }
+    let size = body.size_hint();
+    let announced = usize::try_from(size.lower()).unwrap_or(usize::MAX);
+    if announced > LARGEST_BODY {
+        return Err(too_large());
+    }
+    // A body without an announced length may be as large as any.
+    let needed = if size.exact().is_some() { announced } else { LARGEST_BODY };
+    let needed = u32::try_from(needed.div_ceil(PIECE)).unwrap_or(u32::MAX);
+    let read = async {
+        let place =
+            room.0.acquire_many(needed).await.map_err(|error| ApiError::internal(&error))?;
+        Ok::<_, ApiError>((place, read_whole(body).await?))
+    };
+    let (place, body) = tokio::time::timeout(PATIENCE, read).await.map_err(|_| too_slow())??;
+    let response = answer(Request::from_parts(head, Body::from(body))).await;
+    drop(place);
+    Ok(response)
+}
+
+async fn read_whole(body: Body) -> Result<Bytes, ApiError> {
+    let mut pieces = body.into_data_stream();
+    let mut whole = Vec::new();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| {
+            ApiError::bad_request(format!("the request body could not be read: {error}"))
+        })?;
+        if whole.len() + piece.len() > LARGEST_BODY {
+            return Err(too_large());
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole.into())
+}
+
+fn too_large() -> ApiError {
+    let what = format!("the request body is larger than {} MiB", LARGEST_BODY >> 20);
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, what)
+        .hint("write a long prompt into a file of the workspace, and name the file in the prompt")
+}
+
+fn too_slow() -> ApiError {
+    let what = format!("the request body did not arrive within {} s", PATIENCE.as_secs());
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, what)
+}

@@ -1,0 +1,87 @@
+//! A run whose record was cut, emptied, replaced or written by a newer build: every command says the same of it.
+
+use std::fs;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, stderr};
+
+/// A run that succeeded and that `ps` has read.
+fn indexed_run(stage: &Stage) -> String {
+    assert_eq!(stage.play("say done", &[]).status.code(), Some(0));
+    let run = stage.run_ids().pop().unwrap();
+    assert_eq!(state_in_ps(stage, &run), json!("ended"));
+    run
+}
+
+fn state_in_ps(stage: &Stage, run: &str) -> Value {
+    let output = stage.output(&["ps", "--all", "--json"]);
+    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = listed["runs"].as_array().unwrap();
+    let found = runs.iter().find(|it| it["run"] == run).unwrap_or_else(|| panic!("{listed}"));
+    found["state"]["state"].clone()
+}
+
+#[track_caller]
+fn assert_lost_everywhere(stage: &Stage, run: &str) {
+    assert_eq!(state_in_ps(stage, run), json!("lost"));
+    let shown = stage.output(&["show", run, "--json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["state"]["state"], json!("lost"), "{shown}");
+    assert_eq!(stage.output(&["wait", run]).status.code(), Some(5));
+}
+
+#[test]
+fn a_journal_that_was_cut_is_lost_to_every_command() {
+    let stage = Stage::new();
+    let run = indexed_run(&stage);
+    let text = fs::read_to_string(stage.journal_path(&run)).unwrap();
+    let first_lines: String = text.lines().take(4).map(|line| format!("{line}\n")).collect();
+    fs::write(stage.journal_path(&run), first_lines).unwrap();
+    assert_lost_everywhere(&stage, &run);
+}
+
+#[test]
+fn an_emptied_journal_is_lost_to_every_command() {
+    let stage = Stage::new();
+    let run = indexed_run(&stage);
+    fs::write(stage.journal_path(&run), "").unwrap();
+    assert_lost_everywhere(&stage, &run);
+}
+
+#[test]
+fn a_journal_that_cannot_be_opened_is_lost_to_every_command() {
+    let stage = Stage::new();
+    let run = indexed_run(&stage);
+    fs::remove_file(stage.journal_path(&run)).unwrap();
+    fs::create_dir(stage.journal_path(&run)).unwrap();
+    assert_lost_everywhere(&stage, &run);
+}
+
+#[test]
+fn a_journal_of_a_newer_version_is_called_succeeded_by_no_command() {
+    let stage = Stage::new();
+    let run = indexed_run(&stage);
+    let text = fs::read_to_string(stage.journal_path(&run)).unwrap();
+    assert!(text.starts_with("{\"journal\":1,"), "{}", text.lines().next().unwrap());
+    let newer = text.replacen("{\"journal\":1,", "{\"journal\":2,", 1);
+    fs::write(stage.journal_path(&run), newer).unwrap();
+    assert_lost_everywhere(&stage, &run);
+    let tail = stage.output(&["tail", &run]);
+    assert!(!tail.status.success());
+    assert!(stderr(&tail).contains("version 2"), "{}", stderr(&tail));
+}
+
+#[test]
+fn a_run_whose_record_is_gone_has_no_diff_and_git_is_not_to_blame() {
+    let stage = Stage::new();
+    let run = indexed_run(&stage);
+    fs::write(stage.journal_path(&run), "").unwrap();
+    fs::write(stage.runs().join(&run).join("spec.json"), "").unwrap();
+    let output = stage.output(&["diff", &run]);
+    assert!(!output.status.success());
+    let said = stderr(&output);
+    assert!(!said.contains("git is not installed"), "{said}");
+    assert!(said.contains("record cannot be read"), "{said}");
+}
