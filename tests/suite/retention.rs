@@ -74,7 +74,7 @@ fn a_session_that_cannot_be_resumed_does_not_hold_its_runs() {
     kill(shim, Signal::SIGKILL).unwrap();
     assert_eq!(stage.output(&["wait", &lost]).status.code(), Some(5));
     let all = ["--keep", "0", "--yes"];
-    assert_eq!(runs(&gc(&stage, &all), "kept"), [lost.clone()], "it can be resumed");
+    assert_eq!(runs(&gc(&stage, &all), "kept"), vec![lost.clone()], "it can be resumed");
     // As if the supervisor had died before the agent wrote anything.
     fs::remove_dir_all(stage.session_dir(&stage.session_of(&lost))).unwrap();
     assert_eq!(runs(&gc(&stage, &all), "runs"), [lost]);
