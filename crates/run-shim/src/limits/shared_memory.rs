@@ -110,14 +110,8 @@ impl SharedMemory {
 
 fn is_in_memory(file: &Path) -> bool {
     rustix::fs::statfs(file).is_ok_and(|stat| {
-        #[expect(
-            clippy::cast_sign_loss,
-            clippy::unnecessary_cast,
-            clippy::allow_attributes,
-            reason = "the field differs in width and sign between machines"
-        )]
-        let kind = stat.f_type as u64 & 0xffff_ffff;
-        IN_MEMORY.contains(&kind)
+        // The field differs in width and sign between machines.
+        u64::try_from(stat.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind))
     })
 }
 

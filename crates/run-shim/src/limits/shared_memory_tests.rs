@@ -112,6 +112,6 @@ proptest! {
     #[test]
     fn no_text_is_too_odd(text in "[ -~\n]{0,200}") {
         memory(&[]).without_mapped(std::iter::once(text.clone()));
-        text.lines().for_each(|line| drop(segment(line)));
+        prop_assert!(text.lines().filter_map(segment).count() <= text.lines().count());
     }
 }
