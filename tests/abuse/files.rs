@@ -247,7 +247,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         id: "F6b",
         does: "looks for files that the first process holds open",
-        held_by: &[NOTHING, "EACCES"],
+        held_by: &[NOTHING, "EACCES", "ENOENT"],
         evidence: Evidence::Inside,
         act: |_| descriptors(Path::new("/proc/1/fd")),
     },

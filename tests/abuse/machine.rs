@@ -132,7 +132,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         id: "P5f",
         does: "enters the mounts of the first process",
-        held_by: &["EPERM", "EACCES"],
+        held_by: &["EPERM", "EACCES", "ENOENT"],
         evidence: Evidence::Inside,
         act: |_| match fs::File::open("/proc/1/ns/mnt") {
             Ok(namespace) => called(setns(namespace, CloneFlags::empty()), "it was entered"),

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use crate::attempt::{Answer, Attempt, Evidence};
 use crate::calls;
-use crate::tries::{NOTHING, called, contains, first_done, name_of};
+use crate::tries::{NOTHING, called, contains, first_done, name_of, outcome};
 use crate::world::NEIGHBOUR;
 
 pub(crate) const ATTEMPTS: &[Attempt] = &[
@@ -48,7 +48,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         id: "P2a",
         does: "reads the supervisor's environment off the first process",
-        held_by: &[NOTHING, "EACCES"],
+        held_by: &[NOTHING, "EACCES", "ENOENT"],
         evidence: Evidence::Inside,
         act: |world| match fs::read("/proc/1/environ") {
             Ok(bytes) => knows(&[bytes], &[&world.secret, &world.key]),
@@ -75,6 +75,17 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         act: |world| match fs::read("/proc/self/environ") {
             Ok(bytes) => knows(&[bytes], &[&world.secret]),
             Err(error) => Answer::refused(name_of(&error)),
+        },
+    },
+    Attempt {
+        id: "P2d",
+        does: "opens the memory of the first process, which no filter holds, to write there",
+        held_by: &["ENOENT", "EACCES", "EROFS"],
+        evidence: Evidence::Inside,
+        act: |_| {
+            let places = ["/proc/1/mem", "/proc/1/task/1/mem", "/proc/self/root/proc/1/mem"];
+            let open = |place| fs::OpenOptions::new().read(true).write(true).open(place);
+            first_done(places.map(|place| outcome(open(place), "it can be written")))
         },
     },
     Attempt {

@@ -69,6 +69,13 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         act: |world: &World| outcome(fs::read_dir(&world.sockets), "they are there"),
     },
     Attempt {
+        id: "D1i",
+        does: "holds a thousand connections to the run's socket, so that nobody is answered",
+        held_by: &["it still answers"],
+        evidence: Evidence::Inside,
+        act: |_| crowd().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
+    },
+    Attempt {
         id: "D1h",
         does: "looks for the supervisor's own socket beside the run's",
         held_by: &["mcp.sock alone"],
@@ -111,6 +118,21 @@ fn hand_over_descriptor() -> io::Result<Answer> {
     Ok(match (&ours).read(&mut [0]) {
         Ok(0) => Answer::refused("it let go of it"),
         _ => Answer::done("it still holds it"),
+    })
+}
+
+/// Whether a newcomer is answered while many others are connected and say nothing.
+fn crowd() -> io::Result<Answer> {
+    let crowd: Vec<UnixStream> = (0..1_000).map(|_| connect()).collect::<io::Result<_>>()?;
+    let mut stream = connect()?;
+    // A supervisor that hangs up answers nobody.
+    stream.write_all(format!("{INITIALIZE}\n").as_bytes()).ok();
+    let mut answer = String::new();
+    BufReader::new(&stream).read_line(&mut answer).ok();
+    drop(crowd);
+    Ok(match answer.contains("serverInfo") {
+        true => Answer::refused("it still answers"),
+        false => Answer::done("nobody is answered"),
     })
 }
 

@@ -1,11 +1,14 @@
-//! L1: room. Each of the memory file systems is filled until it says that it is full.
+//! L1, L3: room. Each of the memory file systems is filled until it says that it is full, and what the kernel counts for
+//! the whole user is taken.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
+use rustix::fs::inotify;
+
 use crate::attempt::{Answer, Attempt, Evidence};
-use crate::tries::name_of;
+use crate::tries::{name_of, outcome};
 use crate::world::World;
 
 pub(crate) const ATTEMPTS: &[Attempt] = &[
@@ -44,7 +47,30 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         evidence: Evidence::Inside,
         act: |world| fill(world.workspace.parent().unwrap_or(Path::new("/")), world),
     },
+    Attempt {
+        id: "L3a",
+        does: "takes half of the inotify instances that its user has on this machine",
+        held_by: &["EMFILE"],
+        evidence: Evidence::Inside,
+        act: take_inotify_instances,
+    },
 ];
+
+/// Others need some meanwhile, so no more than half are taken, for a moment.
+fn take_inotify_instances(world: &World) -> Answer {
+    if !world.has_writable_settings {
+        return Answer::NotHere("the settings of the kernel cannot be written here".to_owned());
+    }
+    let most = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").unwrap_or_default();
+    match most.trim().parse::<usize>() {
+        Ok(most @ 8..=2_048) => {
+            let instances: Result<Vec<_>, _> =
+                (0..most / 2).map(|_| inotify::init(inotify::CreateFlags::CLOEXEC)).collect();
+            outcome(instances.map_err(io::Error::from), "they were taken")
+        }
+        _ => Answer::NotHere("a user has more than one process could take".to_owned()),
+    }
+}
 
 /// Writes twice as much as there is to be room for.
 fn fill(directory: &Path, world: &World) -> Answer {

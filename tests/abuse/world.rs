@@ -33,6 +33,8 @@ pub struct World {
     pub host_name: String,
     /// The identity of the machine's network namespace.
     pub machine_network: u64,
+    /// Whether the host's `/proc/sys` can be written, by whoever may.
+    pub has_writable_settings: bool,
     /// How much may be written to each of the memory file systems.
     pub space_bytes: u64,
     pub neighbour: Neighbour,

@@ -297,6 +297,39 @@ fn memory_that_many_processes_take_together_counts_together() {
 }
 
 #[test]
+fn memory_that_no_process_has_mapped_counts_too() {
+    let memfd = "import os,time; f=os.memfd_create('x'); [os.write(f, bytes(1<<20)) for _ in range(600)]; time.sleep(600)";
+    // Sixty segments of ten megabytes, written once and detached.
+    let segments = "import ctypes as c,time; l=c.CDLL(None); l.shmat.restype=c.c_void_p; l.shmdt.argtypes=[c.c_void_p]; \
+                    touch=lambda i:(lambda p:(c.memset(p,1,10<<20), l.shmdt(p)))(l.shmat(i,None,0)); \
+                    [touch(l.shmget(0,10<<20,0o1600)) for _ in range(60)]; time.sleep(600)";
+    // Each has its own, and none is too large.
+    let anonymous = "import mmap,os,time; [os.fork() for _ in range(3)]; m=mmap.mmap(-1,100<<20); m.write(bytes(100<<20)); time.sleep(600)";
+    for caller in callers() {
+        for program in [memfd, segments, anonymous] {
+            let guarded = Guarded::new(caller);
+            let script = format!("shell python3 -c \"{program}\"");
+            let output = guarded.play(&script, &["--memory", "300MiB", "--timeout", "60s"]);
+            let limit = json!({"limit": "memory", "bytes": 300 * MIB});
+            guarded.assert_over_limit(&output, &limit, "--memory");
+        }
+    }
+}
+
+#[test]
+fn shared_memory_that_is_mapped_counts_once() {
+    for caller in callers() {
+        let guarded = Guarded::new(caller);
+        // Eight processes have the same hundred megabytes, by a descriptor and mapped.
+        let program = "import mmap,os; f=os.memfd_create('x'); os.ftruncate(f,100<<20); m=mmap.mmap(f,100<<20); m.write(bytes(100<<20)); \
+                       p=[os.fork() for _ in range(3)]; s=sum(m[::4096]); import time; time.sleep(2)";
+        let output =
+            guarded.play(&format!("shell python3 -c \"{program}\""), &["--memory", "300MiB"]);
+        assert!(output.status.success(), "{caller:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_filler_that_hides_its_file_or_fills_the_agents_own_directories_is_found() {
     let scripts = [
         "shell python3 -c \"import os,time; f=open('hidden','wb'); os.unlink('hidden'); f.write(b'x'*(80<<20)); f.flush(); time.sleep(600)\"",

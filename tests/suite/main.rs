@@ -42,6 +42,7 @@ mod one_conversation;
 mod parse_command;
 mod programs;
 mod raw_records;
+mod record_limits;
 mod repository;
 mod resume;
 mod resume_crashes;

@@ -91,6 +91,8 @@ pub struct SubmitRequest {
     pub max_tool_calls: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<String>,
     #[serde(default)]
     pub no_force: bool,
     #[serde(default)]

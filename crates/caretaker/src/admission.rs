@@ -30,7 +30,7 @@ use crate::config::Config;
 use crate::disk;
 use crate::host::{Host, now_ms};
 use crate::host_git;
-use crate::limit_options;
+use crate::limit_options::{self, SizeLimit};
 use crate::name_claim;
 use crate::profiles::{self, FoundProfile, NamedBy};
 use crate::resumption::Resumption;
@@ -387,6 +387,9 @@ impl Admission<'_> {
         }
         if let Some(CountLimit(most)) = self.options.max_tokens {
             limits.tokens = most;
+        }
+        if let Some(SizeLimit(most)) = self.options.journal {
+            limits.journal_bytes = most;
         }
         limits
     }

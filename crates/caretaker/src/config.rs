@@ -111,6 +111,7 @@ struct Limits {
     wall: HumanDuration,
     tool_calls: CountLimit,
     tokens: CountLimit,
+    journal: SizeLimit,
     linger: HumanDuration,
     drain: HumanDuration,
     memory: Option<MemoryLimit>,
@@ -184,6 +185,7 @@ impl Default for Limits {
             wall: of_milliseconds(limits.wall_ms),
             tool_calls: CountLimit(limits.tool_calls),
             tokens: CountLimit(limits.tokens),
+            journal: SizeLimit(limits.journal_bytes),
             linger: of_milliseconds(limits.linger_ms),
             drain: of_milliseconds(limits.drain_ms),
             memory: None,
@@ -257,16 +259,17 @@ impl Config {
     }
 
     pub(crate) fn run_limits(&self) -> RunLimits {
-        let Limits { startup, idle, tool, settle, wall, tool_calls, tokens, linger, drain, .. } =
-            self.limits;
+        let limits = &self.limits;
+        let Limits { startup, idle, tool, settle, wall, linger, drain, .. } = limits;
         RunLimits {
             startup_ms: startup.milliseconds(),
             idle_ms: idle.milliseconds(),
             tool_ms: tool.milliseconds(),
             settle_ms: settle.milliseconds(),
             wall_ms: wall.milliseconds(),
-            tool_calls: tool_calls.0,
-            tokens: tokens.0,
+            tool_calls: limits.tool_calls.0,
+            tokens: limits.tokens.0,
+            journal_bytes: limits.journal.0,
             linger_ms: linger.milliseconds(),
             drain_ms: drain.milliseconds(),
             ladder: StopLadder {

@@ -217,6 +217,7 @@ fn options(request: &SubmitRequest) -> Result<RunOptions, CommandError> {
         idle_timeout: maybe("idle_timeout", request.idle_timeout.as_ref())?,
         max_tool_calls: maybe("max_tool_calls", request.max_tool_calls.as_ref())?,
         max_tokens: maybe("max_tokens", request.max_tokens.as_ref())?,
+        journal: maybe("journal", request.journal.as_ref())?,
         no_force: request.no_force,
         stream: request.stream,
         restart: request.restart,

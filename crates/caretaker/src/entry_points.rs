@@ -21,7 +21,7 @@ pub(crate) fn enter(arguments: &[OsString]) -> Option<ExitCode> {
         ("gate", [_, ..]) => Some(run_shim::gate_main(rest)),
         ("keeper", [_, _, ..]) => Some(run_shim::keeper_main(rest)),
         ("launch-guard", [_]) => Some(run_shim::launch_guard_main(rest)),
-        ("network-doors", []) => Some(run_shim::network_doors_main()),
+        ("enter-sandbox", []) => Some(run_shim::enter_sandbox_main()),
         ("mcp", []) => Some(relay()),
         (SIMULATED_ENTRY, _) => Some(simulated(rest.to_vec())),
         _ => None,

@@ -28,7 +28,8 @@ pub(crate) struct LimitOptions {
     /// The most that any one file may hold: `1GiB`, `none`.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub(crate) max_file_size: Option<SizeLimit>,
-    /// The most that the run may add to the workspace, and to whatever else it can write on the host: `10GiB`, `none`.
+    /// The most that the run may add to the workspace, to whatever else it can write on the host, and to our record of it:
+    /// `10GiB`, `none`.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub(crate) disk: Option<SizeLimit>,
 }

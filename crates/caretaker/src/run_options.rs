@@ -9,7 +9,7 @@ use run_protocol::NetworkMode;
 
 use crate::budgets::CountLimit;
 use crate::human_duration::HumanDuration;
-use crate::limit_options::LimitOptions;
+use crate::limit_options::{LimitOptions, SizeLimit};
 use crate::queue_options::QueueOptions;
 use crate::run_marks::{Label, RunName, Variable};
 
@@ -70,6 +70,10 @@ pub(crate) struct RunOptions {
     /// Default: `tokens` of the configuration.
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_tokens: Option<CountLimit>,
+    /// The most that the run's journal may hold, which keeps every line that the agent prints: `500MiB`, `none`. What is
+    /// written there counts against `--disk` too. Default: `journal` of the configuration.
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
+    pub(crate) journal: Option<SizeLimit>,
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
     /// Run tools only as the agent's own permissions allow. Without it they run unasked: the sandbox is the guard.

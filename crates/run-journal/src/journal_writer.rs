@@ -189,6 +189,11 @@ impl JournalWriter {
         self.batch.len()
     }
 
+    /// How long the journal is, without what waits for [`flush`](Self::flush).
+    pub fn length(&self) -> u64 {
+        self.end
+    }
+
     /// The last event that readers can see.
     pub fn visible(&self) -> EventNumber {
         self.visible

@@ -22,6 +22,8 @@ pub struct RunLimits {
     pub tool_calls: u64,
     /// How many tokens it may take. It says how many with its result, so it is not stopped by this: it is what it came to.
     pub tokens: u64,
+    /// How long the run's journal may become, in bytes.
+    pub journal_bytes: u64,
     /// From `result` to the end of the process.
     pub linger_ms: u64,
     /// From the end of the process to the end of its output.
@@ -50,6 +52,7 @@ impl Default for RunLimits {
             wall_ms: 0,
             tool_calls: 0,
             tokens: 0,
+            journal_bytes: 4 << 30,
             linger_ms: 5_000,
             drain_ms: 500,
             ladder: StopLadder::default(),
@@ -67,5 +70,16 @@ impl RunLimits {
     /// A limit as a duration; `None` where there is none.
     pub fn duration(milliseconds: u64) -> Option<Duration> {
         (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spec_from_before_there_was_a_limit_of_the_journal_gets_the_usual_one() {
+        let limits: RunLimits = serde_json::from_str(r#"{"wall_ms":5,"tokens":7}"#).unwrap();
+        assert_eq!((limits.wall_ms, limits.tokens, limits.journal_bytes), (5, 7, 4 << 30));
     }
 }

@@ -130,8 +130,13 @@ pub enum LimitKind {
         /// Than this many.
         most: u64,
     },
-    /// It added more to the workspace and whatever else it can write on the host.
+    /// It added more to the workspace, to whatever else it can write on the host, and to our record of it.
     Disk {
+        /// Than this.
+        bytes: u64,
+    },
+    /// Its journal became longer.
+    Journal {
         /// Than this.
         bytes: u64,
     },

@@ -18,7 +18,7 @@ pub struct ResourceLimits {
     pub file_bytes: u64,
     /// Files that one process may have open.
     pub open_files: u64,
-    /// What it may add to the directories of the host that it can write, the workspace first of all.
+    /// What it may add to the directories of the host that it can write, the workspace first of all, and to our record of it.
     pub disk_bytes: u64,
     /// Whether the run is refused where nothing holds memory and processes for all of it together.
     pub required: bool,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_stream::{AgentStream, AssistantForm, EventKind, ShellArgs, StreamLine};
-use run_protocol::{LimitKind, RunEvent, SignalName, Spend};
+use run_protocol::{LimitKind, RunEvent, RunSpec, SignalName, Spend};
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::agent_desk::{Arrived, Handover};
 use crate::control_socket::Order;
 use crate::launch::Sandbox;
+use crate::limits::DiskAccount;
 use crate::mount_watch::{self, MountWatch};
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{AgentSign, Effect, Ending, Input, Moment, RunState};
@@ -25,6 +26,8 @@ use crate::token_count::all_tokens;
 const CHUNK: usize = 256 * 1024;
 /// How often a run in which nothing happens looks whether it still has its session and its journal.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What is kept of a name or an id that the agent gives: it may be as long as a line.
+const LONGEST_NAME: usize = 256;
 /// Kinds of unknown events that are reported by name.
 const MOST_DRIFT: usize = 32;
 
@@ -35,6 +38,32 @@ pub(crate) struct Expected {
     pub(crate) workspace: String,
 }
 
+/// What the agent may make us write, looked at after each batch.
+#[derive(Debug)]
+pub(crate) struct RecordLimits {
+    account: DiskAccount,
+    journal_bytes: u64,
+    disk_bytes: u64,
+    /// It is told once: after that the run is ending.
+    is_told: bool,
+}
+
+impl RecordLimits {
+    pub(crate) fn new(account: DiskAccount, spec: &RunSpec) -> Self {
+        let (journal_bytes, disk_bytes) = (spec.limits.journal_bytes, spec.resources.disk_bytes);
+        Self { account, journal_bytes, disk_bytes, is_told: false }
+    }
+
+    fn newly_met(&mut self) -> Option<LimitKind> {
+        if self.is_told {
+            return None;
+        }
+        let met = self.account.met(self.journal_bytes, self.disk_bytes);
+        self.is_told = met.is_some();
+        met
+    }
+}
+
 /// Everything that a run under way consists of.
 pub(crate) struct Drive {
     pub(crate) state: RunState,
@@ -42,6 +71,7 @@ pub(crate) struct Drive {
     pub(crate) sandbox: Sandbox,
     pub(crate) record: RunRecord,
     pub(crate) stderr: StderrKeeper,
+    pub(crate) records: RecordLimits,
     pub(crate) expected: Expected,
     pub(crate) orders: mpsc::Receiver<Order>,
     /// What the agent told us through its tools.
@@ -199,6 +229,9 @@ impl Drive {
             for input in inputs {
                 self.step(input, &mut ending);
             }
+            if let Some(limit) = self.records.newly_met() {
+                self.step(Input::Exceeded(limit), &mut ending);
+            }
             // For the same reason: with output always there, the wait above never comes to its deadline.
             if self.state.next_deadline().is_some_and(|at| at <= self.now()) {
                 self.step(Input::Tick, &mut ending);
@@ -305,10 +338,10 @@ impl Drive {
         self.record.agent_line(line);
         self.arrived.extend(self.handover.see(line));
         if let EventKind::Unknown { kind, subtype, .. } = &line.event.kind {
-            let kind = kind.as_deref().unwrap_or("(no type)");
+            let kind = kept(kind.as_deref().unwrap_or("(no type)"));
             let event = match subtype {
-                Some(subtype) => format!("{kind}/{subtype}"),
-                None => kind.to_owned(),
+                Some(subtype) => format!("{kind}/{}", kept(subtype)),
+                None => kind,
             };
             if drift.len() < MOST_DRIFT && drift.insert(event.clone()) {
                 self.record.event(&RunEvent::ProtocolDrift { event });
@@ -353,6 +386,10 @@ pub(crate) async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
+fn kept(name: &str) -> String {
+    name.chars().take(LONGEST_NAME).collect()
+}
+
 /// What a line means for the course of the run.
 fn sign_of(line: &StreamLine<'_>, expected: &Expected) -> AgentSign {
     let event = &line.event;
@@ -364,25 +401,59 @@ fn sign_of(line: &StreamLine<'_>, expected: &Expected) -> AgentSign {
             AgentSign::Init { is_the_asked_session }
         }
         EventKind::ToolStarted(call) => AgentSign::ToolStarted {
-            call_id: call.call_id.as_deref().unwrap_or_default().to_owned(),
-            name: call.name_or_unnamed().to_owned(),
+            call_id: kept(call.call_id.as_deref().unwrap_or_default()),
+            name: kept(call.name_or_unnamed()),
             declared_ms: call
                 .args
                 .filter(|_| call.name.as_deref() == Some("shell"))
                 .and_then(|args| ShellArgs::read(args).timeout_ms)
                 .and_then(|timeout| u64::try_from(timeout).ok()),
         },
-        EventKind::ToolCompleted(call) => AgentSign::ToolCompleted {
-            call_id: call.call_id.as_deref().unwrap_or_default().to_owned(),
-        },
-        EventKind::Oversized(oversized) if line.started.is_some() => {
-            AgentSign::ToolCompleted { call_id: oversized.call_id.clone().unwrap_or_default() }
+        EventKind::ToolCompleted(call) => {
+            AgentSign::ToolCompleted { call_id: kept(call.call_id.as_deref().unwrap_or_default()) }
         }
+        EventKind::Oversized(oversized) if line.started.is_some() => AgentSign::ToolCompleted {
+            call_id: kept(oversized.call_id.as_deref().unwrap_or_default()),
+        },
         EventKind::Assistant { form: AssistantForm::Last, .. } => AgentSign::FinalText,
         EventKind::Result(result) => {
             let is_error = result.is_error.unwrap_or(result.subtype.as_deref() != Some("success"));
             AgentSign::Result { is_error, tokens: result.usage.as_ref().and_then(all_tokens) }
         }
         _ => AgentSign::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the lines mean, one after the other.
+    fn signs(lines: &str) -> Vec<AgentSign> {
+        let expected = Expected { session: String::new(), workspace: String::new() };
+        let mut signs = Vec::new();
+        AgentStream::default().feed(lines.as_bytes(), |line| signs.push(sign_of(&line, &expected)));
+        signs
+    }
+
+    #[test]
+    fn a_name_as_long_as_a_line_is_not_held_in_memory() {
+        let id = "i".repeat(1 << 20);
+        let line = |subtype: &str| {
+            format!(
+                r#"{{"type":"tool_call","subtype":"{subtype}","call_id":"{id}","tool_call":{{"{id}ToolCall":{{"args":{{}}}}}}}}"#
+            )
+        };
+        let lines = format!("{}\n{}\n", line("started"), line("completed"));
+        let signs = signs(&lines);
+        let [
+            AgentSign::ToolStarted { call_id, name, .. },
+            AgentSign::ToolCompleted { call_id: completed },
+        ] = signs.as_slice()
+        else {
+            panic!("not a call that began and ended")
+        };
+        assert!(call_id.len() == LONGEST_NAME && name.len() <= LONGEST_NAME);
+        assert_eq!(call_id, completed, "the end of a call is still known by its id");
     }
 }

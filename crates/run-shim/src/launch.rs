@@ -29,11 +29,12 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
+use crate::entry::{EntryError, Namespaces};
 use crate::gate;
 use crate::keeper;
 use crate::limits::{Confined, HeldProcesses, PreparedLimits, Room};
 use crate::mount_watch::MountWatch;
-use crate::network::{Doors, PlaceError};
+use crate::network::Doors;
 use crate::unconfined::UnconfinedPlan;
 
 /// How long setting up may take before it counts as failed.
@@ -59,8 +60,8 @@ pub(crate) enum LaunchError {
     Mismatch(#[source] Mismatch),
     #[error("the sandbox could not be put under its limits")]
     Limits(#[source] io::Error),
-    #[error("the sandbox has no way to the hosts that it may reach")]
-    Network(#[from] PlaceError),
+    #[error("the sandbox could not be entered to make it ready")]
+    Entry(#[from] EntryError),
     #[error("the sandbox could not be let go")]
     Release(#[source] io::Error),
 }
@@ -214,6 +215,7 @@ impl HeldSandbox {
         limits: PreparedLimits,
         launchable: &Launchable,
         home: &Path,
+        segments: Option<File>,
     ) -> Result<&Confined, LaunchError> {
         tracing::debug!("the mounts are verified");
         let processes = self.sandbox.process.all().map_err(LaunchError::Limits)?;
@@ -222,29 +224,35 @@ impl HeldSandbox {
             confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
         if let Launchable::Sandbox { plan, .. } = launchable {
             let rooms = rooms(plan, self.sandbox.process.init, home);
-            confined.hold_rooms(rooms.map_err(LaunchError::Limits)?);
+            confined.hold_memory(rooms.map_err(LaunchError::Limits)?, segments);
         }
         tracing::debug!("the limits hold");
         Ok(self.sandbox.limits.insert(confined))
     }
 
-    /// The network namespace that bubblewrap made for it, and no other.
-    pub(crate) fn network_namespace(&self) -> Result<OwnedFd, PlaceError> {
+    /// The namespaces that bubblewrap made for it, and no others. Its network only where it is to be entered.
+    pub(crate) fn namespaces(&self, with_network: bool) -> Result<Namespaces, EntryError> {
+        let ipc = self.own_namespace("ipc").map_err(EntryError::Namespace)?;
+        if !with_network {
+            return Ok(Namespaces { ipc, network: None });
+        }
+        let network = self.own_namespace("net").map_err(EntryError::Namespace)?;
+        Ok(Namespaces { ipc, network: Some(network.ok_or(EntryError::NotOwn)?) })
+    }
+
+    /// A namespace of its; `None` where it is ours.
+    fn own_namespace(&self, kind: &str) -> io::Result<Option<OwnedFd>> {
         let init = self.sandbox.process.init.as_raw_nonzero();
-        let namespace =
-            File::open(format!("/proc/{init}/ns/net")).map_err(PlaceError::Namespace)?;
+        let namespace = File::open(format!("/proc/{init}/ns/{kind}"))?;
         // The number may be somebody else's by now, unless its owner still lives.
         let mut alive = [PollFd::new(&self.sandbox.process.init_fd, PollFlags::IN)];
-        let n_ended = poll(&mut alive, Some(&Timespec::default()))
-            .map_err(|errno| PlaceError::Namespace(errno.into()))?;
-        if n_ended > 0 {
-            return Err(PlaceError::Namespace(io::ErrorKind::NotFound.into()));
+        if poll(&mut alive, Some(&Timespec::default()))? > 0 {
+            return Err(io::ErrorKind::NotFound.into());
         }
         let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-        let theirs = namespace.metadata().map(identity).map_err(PlaceError::Namespace)?;
-        let ours =
-            std::fs::metadata("/proc/self/ns/net").map(identity).map_err(PlaceError::Namespace)?;
-        if ours == theirs { Err(PlaceError::NotOwn) } else { Ok(namespace.into()) }
+        let theirs = namespace.metadata().map(identity)?;
+        let ours = std::fs::metadata(format!("/proc/self/ns/{kind}")).map(identity)?;
+        Ok((ours != theirs).then(|| namespace.into()))
     }
 
     /// Keeps what listens inside with the sandbox.

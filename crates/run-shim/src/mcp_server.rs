@@ -15,15 +15,17 @@ mod run_tools;
 mod socket_transport;
 
 use std::convert::Infallible;
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use rmcp::ServiceExt;
 use run_protocol::{Lineage, McpRefusal, RunEvent, RunId};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use uuid::Uuid;
 
 use crate::agent_desk::AgentDesk;
@@ -33,9 +35,10 @@ use socket_transport::{SocketTransport, error_line};
 
 /// An agent needs one; some keep an old one open while they start anew.
 const MOST_CONNECTIONS: usize = 8;
-/// After a burst, connections are accepted at this interval.
-const BETWEEN_CONNECTIONS: Duration = Duration::from_millis(50);
-const CONNECTION_BURST: u32 = 32;
+/// After a burst, connections are accepted at this interval, all that wait and no more than this many at once.
+const BETWEEN_ARRIVALS: Duration = Duration::from_millis(50);
+const ARRIVAL_BURST: u32 = 32;
+const MOST_ARRIVALS: usize = 256;
 
 /// How many tools an agent finds here.
 pub(crate) fn n_tools() -> usize {
@@ -95,35 +98,84 @@ async fn accept_connections(
     tools: RunTools,
     patience: Patience,
 ) -> Infallible {
-    let mut connections = JoinSet::new();
-    let mut pace = Pace::new(BETWEEN_CONNECTIONS, CONNECTION_BURST);
+    let mut connections = Connections { tasks: JoinSet::new(), held: Vec::new(), tools, patience };
+    let mut pace = Pace::new(BETWEEN_ARRIVALS, ARRIVAL_BURST);
     loop {
-        let accepted = tokio::select! {
+        let first = tokio::select! {
             // First of all, so that a connection that ended makes room for one that waits.
             biased;
-            Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => accepted,
+            Some(_) = connections.tasks.join_next() => continue,
+            accepted = listener.accept() => accepted.map(|(stream, _)| stream),
         };
-        match accepted {
-            Ok((stream, _)) if connections.len() < MOST_CONNECTIONS => {
-                connections.spawn(serve_connection(stream, tools.clone(), patience));
+        let rest = std::iter::from_fn(|| waiting(&listener)).take(MOST_ARRIVALS);
+        // A crowd at the door is sent away together: whoever comes behind it does not wait for each of them.
+        for accepted in std::iter::once(first).chain(rest) {
+            match accepted {
+                Ok(stream) => connections.take(stream),
+                // Out of descriptors, most likely. The pace keeps this from becoming a busy loop.
+                Err(err) => {
+                    tracing::debug!(%err, "a connection of the agent could not be accepted");
+                    break;
+                }
             }
-            Ok((stream, _)) => {
-                tools.note_refused(McpRefusal::TooManyConnections, Instant::now());
-                refuse(stream);
-            }
-            // Out of descriptors, most likely. The pace keeps this from becoming a busy loop.
-            Err(err) => tracing::debug!(%err, "a connection of the agent could not be accepted"),
         }
         pace.charge(Instant::now(), 1);
         pace.wait().await;
     }
 }
 
-async fn serve_connection(stream: UnixStream, tools: RunTools, patience: Patience) {
+/// A connection that waits to be accepted, if there is one now.
+fn waiting(listener: &UnixListener) -> Option<io::Result<UnixStream>> {
+    match listener.poll_accept(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(accepted) => Some(accepted.map(|(stream, _)| stream)),
+        Poll::Pending => None,
+    }
+}
+
+/// The connections of a run, eight at most.
+struct Connections {
+    tasks: JoinSet<()>,
+    /// The oldest first.
+    held: Vec<Held>,
+    tools: RunTools,
+    patience: Patience,
+}
+
+struct Held {
+    task: AbortHandle,
+    /// Whether its client has said something that makes sense.
+    has_spoken: Arc<AtomicBool>,
+}
+
+impl Connections {
+    /// Serves a newcomer, in the place of the oldest client that has said nothing yet where there is no other place.
+    fn take(&mut self, stream: UnixStream) {
+        self.held.retain(|held| !held.task.is_finished());
+        if self.held.len() >= MOST_CONNECTIONS {
+            self.tools.note_refused(McpRefusal::TooManyConnections, Instant::now());
+            let is_silent = |held: &Held| !held.has_spoken.load(Ordering::Relaxed);
+            match self.held.iter().position(is_silent) {
+                Some(silent) => self.held.remove(silent).task.abort(),
+                None => return refuse(stream),
+            }
+        }
+        let has_spoken = Arc::new(AtomicBool::new(false));
+        let (tools, spoken) = (self.tools.clone(), Arc::clone(&has_spoken));
+        let task = self.tasks.spawn(serve_connection(stream, tools, self.patience, spoken));
+        self.held.push(Held { task, has_spoken });
+    }
+}
+
+async fn serve_connection(
+    stream: UnixStream,
+    tools: RunTools,
+    patience: Patience,
+    has_spoken: Arc<AtomicBool>,
+) {
     let transport = SocketTransport::new(stream, patience.for_reader, tools.clone());
     match tokio::time::timeout(patience.for_handshake, tools.serve(transport)).await {
         Ok(Ok(service)) => {
+            has_spoken.store(true, Ordering::Relaxed);
             let ended = service.waiting().await;
             tracing::debug!(?ended, "a connection of the agent ended");
         }

@@ -399,6 +399,37 @@ async fn eight_connections_are_served_and_the_ninth_is_told_so() {
 }
 
 #[tokio::test]
+async fn a_newcomer_takes_the_place_of_a_client_that_says_nothing() {
+    let bench = Bench::new();
+    let mut talker = bench.connect_and_shake_hands().await;
+    let mut silent = Vec::new();
+    for _ in 0..2 * MOST_CONNECTIONS {
+        silent.push(bench.connect().await);
+    }
+    assert!(!bench.connect_and_shake_hands().await.call("whoami", json!({})).await.1);
+    // One that talks is left alone, and the oldest of the others had to go.
+    assert!(!talker.call("whoami", json!({})).await.1);
+    assert_eq!(silent[0].hear_rest().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_thousand_connections_do_not_keep_the_next_one_waiting() {
+    let bench = Bench::new();
+    let path = bench.directory.path().join("mcp.sock");
+    let crowd = tokio::task::spawn_blocking(move || {
+        // A connection that is gone again waits to be accepted all the same.
+        (0..1_000).for_each(|_| drop(std::os::unix::net::UnixStream::connect(&path).unwrap()));
+    });
+    crowd.await.unwrap();
+    let answered = async {
+        let mut client = bench.connect_and_shake_hands().await;
+        assert!(!client.call("whoami", json!({})).await.1);
+    };
+    // One after the other, fifty milliseconds each, they would take fifty seconds.
+    tokio::time::timeout(Duration::from_secs(20), answered).await.unwrap();
+}
+
+#[tokio::test]
 async fn disconnecting_anywhere_harms_nothing() {
     let mut bench = Bench::new();
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {

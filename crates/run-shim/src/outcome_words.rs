@@ -82,9 +82,12 @@ pub(crate) fn why(
                 "it started more than {most} processes and threads; `--processes` allows more"
             ),
             LimitKind::Disk { bytes } => format!(
-                "it added more than {} to the workspace and what else it can write; `--disk` allows more",
+                "it added more than {} to the workspace, to what else it can write and to its record; `--disk` allows more",
                 size(*bytes)
             ),
+            LimitKind::Journal { bytes } => {
+                format!("its journal grew beyond {}; `--journal` allows more", size(*bytes))
+            }
             LimitKind::ToolCalls { most } => {
                 format!("it called more than {most} tools; `--max-tool-calls` allows more")
             }

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::control_socket::Written;
 use crate::lease_watch::LeaseWatch;
+use crate::limits::DiskAccount;
 use crate::login_copy::LoginWatch;
 use crate::redaction::Redactor;
 use crate::run_state::Input;
@@ -25,6 +26,8 @@ pub(crate) struct RunRecord {
     lease: Option<LeaseWatch>,
     /// The agent's copy of the login, in which it may put new tokens.
     login: Option<LoginWatch>,
+    /// Where the length of the journal is counted.
+    account: DiskAccount,
     /// Whether nothing can be appended, or nothing may be. From then on the agent's lines are let go, so that the room
     /// that was kept is there for the end.
     is_broken: bool,
@@ -55,7 +58,13 @@ impl RunRecord {
         redactor: Redactor,
         written: watch::Sender<Written>,
     ) -> Self {
-        Self { writer, redactor, written, lease: None, login: None, is_broken: false }
+        let account = DiskAccount::default();
+        Self { writer, redactor, written, lease: None, login: None, account, is_broken: false }
+    }
+
+    /// The account that everything goes on which is written to a disk for the run.
+    pub(crate) fn account(&self) -> &DiskAccount {
+        &self.account
     }
 
     /// From now on nothing is appended unless the session is still ours.
@@ -155,7 +164,9 @@ impl RunRecord {
     /// Hands the batch to the kernel, then tells the watchers.
     pub(crate) fn flush(&mut self) -> Result<(), AppendError> {
         self.check()?;
-        let number = self.writer.flush()?;
+        let flushed = self.writer.flush();
+        self.account.journal_is(self.writer.length());
+        let number = flushed?;
         self.written.send_replace(Written { epoch: number.epoch, seq: number.seq });
         self.writer.sync_soon();
         Ok(())

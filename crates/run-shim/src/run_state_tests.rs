@@ -12,6 +12,7 @@ fn limits() -> RunLimits {
         settle_ms: 200,
         tool_calls: 0,
         tokens: 0,
+        journal_bytes: 0,
         wall_ms: 0,
         linger_ms: 50,
         drain_ms: 10,

@@ -5,7 +5,6 @@
 //!   └──────────── refused, nothing left ────┘└──────────── from here on everything is in the journal ─────────────┘
 //! ```
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use tokio::time::Instant;
 use crate::agent_desk::{AgentDesk, ChildMaker, Handover, report_end};
 use crate::closing::{Closing, end_unrun};
 use crate::control_socket::{self, Order, Written};
-use crate::drive::{Drive, Driven, Expected};
+use crate::drive::{Drive, Driven, Expected, RecordLimits};
 use crate::error_text::with_causes;
 use crate::launch::Launchable;
 use crate::launch_guard::LaunchGuard;
@@ -35,6 +34,7 @@ use crate::run_record::{RunRecord, now_ms};
 use crate::run_state::Ending;
 use crate::session_memory;
 use crate::session_record;
+use crate::shim_log;
 use crate::shim_refusal::{ShimError, ShimRefusal};
 use crate::sockets::Sockets;
 use crate::start::{PROXY_VARIABLE, SECRET_PREFIX, ShimReport, report};
@@ -55,7 +55,7 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
     nix::sys::signal::SigSet::all().thread_unblock().ok();
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
     let secrets = secrets_of_process();
-    start_log();
+    shim_log::start();
 
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -94,19 +94,6 @@ fn upstream_proxy_of_process() -> Option<UpstreamProxy> {
 
 fn proxy_of_process() -> Option<String> {
     Some(std::env::vars().find(|(name, _)| name == PROXY_VARIABLE)?.1)
-}
-
-fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,rmcp=off"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(false)
-        // A log that cannot be written, on a full disk for instance, must not take the run along.
-        .log_internal_errors(false)
-        .with_writer(io::stderr)
-        .try_init()
-        .ok();
 }
 
 async fn supervise(run_dir: &Path, secrets: &[(String, String)]) -> Result<(), ShimError> {
@@ -246,12 +233,13 @@ async fn supervise_guarded(
         WorkspaceWatch::begin(&state_root, &spec, ours.iter().map(PathBuf::as_path));
     let (tool_sender, tool_events) = mpsc::channel(EVENT_QUEUE);
     let facts = who_am_i(&spec);
+    let account = starting.record.account().clone();
     let desk = Arc::new(AgentDesk::new(
         &state_root,
         &spec,
         Redactor::new(secrets.iter().map(|(_, value)| value.as_str()).chain(prepared.secrets())),
         Arc::clone(&handover),
-        workspace.marker(tool_sender.clone()),
+        workspace.marker(tool_sender.clone(), account.clone()),
         ChildMaker::new(&state_root, &spec, secrets, proxy_of_process(), facts.deadline_ms),
     ));
     let mcp = sockets
@@ -280,7 +268,7 @@ async fn supervise_guarded(
             if let (Some(limits), Some(writable)) =
                 (&mut sandbox.limits, prepared.writable_on_host())
             {
-                limits.watch(writable, tell_exceeded);
+                limits.watch(writable, account.clone(), tell_exceeded);
             }
             let mounts = match &prepared.launchable {
                 Launchable::Sandbox { plan, .. } => match sandbox.process.watch_mounts(plan) {
@@ -300,7 +288,8 @@ async fn supervise_guarded(
                 began,
                 sandbox,
                 record,
-                stderr: StderrKeeper::new(&run.stderr_log_path()),
+                stderr: StderrKeeper::new(&run.stderr_log_path(), account.clone()),
+                records: RecordLimits::new(account, &spec),
                 expected: Expected {
                     session: spec.session.to_string(),
                     workspace: spec.workspace.clone(),

@@ -21,10 +21,10 @@ use tokio::time::Instant;
 
 use crate::control_socket::Order;
 use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
-use crate::launch::{HeldSandbox, LaunchError, Sandbox};
+use crate::entry::{EntryError, EntryHelper, Made};
+use crate::launch::{HeldSandbox, LaunchError, Launchable, Sandbox};
 use crate::launch_guard::LaunchGuard;
 use crate::limits::{Confined, PreparedLimits};
-use crate::network::{DoorMaker, Doors, PlaceError};
 use crate::preparation::Prepared;
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{Effect, Ending, Input, RunState};
@@ -34,7 +34,7 @@ use crate::workspace_watch::WorkspaceWatch;
 pub(crate) type PostedGuard = tokio::task::JoinHandle<io::Result<LaunchGuard>>;
 
 /// A helper on its way, too.
-type PostedDoorMaker = tokio::task::JoinHandle<Result<DoorMaker, PlaceError>>;
+type PostedEntryHelper = tokio::task::JoinHandle<Result<EntryHelper, EntryError>>;
 
 /// A run whose agent has not been let go yet.
 pub(crate) struct Starting {
@@ -205,26 +205,29 @@ impl Starting {
     ) -> Result<HeldSandbox, NotLaunched> {
         self.catch_up();
         self.go_on()?;
-        // Started elsewhere and before it is needed: it is there when there is a network to enter.
+        // Started elsewhere and before it is needed: it is there when there are namespaces to enter.
+        let is_sandbox = matches!(prepared.launchable, Launchable::Sandbox { .. });
+        let helper = is_sandbox.then(|| tokio::task::spawn_blocking(EntryHelper::post));
         let goes_by_us = prepared.network_mode() == NetworkMode::Allowlist;
-        let door_maker = goes_by_us.then(|| tokio::task::spawn_blocking(DoorMaker::post));
         let mut held = self.attend(HeldSandbox::start(&prepared.launchable)).await?;
         tracing::debug!("bubblewrap has a child");
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
         // All look at what bwrap is making, and none waits for another.
-        let (sandbox_pid, placing) = (held.pid(), place_doors(door_maker, &held));
+        let (sandbox_pid, entering) = (held.pid(), enter(helper, &held, goes_by_us));
         let moving = held.begin_to_confine(limits);
-        let working = async { tokio::join!(held.verify(&prepared.launchable), placing, moving) };
-        let (verified, placed, limits) = self.attend(working).await;
+        let working = async { tokio::join!(held.verify(&prepared.launchable), entering, moving) };
+        let (verified, made, limits) = self.attend(working).await;
         let verified = verified.and_then(|mounts| {
-            held.keep_doors(placed?);
-            Ok(mounts)
+            let Made { segments, doors } = made?;
+            held.keep_doors(doors);
+            Ok((mounts, segments))
         });
         let confined = match verified {
-            Ok(mounts) => match limits {
+            Ok((mounts, segments)) => match limits {
                 Ok(limits) => {
-                    let confining = held.confine(limits, &prepared.launchable, prepared.home());
+                    let confining =
+                        held.confine(limits, &prepared.launchable, prepared.home(), segments);
                     self.attend(confining).await.map(|held| (mounts, held))
                 }
                 Err(error) => Err(error),
@@ -278,15 +281,26 @@ impl Starting {
     }
 }
 
-/// Has our listeners placed into the sandbox's network, if that is where its way out begins.
-fn place_doors(
-    maker: Option<PostedDoorMaker>,
+/// Has done what must be done inside the sandbox's namespaces; in its network only if its way out begins there.
+fn enter(
+    helper: Option<PostedEntryHelper>,
     held: &HeldSandbox,
-) -> impl Future<Output = Result<Option<Doors>, PlaceError>> + use<> {
-    let work = maker.map(|maker| (maker, held.network_namespace()));
-    async {
-        let Some((maker, namespace)) = work else { return Ok(None) };
-        let maker = maker.await.map_err(|error| PlaceError::Spawn(io::Error::other(error)))??;
-        Ok(Some(maker.place(namespace?).await?))
+    goes_by_us: bool,
+) -> impl Future<Output = Result<Made, EntryError>> + use<> {
+    let work = helper.map(|helper| (helper, held.namespaces(goes_by_us)));
+    async move {
+        let Some((helper, namespaces)) = work else { return Ok(Made::default()) };
+        let entering = async {
+            let helper = helper.await.map_err(|error| EntryError::Spawn(io::Error::other(error)));
+            helper??.enter(namespaces?).await
+        };
+        match entering.await {
+            // Without its network a run has less than it was given. Without the rest it is watched less closely.
+            Err(error) if !goes_by_us => {
+                tracing::warn!(%error, "the sandbox could not be entered");
+                Ok(Made::default())
+            }
+            made => made,
+        }
     }
 }

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use agent_stream::LineSplitter;
 
+use crate::limits::DiskAccount;
+
 /// What `stderr.log` may grow to.
 const FILE_BYTES: usize = 4 << 20;
 /// The end that is kept in memory.
@@ -22,16 +24,19 @@ pub(crate) struct StderrKeeper {
     file: Option<File>,
     file_room: usize,
     tail: VecDeque<u8>,
+    /// What is written to the file is counted here.
+    account: DiskAccount,
 }
 
 impl StderrKeeper {
-    pub(crate) fn new(log: &Path) -> Self {
+    pub(crate) fn new(log: &Path, account: DiskAccount) -> Self {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(log).ok();
         Self {
             splitter: LineSplitter::with_ceiling(LONGEST_LINE),
             file,
             file_room: FILE_BYTES,
             tail: VecDeque::new(),
+            account,
         }
     }
 
@@ -64,6 +69,7 @@ impl StderrKeeper {
         let Some(file) = &mut self.file else { return };
         if line.len() < self.file_room {
             self.file_room -= line.len() + 1;
+            self.account.add(line.len() as u64 + 1);
             // The log is a convenience: on a full disk the journal's own error ends the run.
             file.write_all(&[line, b"\n"].concat()).ok();
         } else {
@@ -81,7 +87,7 @@ mod tests {
     fn the_end_is_kept_and_the_file_does_not_grow_without_bounds() {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("stderr.log");
-        let mut keeper = StderrKeeper::new(&log);
+        let mut keeper = StderrKeeper::new(&log, DiskAccount::default());
         let clean = |line: &[u8]| line.to_vec();
         for number in 0..200_000 {
             keeper.take(format!("line {number} of a very talkative agent\n").as_bytes(), &clean);
@@ -99,7 +105,7 @@ mod tests {
     fn a_secret_that_arrives_in_two_pieces_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("stderr.log");
-        let mut keeper = StderrKeeper::new(&log);
+        let mut keeper = StderrKeeper::new(&log, DiskAccount::default());
         let redactor = crate::redaction::Redactor::new(["key_0123456789abcdef"]);
         let clean = |line: &[u8]| redactor.clean(line).into_owned();
         keeper.take(b"bad key_01234567", &clean);

@@ -15,6 +15,8 @@ use workspace_history::{
     Git, History, Limits, SaveError, Saved, Scope, SnapshotName, TreePath, audit, forget_the_gone,
 };
 
+use crate::limits::DiskAccount;
+
 /// A workspace with more files is not saved.
 const MOST_FILES: usize = 200_000;
 /// Paths that are named as not covered.
@@ -87,10 +89,14 @@ impl WorkspaceWatch {
     }
 
     /// Saves the workspace again whenever the agent asks for it; `None` where it is not saved at all.
-    pub(crate) fn marker(&self, events: mpsc::Sender<RunEvent>) -> Option<Marker> {
+    pub(crate) fn marker(
+        &self,
+        events: mpsc::Sender<RunEvent>,
+        account: DiskAccount,
+    ) -> Option<Marker> {
         self.watched.saving.as_ref().filter(|saving| saving.git.is_some())?;
         let marks = Arc::new(Mutex::new(Marks::default()));
-        Some(Marker { watched: self.watched.clone(), events, marks })
+        Some(Marker { watched: self.watched.clone(), events, marks, account })
     }
 
     /// What the run did to the workspace. The agent must be gone.
@@ -106,6 +112,8 @@ pub(crate) struct Marker {
     watched: Watched,
     events: mpsc::Sender<RunEvent>,
     marks: Arc<Mutex<Marks>>,
+    /// What is kept for it counts as the run's.
+    account: DiskAccount,
 }
 
 #[derive(Debug, Default)]
@@ -129,7 +137,7 @@ impl Marker {
         let (number, marker, label) = (marks.n_begun, self.clone(), label.to_owned());
         drop(marks);
         std::thread::spawn(move || {
-            let event = marker.watched.mark(number, label);
+            let event = marker.watched.mark(number, label, &marker.account);
             marker.marks().is_busy = false;
             // Where the run is over by now nobody asks any more.
             marker.events.blocking_send(event).ok();
@@ -144,18 +152,21 @@ impl Marker {
 
 impl Watched {
     /// Saves what there is now beside what was before the run.
-    fn mark(&self, number: u32, label: String) -> RunEvent {
+    fn mark(&self, number: u32, label: String, account: &DiskAccount) -> RunEvent {
         let Some(saving) = &self.saving else {
             return RunEvent::WorkspaceNotSaved { reason: "it is not to be saved".to_owned() };
         };
         let name = SnapshotName::marked(self.run, number);
         match self.history.save(&name, Scope::AsGitWould, &self.skip, limits_of(saving)) {
-            Ok(saved) => RunEvent::WorkspaceMarked {
-                label,
-                number,
-                files: saved.snapshot.n_files(),
-                ms: u64::try_from(saved.took.as_millis()).unwrap_or(u64::MAX),
-            },
+            Ok(saved) => {
+                account.add(saved.bytes_read);
+                RunEvent::WorkspaceMarked {
+                    label,
+                    number,
+                    files: saved.snapshot.n_files(),
+                    ms: u64::try_from(saved.took.as_millis()).unwrap_or(u64::MAX),
+                }
+            }
             Err(error) => RunEvent::WorkspaceNotSaved {
                 reason: format!("checkpoint `{label}`: {}", in_words(&error)),
             },

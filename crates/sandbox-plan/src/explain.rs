@@ -9,7 +9,7 @@ use crate::origin::Origin;
 use crate::plan::PlannedNetwork;
 use crate::profile::Access;
 use crate::request::Secrecy;
-use crate::step::{Author, PlannedStep, Step};
+use crate::step::{Author, FIRST_PROCESS, PlannedStep, Step};
 
 /// A part of the plan in words, for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +103,9 @@ impl PlannedStep {
                 (PlanPart::Mount, format!("{dest} empty, in memory, at most {}", bytes(*size)))
             }
             Step::Proc => (PlanPart::Mount, "/proc of its own".to_owned()),
+            Step::HideFirstProcess => {
+                (PlanPart::Mount, format!("{FIRST_PROCESS} hidden: its memory is out of reach"))
+            }
             Step::Dev => (PlanPart::Mount, "/dev with the few devices that are safe".to_owned()),
             Step::File { dest, author, .. } => {
                 let author = match author {

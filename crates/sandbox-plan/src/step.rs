@@ -10,6 +10,9 @@ use crate::origin::Origin;
 use crate::profile::Access;
 use crate::request::Secrecy;
 
+/// Where the sandbox's first process shows itself.
+pub(crate) const FIRST_PROCESS: &str = "/proc/1";
+
 /// An operation, and who decided it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlannedStep {
@@ -50,6 +53,9 @@ pub(crate) enum Step {
         mode: u32,
     },
     Proc,
+    /// Hides the sandbox's first process: bubblewrap's own, which no filter of system calls holds. Whoever can write its
+    /// memory can make such calls through it.
+    HideFirstProcess,
     Dev,
     /// A file whose contents are the `index`th data file.
     File {
@@ -112,6 +118,10 @@ impl Step {
                 args.add([OsStr::new("--tmpfs"), dest.as_os_str()]);
             }
             Self::Proc => args.add(["--proc", "/proc"]),
+            Self::HideFirstProcess => {
+                args.add(["--size", "4096", "--perms", "0555", "--tmpfs", FIRST_PROCESS]);
+                args.add(["--remount-ro", FIRST_PROCESS]);
+            }
             Self::Dev => args.add(["--dev", "/dev"]),
             Self::File { dest, mode, index, .. } => {
                 args.add([
@@ -142,7 +152,8 @@ impl Step {
         }
     }
 
-    /// Returns where the step mounts something, if it does.
+    /// Returns where the step mounts something that stays for as long as the sandbox is held on to, if it does. What is over
+    /// the first process goes with that process, and nobody on the host can take it away before.
     pub(crate) fn mounted_at(&self) -> Option<&Path> {
         match self {
             Self::Bind { dest, .. } | Self::Tmpfs { dest, .. } => Some(dest),

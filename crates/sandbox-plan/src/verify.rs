@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::host_path::{Directory, FileIdentity};
 use crate::plan::SandboxPlan;
 use crate::profile::Access;
-use crate::step::Step;
+use crate::step::{FIRST_PROCESS, Step};
 
 /// How a sandbox differs from its plan.
 ///
@@ -102,6 +102,13 @@ impl SandboxPlan {
                 }
                 Step::Tmpfs { dest, .. } => at(dest)?.check_kind("tmpfs")?,
                 Step::Proc => at(Path::new("/proc"))?.check_kind("proc")?,
+                Step::HideFirstProcess => {
+                    let mount = at(Path::new(FIRST_PROCESS))?;
+                    mount.check_kind("tmpfs")?;
+                    if mount.access != Access::ReadOnly {
+                        return Err(Mismatch::Writable(mount.point.clone()));
+                    }
+                }
                 Step::Dev => at(Path::new("/dev"))?.check_kind("tmpfs")?,
                 Step::RemountReadOnly(dest) if at(dest)?.access != Access::ReadOnly => {
                     return Err(Mismatch::Writable(dest.clone()));

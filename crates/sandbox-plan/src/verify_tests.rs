@@ -46,6 +46,7 @@ fn plan_of(steps: Vec<Step>) -> SandboxPlan {
 fn plan() -> SandboxPlan {
     plan_of(vec![
         Step::Proc,
+        Step::HideFirstProcess,
         Step::Tmpfs { dest: "/tmp".into(), size: 1, mode: 0o1777 },
         bind("/w s", Access::ReadWrite, Some(WORKSPACE)),
         bind("/w s/.cursor", Access::ReadOnly, Some(DOT_CURSOR)),
@@ -57,6 +58,7 @@ fn plan() -> SandboxPlan {
 const MOUNTS: &str = "\
 1 0 0:1 / / ro,nosuid - tmpfs tmpfs rw
 2 1 0:2 / /proc rw,nosuid - proc proc rw
+6 2 0:4 / /proc/1 ro,nosuid - tmpfs tmpfs rw
 3 1 0:3 / /tmp rw,nosuid - tmpfs tmpfs rw,size=1k
 4 1 8:1 /home/w /w\\040s rw,nosuid shared:1 master:2 - ext4 /dev/vda rw
 5 4 8:1 /run/dot /w\\040s/.cursor ro,nosuid - ext4 /dev/vda rw
@@ -76,7 +78,7 @@ fn mismatch(mountinfo: &str) -> String {
 
 #[test]
 fn a_sandbox_as_planned_passes() {
-    assert_eq!(plan().verify(MOUNTS.as_bytes(), &identity).unwrap(), 5);
+    assert_eq!(plan().verify(MOUNTS.as_bytes(), &identity).unwrap(), 6);
 }
 
 #[test]
@@ -87,6 +89,9 @@ fn each_difference_is_named() {
     };
     assert_eq!(mismatch(""), "nothing is mounted at `/proc`");
     assert_eq!(mismatch(&without("/w\\040s/.cursor")), "nothing is mounted at `/w s/.cursor`");
+    assert_eq!(mismatch(&without("/proc/1")), "nothing is mounted at `/proc/1`");
+    let writable = MOUNTS.replace("/proc/1 ro", "/proc/1 rw");
+    assert_eq!(mismatch(&writable), "`/proc/1` can be written to, which it must not");
     let writable = MOUNTS.replace(".cursor ro", ".cursor rw");
     assert_eq!(mismatch(&writable), "`/w s/.cursor` can be written to, which it must not");
     assert_eq!(
@@ -121,7 +126,7 @@ fn a_later_mount_at_the_same_place_counts() {
 #[test]
 fn mounts_that_came_along_are_as_closed_as_what_they_are_in() {
     let in_workspace = format!("{MOUNTS}6 4 0:9 / /w\\040s/data rw - tmpfs tmpfs rw\n");
-    assert_eq!(plan().verify(in_workspace.as_bytes(), &identity).unwrap(), 5);
+    assert_eq!(plan().verify(in_workspace.as_bytes(), &identity).unwrap(), 6);
     let in_dot_cursor = format!("{MOUNTS}6 5 0:9 / /w\\040s/.cursor/rules rw - tmpfs tmpfs rw\n");
     assert_eq!(
         mismatch(&in_dot_cursor),
@@ -136,7 +141,7 @@ fn a_mount_that_nobody_can_reach_harms_nobody() {
         true => Err(io::ErrorKind::PermissionDenied.into()),
         false => identity(path),
     };
-    assert_eq!(plan().verify(hidden.as_bytes(), &identity).unwrap(), 5);
+    assert_eq!(plan().verify(hidden.as_bytes(), &identity).unwrap(), 6);
 }
 
 #[test]
@@ -157,6 +162,8 @@ fn a_mount_that_goes_or_can_be_written_afterwards_is_named() {
     let cursor = without("/.cursor ");
     assert_eq!(plan.lost(cursor.as_bytes()), Some(Path::new("/w s/.cursor")));
     assert_eq!(plan.lost(without(" /tmp ").as_bytes()), Some(Path::new("/tmp")));
+    // It goes with the process that it hides, when the sandbox ends.
+    assert_eq!(plan.lost(without(" /proc/1 ").as_bytes()), None);
     let writable = MOUNTS.replace("/ / ro,", "/ / rw,");
     assert_ne!(writable, MOUNTS);
     assert_eq!(plan.lost(writable.as_bytes()), Some(Path::new("/")));

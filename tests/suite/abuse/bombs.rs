@@ -12,6 +12,9 @@ use crate::stage::stderr;
 
 const FORK_BOMB: &str = "shell python3 -c \"exec('import os\\nwhile 1:\\n try: os.fork()\\n except OSError: pass')\"\nshell sleep 600";
 const MEMORY_BOMB: &str = "shell python3 -c \"exec('b=[]\\nwhile 1:\\n try: b.append(bytes([7])*(1<<20))\\n except MemoryError: pass')\"\nshell sleep 600";
+const MEMFD_BOMB: &str = "shell python3 -c \"exec('import os\\nf=os.memfd_create(str(1))\\nfor i in range(1500): os.write(f,bytes(1<<20))')\"\nshell sleep 600";
+/// Two gigabytes, which nobody waits for.
+const PRINTER: &str = "misbehave huge-output 2000000000\nshell sleep 600";
 const DISK_FILLER: &str =
     "shell for i in 1 2 3 4 5 6 7 8 9; do head -c 10000000 /dev/zero > filler-$i; done; sleep 600";
 
@@ -29,6 +32,8 @@ pub(super) const BOMBS: &[WholeRun] = &[
     bomb("L1a", "starts processes without end", ALL, fork_bomb),
     bomb("L1b", "takes memory without end", ALL, memory_bomb),
     bomb("L1i", "fills the disk that the workspace is on", ALL, disk_filler),
+    bomb("L1j", "prints without end, so that the journal fills the disk", ALL, printer),
+    bomb("L1k", "takes memory that no process has mapped, without end", ALL, memfd_bomb),
     bomb("L1c", "fills /tmp", ALL, |caller| {
         room_filler(caller, "/tmp", |_| json!({"limit": "tmp"}))
     }),
@@ -98,6 +103,34 @@ fn disk_filler(caller: Caller) -> Verdict {
     guarded.assert_over_limit(&output, &json!({"limit": "disk", "bytes": 32 * MIB}), "--disk");
     neighbour.assert_alive();
     Verdict::Held("the limit of growth".to_owned())
+}
+
+/// What the supervisor writes for a run is the run's own, and so is the end of it.
+fn printer(caller: Caller) -> Verdict {
+    let caller = guarded(caller);
+    let guarded = Guarded::new(caller);
+    let neighbour = Neighbour::new(caller);
+    for (flag, limit) in [("--disk", "disk"), ("--journal", "journal")] {
+        let output = guarded.play(PRINTER, &[flag, "16MiB"]);
+        guarded.assert_over_limit(&output, &json!({"limit": limit, "bytes": 16 * MIB}), flag);
+        let journal = guarded.stage.runs().join(guarded.last_run()).join("events.jsonl");
+        let length = std::fs::metadata(journal).unwrap().len();
+        assert!(length < 20 * MIB, "{length}");
+    }
+    neighbour.assert_alive();
+    Verdict::Held("the limits of growth and of the journal".to_owned())
+}
+
+/// The bomb ends by itself, so that it can be let go where only looking holds it.
+fn memfd_bomb(caller: Caller) -> Verdict {
+    let caller = guarded(caller);
+    let guarded = Guarded::new(caller);
+    let neighbour = Neighbour::new(caller);
+    let output = guarded.play(MEMFD_BOMB, &["--memory", "128MiB"]);
+    let limit = json!({"limit": "memory", "bytes": 128 * MIB});
+    guarded.assert_over_limit(&output, &limit, "--memory");
+    neighbour.assert_alive();
+    Verdict::Held("the limit of memory".to_owned())
 }
 
 /// The kernel refuses more than there is room for, and the run that is told so and stays is ended.

@@ -440,6 +440,12 @@ fn start_neighbour(probe: &Path, home: &Path, caller: Caller) -> (Child, Neighbo
     (child, serde_json::from_str(&line).expect("the neighbour says what it is"))
 }
 
+/// Containers often have it read-only, and then nobody can set anything.
+fn has_writable_settings() -> bool {
+    let settings = rustix::fs::statvfs("/proc/sys/user").unwrap();
+    !settings.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY)
+}
+
 fn world_of(stage: &Stage, program: &Path, neighbour: Neighbour) -> World {
     let home = stage.home();
     let host_name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
@@ -454,6 +460,7 @@ fn world_of(stage: &Stage, program: &Path, neighbour: Neighbour) -> World {
         other_session: OTHER.to_owned(),
         host_name: host_name.trim().to_owned(),
         machine_network: abuse::network_namespace().unwrap(),
+        has_writable_settings: has_writable_settings(),
         space_bytes: SPACE_BYTES,
         neighbour,
         home,

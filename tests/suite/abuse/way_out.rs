@@ -114,6 +114,7 @@ fn world(outside: &Outside) -> World {
         other_session: String::new(),
         host_name: String::new(),
         machine_network: abuse::network_namespace().unwrap(),
+        has_writable_settings: false,
         space_bytes: 0,
         neighbour: Neighbour {
             pid: 0,

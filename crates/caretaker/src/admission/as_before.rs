@@ -85,6 +85,9 @@ impl Admission<'_> {
         if options.max_tokens.is_some() {
             spec.limits.tokens = fresh.limits.tokens;
         }
+        if options.journal.is_some() {
+            spec.limits.journal_bytes = fresh.limits.journal_bytes;
+        }
         Ok(spec)
     }
 }

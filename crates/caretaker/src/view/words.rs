@@ -89,6 +89,7 @@ pub(crate) fn limit(limit: &LimitKind) -> String {
         LimitKind::Disk { bytes } => {
             format!("it added more than {} to what it can write", units::bytes(*bytes))
         }
+        LimitKind::Journal { bytes } => format!("its journal grew beyond {}", units::bytes(*bytes)),
         LimitKind::ToolCalls { most } => format!("the agent called more than {most} tools"),
         LimitKind::Tokens { most, taken } => {
             format!("the agent took {taken} tokens, more than {most}")
@@ -211,6 +212,7 @@ fn limit_name(limit: &LimitKind) -> String {
         LimitKind::Memory { .. } => "memory".to_owned(),
         LimitKind::Processes { .. } => "processes".to_owned(),
         LimitKind::Disk { .. } => "disk".to_owned(),
+        LimitKind::Journal { .. } => "journal".to_owned(),
         LimitKind::ToolCalls { .. } => "tool calls".to_owned(),
         LimitKind::Tokens { .. } => "tokens".to_owned(),
         LimitKind::Connections { .. } => "connections".to_owned(),

@@ -13,6 +13,9 @@ use run_protocol::{HandOver, Message, RunEvent, RunId, RunSpec};
 /// What the agent's output names when one of its calls was this.
 const TOOL: &[u8] = b"check_inbox";
 
+/// Calls that were not seen to end: a program of the agent's that calls by itself shows none of them.
+const MOST_CALLS: usize = 256;
+
 #[derive(Debug)]
 pub(crate) struct Handover {
     inbox: Inbox,
@@ -26,6 +29,17 @@ struct Underway {
     turn: Vec<String>,
     /// Of each call that was not seen to end; some brought nothing.
     calls: VecDeque<Vec<String>>,
+}
+
+impl Underway {
+    /// Remembers a call. Of those that nobody saw end there may be too many to tell apart: then the latest go together.
+    fn remember(&mut self, ids: Vec<String>) {
+        let is_full = self.calls.len() >= MOST_CALLS;
+        match self.calls.back_mut() {
+            Some(latest) if is_full => latest.extend(ids),
+            _ => self.calls.push_back(ids),
+        }
+    }
 }
 
 /// Messages that the agent has.
@@ -53,7 +67,7 @@ impl Handover {
         let messages =
             self.inbox.offer(self.run, HandOver::CheckInbox, most_messages, most_bytes)?;
         let ids = messages.iter().map(|message| message.id.clone()).collect();
-        self.underway().calls.push_back(ids);
+        self.underway().remember(ids);
         Ok(messages)
     }
 

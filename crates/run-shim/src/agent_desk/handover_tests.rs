@@ -66,3 +66,14 @@ fn a_prompt_has_arrived_when_the_agent_does_something_about_it() {
     handover.confirm(&arrived).unwrap();
     assert!(!handover.offer_as_turn(&both).unwrap(), "once is enough");
 }
+
+#[test]
+fn calls_that_nobody_sees_end_are_not_remembered_without_end() {
+    let (_directory, handover) = handover(&["a"]);
+    for _ in 0..2 * MOST_CALLS {
+        handover.underway().remember(Vec::new());
+    }
+    handover.offer(1, 1000).unwrap();
+    assert_eq!(handover.underway().calls.len(), MOST_CALLS);
+    assert_eq!(see(&handover, RESULT), [(HandOver::CheckInbox, vec!["a".to_owned()])]);
+}

@@ -23,6 +23,7 @@ use run_protocol::LimitKind;
 use tokio::sync::mpsc::Sender;
 
 use super::census::{Census, census, outermost};
+use super::disk_account::DiskAccount;
 use super::watching::{Wait, Watching};
 
 const SOONEST: Duration = Duration::from_millis(100);
@@ -43,6 +44,8 @@ pub(super) struct DiskWatch {
     pub(super) file_bytes: u64,
     /// The sandbox's own `/proc`, for files that have no name any more.
     pub(super) proc: PathBuf,
+    /// Where what is found goes, beside what we write ourselves.
+    pub(super) account: DiskAccount,
 }
 
 impl DiskWatch {
@@ -74,7 +77,8 @@ impl DiskWatch {
         let begun = Instant::now();
         let first = census(&roots, self.file_bytes, &is_stopped)?;
         // What came while we counted may be in the count or not; it is taken for the run's own.
-        let grown = used_of(&disks).saturating_sub(used);
+        // Our own record is on one of the same disks, and on the account already.
+        let grown = used_of(&disks).saturating_sub(used).saturating_sub(self.account.by_us());
         let mut book = Book::new(&first, grown, begun.elapsed());
         let disks = first.disks.into_iter().chain(disks).collect();
         let mut used_then = used_of(&disks);
@@ -99,11 +103,13 @@ impl DiskWatch {
                 continue;
             }
             if !found.is_complete {
-                // What cannot be walked is taken from the disk's own account.
-                book.growth = book.growth.max(used_then.saturating_sub(used));
+                // What cannot be walked is taken from the disk's own account, which has our record too.
+                let used = used_then.saturating_sub(used).saturating_sub(self.account.by_us());
+                book.growth = book.growth.max(used);
             }
-            if book.growth > self.most_growth {
-                return Some(LimitKind::Disk { bytes: self.most_growth });
+            self.account.agent_added(book.growth);
+            if let Some(limit) = self.account.met(0, self.most_growth) {
+                return Some(limit);
             }
         }
     }
@@ -157,6 +163,7 @@ impl Book {
         let limit_or_none = |limit: u64| if limit == 0 { u64::MAX } else { limit };
         let headroom = limit_or_none(limits.most_growth)
             .saturating_sub(self.growth)
+            .saturating_sub(limits.account.by_us())
             .min(limit_or_none(limits.file_bytes));
         let until_full = Duration::from_millis(headroom.saturating_mul(1000) / BYTES_A_SECOND);
         (until_full / 2).clamp(SOONEST, LATEST)
@@ -165,8 +172,9 @@ impl Book {
     /// Whether the directories are to be walked, when the disks' own accounts grew by this much since the last walk.
     fn is_walk_due(&self, added: u64, limits: &DiskWatch) -> bool {
         let since = self.walked.elapsed();
+        let known = self.growth.saturating_add(limits.account.by_us());
         let could_be_too_much =
-            limits.most_growth > 0 && self.growth.saturating_add(added) > limits.most_growth;
+            limits.most_growth > 0 && known.saturating_add(added) > limits.most_growth;
         let could_be_too_large = limits.file_bytes > 0 && added >= limits.file_bytes;
         // Others may have freed what the run took.
         if since >= self.cost * COSTS_NEXT_TO_NOTHING {

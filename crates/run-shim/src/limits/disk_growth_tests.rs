@@ -8,7 +8,8 @@ use super::*;
 const MIB: u64 = 1 << 20;
 
 fn watch_of(writable: Vec<PathBuf>, most_growth: u64, file_bytes: u64) -> DiskWatch {
-    DiskWatch { writable, most_growth, file_bytes, proc: "/proc/self/root/none".into() }
+    let account = DiskAccount::default();
+    DiskWatch { writable, most_growth, file_bytes, proc: "/proc/self/root/none".into(), account }
 }
 
 fn census_of(bytes: u64, full_files: u64) -> Census {

@@ -14,26 +14,31 @@
 mod census;
 mod cgroup_directory;
 mod counters;
+mod disk_account;
 mod disk_growth;
 mod hierarchy;
 mod process_limits;
 mod process_look;
 mod rooms;
 mod scope;
+mod shared_memory;
 mod survey;
 mod version1;
 mod version2;
 mod watching;
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use run_protocol::{LimitBackend, LimitKind, LimitsInForce, ResourceLimits};
 use tokio::sync::mpsc;
 
 use cgroup_directory::CgroupDirectory;
 use counters::Counters;
+pub(crate) use disk_account::DiskAccount;
 use disk_growth::DiskWatch;
 use hierarchy::{Hierarchies, Placement};
 pub(crate) use process_limits::ProcessLimits;
@@ -231,13 +236,20 @@ impl Confined {
         self
     }
 
-    /// The directories in memory that the run is not to fill.
-    pub(crate) fn hold_rooms(&mut self, rooms: Vec<Room>) {
+    /// What the run has in memory beside its processes: directories, which it is not to fill, and what lists its segments.
+    pub(crate) fn hold_memory(&mut self, rooms: Vec<Room>, segments: Option<File>) {
         self.rooms = Rooms::new(rooms);
+        self.look.also_count(self.rooms.clone(), segments);
     }
 
-    /// Tells of limits that are met from now on. `writable`: the directories of the host that the run can write.
-    pub(crate) fn watch(&mut self, writable: Vec<PathBuf>, tell: mpsc::Sender<LimitKind>) {
+    /// Tells of limits that are met from now on. `writable`: the directories of the host that the run can write; what it
+    /// adds to them goes on the account.
+    pub(crate) fn watch(
+        &mut self,
+        writable: Vec<PathBuf>,
+        account: DiskAccount,
+        tell: mpsc::Sender<LimitKind>,
+    ) {
         match &self.counters {
             // What is over its limit is held there by the kernel, heard of or not, and is asked about at the end.
             Some(counters) => match counters.watch(self.asked, tell.clone()) {
@@ -256,6 +268,7 @@ impl Confined {
                 most_growth: self.asked.disk_bytes,
                 file_bytes: self.asked.file_bytes,
                 proc: self.proc.clone(),
+                account,
             };
             match watch.start(tell) {
                 Ok(watching) => self.watching.push(watching),
@@ -269,8 +282,10 @@ impl Confined {
         let (look, limits, tell) = (self.look.clone(), self.asked, tell.clone());
         let watched = Watching::start("process-look", move |wait| {
             loop {
+                let begun = Instant::now();
                 match look.look(&limits) {
-                    Ok(pause) if wait(pause) => {}
+                    // Never more than half of the time is spent looking.
+                    Ok(pause) if wait(pause.max(begun.elapsed())) => {}
                     Ok(_) => return,
                     Err(limit) => {
                         tell.blocking_send(limit).ok();

@@ -4,21 +4,28 @@
 //! together, is seen here. The nearer they come to their limit, the sooner the next look. Between two looks they may be
 //! over it, which is why a cgroup is better.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use run_protocol::{LimitKind, ResourceLimits};
+
+use super::rooms::Rooms;
+use super::shared_memory::SharedMemory;
 
 const SOONEST: Duration = Duration::from_millis(100);
 const LATEST: Duration = Duration::from_secs(1);
 /// How fast memory is taken by whoever is in a hurry.
 const BYTES_A_SECOND: u64 = 2 << 30;
 
-/// The processes of one sandbox, as its own `/proc` lists them.
+/// The processes of one sandbox, as its own `/proc` lists them, and what it has in memory beside them.
 #[derive(Debug, Clone)]
 pub(super) struct ProcessLook {
     proc: PathBuf,
+    rooms: Rooms,
+    /// Lists its segments of shared memory.
+    segments: Option<Arc<File>>,
 }
 
 /// What the processes of a sandbox take.
@@ -31,7 +38,14 @@ pub(super) struct Taken {
 impl ProcessLook {
     /// `init` is the first process of the sandbox, as we see it.
     pub(super) fn of(init: u32) -> Self {
-        Self { proc: format!("/proc/{init}/root/proc").into() }
+        let proc = format!("/proc/{init}/root/proc").into();
+        Self { proc, rooms: Rooms::default(), segments: None }
+    }
+
+    /// Counts these too.
+    pub(super) fn also_count(&mut self, rooms: Rooms, segments: Option<File>) {
+        self.rooms = rooms;
+        self.segments = segments.map(Arc::new);
     }
 
     /// What is taken now, and after how long to look again.
@@ -43,57 +57,64 @@ impl ProcessLook {
         if limits.memory_bytes == 0 {
             return Ok(LATEST);
         }
-        let headroom = limits.memory_bytes.saturating_sub(taken.memory_bytes);
-        // What processes share after a fork was counted for each. Counting right costs a walk over all their pages.
-        if headroom == 0 && self.taken(fair_memory).memory_bytes > limits.memory_bytes {
+        let shared = self.shared_memory();
+        let mut all = taken.memory_bytes.saturating_add(shared.bytes());
+        if all > limits.memory_bytes {
+            // What processes share was counted for each. Counting right costs a walk over all their pages.
+            let shared = shared.without_mapped(
+                self.processes()
+                    .filter_map(|process| fs::read_to_string(process.join("smaps")).ok()),
+            );
+            all = self.taken(fair_memory).memory_bytes.saturating_add(shared.bytes());
+        }
+        if all > limits.memory_bytes {
             return Err(LimitKind::Memory { bytes: limits.memory_bytes });
         }
+        let headroom = limits.memory_bytes.saturating_sub(all);
         let until_full = Duration::from_millis(headroom.saturating_mul(1000) / BYTES_A_SECOND);
         Ok((until_full / 2).clamp(SOONEST, LATEST))
     }
 
-    fn taken(&self, memory_of: impl Fn(&Path, &str) -> Memory) -> Taken {
+    fn shared_memory(&self) -> SharedMemory {
+        SharedMemory::of(&self.proc, &self.rooms, self.segments.as_deref())
+    }
+
+    fn processes(&self) -> impl Iterator<Item = PathBuf> {
+        let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
+        let is_process =
+            |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit();
+        entries.filter(is_process).map(|entry| entry.path())
+    }
+
+    fn taken(&self, memory_of: impl Fn(&Path, &str) -> u64) -> Taken {
         let mut taken = Taken::default();
-        let mut most_shared = 0;
-        for entry in fs::read_dir(&self.proc).into_iter().flatten().flatten() {
-            let is_process = entry.file_name().as_encoded_bytes()[0].is_ascii_digit();
+        for process in self.processes() {
             // A process that ended since takes nothing.
-            let status = is_process.then(|| fs::read_to_string(entry.path().join("status")).ok());
-            let Some(Some(status)) = status else { continue };
-            let memory = memory_of(&entry.path(), &status);
+            let Ok(status) = fs::read_to_string(process.join("status")) else { continue };
             taken.tasks += field(&status, "Threads:").unwrap_or(1);
-            taken.memory_bytes = taken.memory_bytes.saturating_add(memory.own);
-            most_shared = most_shared.max(memory.shared);
+            taken.memory_bytes = taken.memory_bytes.saturating_add(memory_of(&process, &status));
         }
-        taken.memory_bytes = taken.memory_bytes.saturating_add(most_shared);
         taken
     }
 }
 
-/// Bytes of memory of one process.
-struct Memory {
-    own: u64,
-    /// Counted once for all processes: they are most likely the same.
-    shared: u64,
-}
-
-fn cheap_memory(_: &Path, status: &str) -> Memory {
+/// All that the process has, shared with others or not.
+fn cheap_memory(_: &Path, status: &str) -> u64 {
     let bytes = |name| field(status, name).unwrap_or(0).saturating_mul(1024);
-    Memory { own: bytes("RssAnon:"), shared: bytes("RssShmem:") }
+    bytes("RssAnon:").saturating_add(bytes("RssShmem:"))
 }
 
 /// Each page is shared out among those who have it.
-fn fair_memory(process: &Path, status: &str) -> Memory {
+fn fair_memory(process: &Path, status: &str) -> u64 {
     let Ok(rollup) = fs::read_to_string(process.join("smaps_rollup")) else {
         return cheap_memory(process, status);
     };
     let bytes = |name| field(&rollup, name).map(|kib| kib.saturating_mul(1024));
-    let own = match (bytes("Pss_Anon:"), bytes("Pss_Shmem:")) {
+    match (bytes("Pss_Anon:"), bytes("Pss_Shmem:")) {
         (Some(anonymous), shared) => anonymous.saturating_add(shared.unwrap_or(0)),
         // Kernels before 5.3 do not tell programs from what they work on.
         (None, _) => bytes("Pss:").unwrap_or(0),
-    };
-    Memory { own, shared: 0 }
+    }
 }
 
 /// The number behind a name, in a file of lines `Name:  number kB`.

@@ -1,3 +1,5 @@
+use std::os::unix::fs::MetadataExt;
+
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;
 
@@ -20,9 +22,13 @@ fn proc(processes: &[(u64, u64, u64)]) -> TempDir {
     proc
 }
 
+fn look_at(proc: &Path) -> ProcessLook {
+    ProcessLook { proc: proc.to_owned(), rooms: Rooms::default(), segments: None }
+}
+
 fn look(proc: &TempDir, memory_bytes: u64, processes: u64) -> Result<Duration, LimitKind> {
     let limits = ResourceLimits { memory_bytes, processes, ..ResourceLimits::default() };
-    ProcessLook { proc: proc.path().to_owned() }.look(&limits)
+    look_at(proc.path()).look(&limits)
 }
 
 #[test]
@@ -34,11 +40,49 @@ fn threads_count_as_the_kernel_counts_them() {
 }
 
 #[test]
-fn what_is_shared_counts_once_and_files_do_not_count() {
+fn what_is_shared_may_be_of_each_and_files_do_not_count() {
     let proc = proc(&[(1, 1024, 4096), (1, 1024, 4096)]);
-    let taken = ProcessLook { proc: proc.path().to_owned() }.taken(cheap_memory);
-    assert_eq!(taken, Taken { tasks: 2, memory_bytes: 6 * MIB });
+    let taken = look_at(proc.path()).taken(cheap_memory);
+    assert_eq!(taken, Taken { tasks: 2, memory_bytes: 10 * MIB });
+    assert_eq!(look(&proc, 9 * MIB, 0), Err(LimitKind::Memory { bytes: 9 * MIB }));
+    // Whether it is the same memory is looked up before anything is ended.
+    for process in ["1", "2"] {
+        let rollup = "Pss_Anon: 1024 kB\nPss_Shmem: 2048 kB\n";
+        std::fs::write(proc.path().join(process).join("smaps_rollup"), rollup).unwrap();
+    }
+    assert_eq!(look(&proc, 9 * MIB, 0), Ok(SOONEST));
     assert_eq!(look(&proc, 5 * MIB, 0), Err(LimitKind::Memory { bytes: 5 * MIB }));
+}
+
+#[test]
+fn memory_that_no_process_has_mapped_counts_and_mapped_memory_counts_once() {
+    use std::io::Write;
+    let proc = proc(&[(1, 1024, 0)]);
+    let mut file =
+        File::from(rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+    file.write_all(&vec![7; 8 << 20]).unwrap();
+    // A directory with this one descriptor, as the kernel would show it.
+    let directory = proc.path().join("1/fd");
+    std::fs::create_dir(&directory).unwrap();
+    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+    std::os::unix::fs::symlink(link, directory.join("3")).unwrap();
+    assert_eq!(look(&proc, 8 * MIB, 0), Err(LimitKind::Memory { bytes: 8 * MIB }));
+    assert!(look(&proc, 9 * MIB, 0).is_ok());
+
+    let found = file.metadata().unwrap();
+    let (device, inode) = (found.dev(), found.ino());
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let kib = 8 << 10;
+    let smaps = format!(
+        "7f00-7f40 rw-s 0 {major:02x}:{minor:02x} {inode} /memfd:x (deleted)\nRss: {kib} kB\nPss: {kib} kB\nAnonymous: 0 kB\n"
+    );
+    std::fs::write(proc.path().join("1/smaps"), smaps).unwrap();
+    let rollup = format!("Pss_Anon: 1024 kB\nPss_Shmem: {kib} kB\n");
+    std::fs::write(proc.path().join("1/smaps_rollup"), rollup).unwrap();
+    let status = format!("RssAnon: 1024 kB\nRssShmem: {kib} kB\nThreads: 1\n");
+    std::fs::write(proc.path().join("1/status"), status).unwrap();
+    assert!(look(&proc, 9 * MIB, 0).is_ok());
+    assert_eq!(look(&proc, 8 * MIB, 0), Err(LimitKind::Memory { bytes: 8 * MIB }));
 }
 
 #[test]
@@ -63,6 +107,6 @@ fn the_nearer_the_limit_the_sooner_the_next_look() {
 
 #[test]
 fn our_own_processes_are_seen_as_they_are() {
-    let taken = ProcessLook { proc: "/proc".into() }.taken(fair_memory);
+    let taken = look_at(Path::new("/proc")).taken(fair_memory);
     assert!(taken.tasks > 1 && taken.memory_bytes > MIB, "{taken:?}");
 }

@@ -33,12 +33,27 @@ impl Room {
         Self { limit, directory }
     }
 
+    fn used(&self) -> Option<RoomUse> {
+        let stat = rustix::fs::fstatvfs(&self.directory).ok()?;
+        let device = rustix::fs::fstat(&self.directory).ok()?.st_dev;
+        let bytes = stat.f_blocks.saturating_sub(stat.f_bfree).saturating_mul(stat.f_frsize);
+        Some(RoomUse { device, bytes })
+    }
+
     fn is_full(&self) -> bool {
         rustix::fs::fstatvfs(&self.directory).is_ok_and(|stat| {
             // Names take no room of their own, so they are counted apart.
             stat.f_blocks > 0 && stat.f_bfree == 0 || stat.f_files > 0 && stat.f_ffree == 0
         })
     }
+}
+
+/// How much of a directory in memory is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RoomUse {
+    /// The device that its files are on.
+    pub(super) device: u64,
+    pub(super) bytes: u64,
 }
 
 /// All that a sandbox has.
@@ -48,6 +63,11 @@ pub(super) struct Rooms(Arc<[Room]>);
 impl Rooms {
     pub(super) fn new(rooms: Vec<Room>) -> Self {
         Self(rooms.into())
+    }
+
+    /// How much is in each. Files that have no name any more are part of it.
+    pub(super) fn used(&self) -> impl Iterator<Item = RoomUse> {
+        self.0.iter().filter_map(Room::used)
     }
 
     /// What it is to have filled the first that is full.

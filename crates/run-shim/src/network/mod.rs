@@ -9,8 +9,8 @@
 //!                                              └──► ledger ──► net.allowed, net.denied
 //! ```
 //!
-//! No process of ours is inside. The listening sockets are made there by `doors_main`, a process of its own that enters
-//! the namespace while the sandbox is held at the gate, and hands them out.
+//! No process of ours is inside. The listening sockets are made there by a helper that enters the namespace while the
+//! sandbox is held at the gate, and hands them out: see `entry`.
 //!
 //! **Invariant:** what is dialled is an address that was checked, for a name that was read once and is on the list.
 //!
@@ -19,11 +19,8 @@
 mod desk;
 mod dial;
 mod dns;
-mod doors_main;
-mod handing_over;
-mod owning_namespace;
+mod doors;
 mod passage;
-mod placing;
 mod relay;
 mod upstream;
 
@@ -33,15 +30,13 @@ use std::sync::Arc;
 use egress::AllowList;
 use run_protocol::{LimitKind, RunEvent};
 use sandbox_plan::NetworkLimits;
-use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use desk::Desk;
 use passage::Door;
 
-pub use doors_main::network_doors_main;
-pub(crate) use placing::{DoorMaker, PlaceError};
+pub(crate) use doors::{Doors, open_doors};
 pub use upstream::{UpstreamProxy, UpstreamProxyError};
 
 /// Where we listen inside.
@@ -69,15 +64,6 @@ pub(crate) struct NetworkPolicy {
     pub(crate) limits: NetworkLimits,
     /// The proxy that the host itself needs to get out.
     pub(crate) upstream: Option<UpstreamProxy>,
-}
-
-/// Sockets that listen inside the sandbox.
-#[derive(Debug)]
-pub(crate) struct Doors {
-    names: UdpSocket,
-    names_over_tcp: TcpListener,
-    tls: TcpListener,
-    connect: TcpListener,
 }
 
 /// The network of a run under way. Dropping it closes every connection.

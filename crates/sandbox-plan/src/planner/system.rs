@@ -59,6 +59,7 @@ impl Planner<'_> {
 
     pub(super) fn kernel(&mut self) -> Result<(), PlanError> {
         self.push(Step::Proc, self.rules.proc.clone());
+        self.push(Step::HideFirstProcess, Origin::Always);
         let sysctl = Path::new("/proc/sys");
         let found = host_path::look(sysctl).map_err(|source| look_error(sysctl, source))?;
         let found = found.ok_or_else(|| PlanError::RunDirectoryMissing(sysctl.to_owned()))?;

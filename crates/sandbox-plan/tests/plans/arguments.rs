@@ -113,6 +113,8 @@ fn the_mounts_are_made_in_this_order() {
     --setenv HOME HOST/home/ada
     --setenv CURSOR_API_KEY key_123
     --proc /proc
+    --size 4096 --perms 0555 --tmpfs /proc/1
+    --remount-ro /proc/1
     --ro-bind /proc/sys /proc/sys
     --dev /dev
     --size 67108864 --perms 1777 --tmpfs /dev/shm
@@ -190,6 +192,7 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
     variable HOME=HOST/home/ada <- "HOME",
     variable CURSOR_API_KEY=(secret) <- "CURSOR_API_KEY",
     mount /proc of its own <- proc = "own"
+    mount /proc/1 hidden: its memory is out of reach <- always
     mount /proc/sys read-only <- sysctl = "read-only"
     mount /dev with the few devices that are safe <- dev = "minimal"
     mount /dev/shm empty, in memory, at most 64 MiB <- shm = "64M"

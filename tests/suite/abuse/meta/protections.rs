@@ -55,6 +55,8 @@ ln -s "/oldroot$home/victim" "$home/work/project/.cursor""#;
 
 const CAPABILITIES: Off = Off::Option("--cap-drop");
 const NESTING: Off = Off::Option("--disable-userns");
+const FIRST_PROCESS: Off = Off::Mount("/proc/1");
+const FIRST_PROCESS_READ_ONLY: Off = Off::Remount("/proc/1");
 
 /// Attempts whose success the outer host does not show: what they change is the run's own, in memory or in its directory.
 pub(super) const SEEN_INSIDE_ALONE: &[&str] = &["C1a", "C3d", "C4a"];
@@ -97,7 +99,12 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     ),
     protection("no raw sockets", &[CAPABILITIES, NESTING], &["S3d"]),
     protection("a terminal session of its own", &[Off::Option("--new-session")], &["S4d"]),
-    protection("bubblewrap's own environment is empty", &[Off::EmptyEnvironment], &["P2a"]),
+    protection(
+        "bubblewrap's own environment is empty, and hidden",
+        &[Off::EmptyEnvironment, FIRST_PROCESS, FIRST_PROCESS_READ_ONLY],
+        &["P2a"],
+    ),
+    protection("the first process is hidden", &[FIRST_PROCESS, FIRST_PROCESS_READ_ONLY], &["P2d"]),
     protection(
         "the agent's environment begins empty",
         &[Off::EmptyEnvironment, Off::Option("--clearenv")],

@@ -9,20 +9,29 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// What accompanies descriptors; anything else is a complaint.
+/// Begins what accompanies descriptors on their way out; anything else is a complaint.
 pub(super) const HERE: u8 = 0x06;
+/// What the descriptors are, one letter for each kind, in their order.
+pub(super) const IPC: u8 = b'i';
+pub(super) const NETWORK: u8 = b'n';
+pub(super) const SEGMENTS: u8 = b's';
+pub(super) const DOORS: u8 = b'd';
 
 /// More are never handed over at once.
-const MOST_DESCRIPTORS: usize = 4;
+const MOST_DESCRIPTORS: usize = 5;
 const LONGEST_COMPLAINT: usize = 1024;
 
-pub(super) fn hand_over(to: BorrowedFd<'_>, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(super) fn hand_over(
+    to: BorrowedFd<'_>,
+    word: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("there is no room for them"));
     }
-    sendmsg(to, &[IoSlice::new(&[HERE])], &mut control, SendFlags::NOSIGNAL)?;
+    sendmsg(to, &[IoSlice::new(word)], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 

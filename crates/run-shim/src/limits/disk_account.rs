@@ -1,0 +1,98 @@
+//! What a run adds to the disks, on one account.
+//!
+//! ```text
+//!   journal, stderr.log, checkpoints   counted where we write them, byte by byte      ──┐
+//!   workspace, private roots           as the last walk found them (`disk_growth`)    ──┴─► the sum, against `--disk`
+//! ```
+//!
+//! Both sides look at the sum: the drive after each batch of the journal, the walk after each walk. Neither looks at the
+//! other's files.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use run_protocol::LimitKind;
+
+/// One account of one run, shared by all who add to it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DiskAccount {
+    sums: Arc<Sums>,
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    journal: AtomicU64,
+    /// What else we wrote into our state directory for the run.
+    other_records: AtomicU64,
+    /// What the agent added itself.
+    by_the_agent: AtomicU64,
+}
+
+impl DiskAccount {
+    /// The journal is this long now.
+    pub(crate) fn journal_is(&self, bytes: u64) {
+        self.sums.journal.store(bytes, Ordering::Relaxed);
+    }
+
+    /// We wrote this much more, elsewhere in our state directory.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.sums.other_records.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The agent added this much so far.
+    pub(super) fn agent_added(&self, bytes: u64) {
+        self.sums.by_the_agent.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What we wrote for the run.
+    pub(super) fn by_us(&self) -> u64 {
+        let other = self.sums.other_records.load(Ordering::Relaxed);
+        self.sums.journal.load(Ordering::Relaxed).saturating_add(other)
+    }
+
+    /// Which of the two limits is met, zero for none.
+    pub(crate) fn met(&self, most_journal: u64, most_disk: u64) -> Option<LimitKind> {
+        let is_over = |sum: u64, most: u64| most > 0 && sum > most;
+        if is_over(self.sums.journal.load(Ordering::Relaxed), most_journal) {
+            return Some(LimitKind::Journal { bytes: most_journal });
+        }
+        let all = self.by_us().saturating_add(self.sums.by_the_agent.load(Ordering::Relaxed));
+        is_over(all, most_disk).then_some(LimitKind::Disk { bytes: most_disk })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn whichever_limit_is_met_first_is_named() {
+        let account = DiskAccount::default();
+        account.journal_is(10);
+        account.add(5);
+        account.agent_added(20);
+        assert_eq!(account.met(0, 0), None);
+        assert_eq!(account.met(10, 35), None);
+        assert_eq!(account.met(9, 35), Some(LimitKind::Journal { bytes: 9 }));
+        assert_eq!(account.met(10, 34), Some(LimitKind::Disk { bytes: 34 }));
+        assert_eq!(account.met(0, 34), Some(LimitKind::Disk { bytes: 34 }));
+    }
+
+    proptest! {
+        #[test]
+        fn the_disk_limit_is_met_exactly_when_the_sum_is_over_it(
+            journal in 0..u64::MAX, other in 0..u64::MAX, agent in 0..u64::MAX, most in 1..u64::MAX,
+        ) {
+            let account = DiskAccount::default();
+            account.journal_is(journal);
+            account.add(other);
+            account.agent_added(agent);
+            let sum = u128::from(journal) + u128::from(other) + u128::from(agent);
+            let is_over = sum.min(u128::from(u64::MAX)) > u128::from(most);
+            prop_assert_eq!(account.met(0, most).is_some(), is_over);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The supervisor's own log, `shim.log`: its stderr, and no more of it than anybody reads.
+//!
+//! An agent can make us say the same thing again and again, by what it does to its login for instance.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What the log may grow to.
+const MOST_BYTES: usize = 4 << 20;
+const LAST_WORD: &[u8] = b"[caretaker: the rest was not kept]\n";
+
+/// Begins to log.
+pub(crate) fn start() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,rmcp=off"));
+    let room = Arc::new(AtomicUsize::new(MOST_BYTES));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        // A log that cannot be written, on a full disk for instance, must not take the run along.
+        .log_internal_errors(false)
+        .with_writer(move || Bounded { inner: io::stderr(), room: Arc::clone(&room) })
+        .try_init()
+        .ok();
+}
+
+/// Writes as long as there is room, and then nothing more.
+struct Bounded<W> {
+    inner: W,
+    /// Shared by all who write.
+    room: Arc<AtomicUsize>,
+}
+
+impl<W: Write> Write for Bounded<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let take = |room: usize| Some(room.saturating_sub(line.len()));
+        let room = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        match room.unwrap_or(0) {
+            0 => {}
+            room if room > line.len() => self.inner.write_all(line)?,
+            _ => self.inner.write_all(LAST_WORD)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_an_end_and_says_so_once() {
+        let room = Arc::new(AtomicUsize::new(10));
+        let mut log = Bounded { inner: Vec::new(), room };
+        for _ in 0..5 {
+            log.write_all(b"four").unwrap();
+        }
+        assert_eq!(log.inner, [b"fourfour".as_slice(), LAST_WORD].concat());
+    }
+}
