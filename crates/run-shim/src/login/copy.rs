@@ -71,6 +71,14 @@ pub(super) enum Exchanged {
     Dropped { reason: LoginDrop, content: Vec<u8> },
 }
 
+impl Exchanged {
+    fn dropped(reason: LoginDrop, inside: Option<Vec<u8>>) -> Self {
+        // Of a file that cannot be read, the reason is all there is.
+        let content = inside.unwrap_or_else(|| format!("{reason:?}").into_bytes());
+        Self::Dropped { reason, content }
+    }
+}
+
 /// Whether the agent may be in the middle of writing its copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
@@ -311,46 +319,45 @@ impl Exchange {
 
     fn exchange(&mut self, look: Look) -> io::Result<Exchanged> {
         let _lock = kept::lock(&self.state)?;
-        let taken_file = self.directory.join("taken.json");
-        let inside_file = self.directory.join("inside/auth.json");
         let host_file = self.host_file()?;
         files::remove_left_overs(&host_file);
-        let taken = files::read(&taken_file, LARGEST)?;
+        let taken = files::read(&self.taken_file(), LARGEST)?;
         let Ok(own) = Login::parse(&taken) else { return Ok(Exchanged::Nothing) };
         // A user who logged out stays logged out, and a run that is under way keeps what it has.
         let host = files::read(&host_file, LARGEST).ok();
-        let has_host_changed = host.as_deref() != Some(&taken[..]);
-        let (verdict, inside) = self.judge(&own, &inside_file, &host_file)?;
-        let dropped = |reason| Exchanged::Dropped {
-            reason,
-            content: inside.clone().unwrap_or_else(|| format!("{reason:?}").into_bytes()),
-        };
-        if !has_host_changed {
-            return match verdict {
-                Verdict::Nothing => Ok(Exchanged::Nothing),
-                Verdict::Drop(LoginDrop::Malformed) if look == Look::AnyTime => {
-                    Ok(Exchanged::Nothing)
-                }
-                Verdict::Drop(reason) => Ok(dropped(reason)),
-                Verdict::Carry(_) if self.n_carried >= MOST_CARRIED => {
-                    Ok(dropped(LoginDrop::TooMany))
-                }
-                Verdict::Carry(renewed) => match self.carry(&host_file, &taken, &renewed) {
-                    Ok(Some(kept)) => {
-                        self.n_carried += 1;
-                        if let Err(error) = replace(&taken_file, &renewed, &taken) {
-                            tracing::warn!(%error, "the copy does not know the renewed login");
-                        }
-                        Ok(Exchanged::CarriedBack { kept })
-                    }
-                    Ok(None) => Ok(dropped(LoginDrop::HostChanged)),
-                    Err(error) => {
-                        tracing::warn!(%error, "the renewed login could not be written");
-                        Ok(dropped(LoginDrop::NotWritten))
-                    }
-                },
-            };
+        let (verdict, inside) = self.judge(&own, &host_file);
+        if host.as_deref() != Some(&taken[..]) {
+            return self.hand_in(&host_file, host, &taken, verdict, inside);
         }
+        let dropped = match verdict {
+            Verdict::Nothing => return Ok(Exchanged::Nothing),
+            Verdict::Drop(LoginDrop::Malformed) if look == Look::AnyTime => {
+                return Ok(Exchanged::Nothing);
+            }
+            Verdict::Drop(reason) => reason,
+            Verdict::Carry(_) if self.n_carried >= MOST_CARRIED => LoginDrop::TooMany,
+            Verdict::Carry(renewed) => match self.carry(&host_file, &taken, &renewed) {
+                Ok(Some(kept)) => return Ok(Exchanged::CarriedBack { kept }),
+                Ok(None) => LoginDrop::HostChanged,
+                Err(error) => {
+                    tracing::warn!(%error, "the renewed login could not be written");
+                    LoginDrop::NotWritten
+                }
+            },
+        };
+        Ok(Exchanged::dropped(dropped, inside))
+    }
+
+    /// The user's file changed. It stays, and the agent gets it unless its own is another and later.
+    fn hand_in(
+        &self,
+        host_file: &Path,
+        host: Option<Vec<u8>>,
+        taken: &[u8],
+        verdict: Verdict,
+        inside: Option<Vec<u8>>,
+    ) -> io::Result<Exchanged> {
+        let inside_file = self.inside_file();
         let is_agents_other = match verdict {
             Verdict::Nothing => false,
             // The agent is better off with the user's.
@@ -359,59 +366,75 @@ impl Exchange {
         };
         let newer = host.filter(|host| Login::parse(host).is_ok());
         if let (Some(newer), Some(inside)) = (newer, &inside)
-            && !(is_agents_other && is_later(&inside_file, &host_file))
+            && !(is_agents_other && is_later(&inside_file, host_file))
         {
             // If the agent writes just now, the next look finds what it wrote.
             if !replace(&inside_file, &newer, inside)? {
                 return Ok(Exchanged::Nothing);
             }
-            replace(&taken_file, &newer, &taken)?;
+            replace(&self.taken_file(), &newer, taken)?;
             if !is_agents_other {
                 return Ok(Exchanged::HandedIn);
             }
         }
-        Ok(if is_agents_other { dropped(LoginDrop::HostChanged) } else { Exchanged::Nothing })
+        Ok(match is_agents_other {
+            true => Exchanged::dropped(LoginDrop::HostChanged, inside),
+            false => Exchanged::Nothing,
+        })
+    }
+
+    fn taken_file(&self) -> PathBuf {
+        self.directory.join("taken.json")
+    }
+
+    fn inside_file(&self) -> PathBuf {
+        self.directory.join("inside/auth.json")
     }
 
     /// What is to be done with the agent's copy, and what is in it where that can be read.
-    fn judge(
-        &self,
-        own: &Login,
-        inside_file: &Path,
-        host_file: &Path,
-    ) -> io::Result<(Verdict, Option<Vec<u8>>)> {
-        let inside = match files::read(inside_file, LARGEST) {
+    fn judge(&self, own: &Login, host_file: &Path) -> (Verdict, Option<Vec<u8>>) {
+        let inside = match files::read(&self.inside_file(), LARGEST) {
             Ok(inside) => inside,
             // An agent that logs out does so for itself.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok((Verdict::Nothing, None));
+                return (Verdict::Nothing, None);
             }
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                return Ok((Verdict::Drop(LoginDrop::Oversized), None));
+                return (Verdict::Drop(LoginDrop::Oversized), None);
             }
-            Err(_) => return Ok((Verdict::Drop(LoginDrop::Malformed), None)),
+            Err(_) => return (Verdict::Drop(LoginDrop::Malformed), None),
         };
         let shelf = Shelf::read(&self.state);
         let was_before =
             |token: &str| shelf.as_ref().is_ok_and(|shelf| shelf.has_token(host_file, token));
         let verdict = verdict::judge(own, &inside, was_before, now_ms() / 1000);
-        Ok((verdict, Some(inside)))
+        (verdict, Some(inside))
     }
 
     /// Keeps the user's login and puts the renewed one in its place; `None` if the user's file is another by then.
-    fn carry(&self, host_file: &Path, taken: &[u8], renewed: &[u8]) -> io::Result<Option<String>> {
+    fn carry(
+        &mut self,
+        host_file: &Path,
+        taken: &[u8],
+        renewed: &[u8],
+    ) -> io::Result<Option<String>> {
         let before = Shelf::read(&self.state)?;
         let mut shelf = before.clone();
         let kept = shelf.keep(host_file, taken, Some(self.run));
         shelf.note_carried(host_file, renewed);
         shelf.write(&self.state)?;
         match replace(host_file, renewed, taken) {
-            Ok(true) => Ok(Some(kept)),
+            Ok(true) => {}
             not_replaced => {
                 before.write(&self.state)?;
-                not_replaced.map(|_| None)
+                return not_replaced.map(|_| None);
             }
         }
+        self.n_carried += 1;
+        if let Err(error) = replace(&self.taken_file(), renewed, taken) {
+            tracing::warn!(%error, "the copy does not know the renewed login");
+        }
+        Ok(Some(kept))
     }
 }
 
