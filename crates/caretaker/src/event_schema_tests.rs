@@ -5,9 +5,9 @@ use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
     Audit, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, HandOver, JournalHeader,
-    LimitBackend, LimitKind, LimitsInForce, McpCallOutcome, McpRefusal, NetRefusal, NetVia,
-    NetworkMode, PendingTool, QuestionAbout, ReportedStatus, ResourceLimits, Resumable, RunEvent,
-    RunId, RunOutcome, SignalName, Spend, StopReason,
+    LimitBackend, LimitKind, LimitsInForce, LoginDrop, McpCallOutcome, McpRefusal, NetRefusal,
+    NetVia, NetworkMode, PendingTool, QuestionAbout, ReportedStatus, ResourceLimits, Resumable,
+    RunEvent, RunId, RunOutcome, SignalName, Spend, StopReason,
 };
 use serde_json::Value;
 
@@ -241,6 +241,8 @@ fn run_examples() -> Vec<RunEvent> {
         RunEvent::WorkspaceMarked { label: text("green"), number: 1, files: 12, ms: 40 },
         RunEvent::Spent(Spend { tool_calls: Some(7), time_ms: Some(12_000), tokens: Some(68_000) }),
         RunEvent::ProtectionLost { path: "/home/ada/project/.git/config".into() },
+        RunEvent::LoginCarriedBack { kept: text("5b1c7f0e") },
+        RunEvent::LoginDropped { reason: LoginDrop::OtherAccount, count: 1 },
     ]
 }
 
@@ -284,6 +286,8 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::WorkspaceMarked { .. } => 34,
         RunEvent::Spent(_) => 35,
         RunEvent::ProtectionLost { .. } => 36,
+        RunEvent::LoginCarriedBack { .. } => 37,
+        RunEvent::LoginDropped { .. } => 38,
     }
 }
 
@@ -358,7 +362,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 37 + 1);
+    assert_eq!(kinds.len(), 20 + 39 + 1);
 }
 
 #[test]

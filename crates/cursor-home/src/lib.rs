@@ -46,7 +46,7 @@ pub use command_line::{
     AgentCommand, AgentMode, ModelSlug, ModelSlugError, PartialOutput, ServerApproval, ToolApproval,
 };
 pub use extra_flags::{ExtraFlagError, ExtraFlags};
-pub use login::{Login, LoginError};
+pub use login::{LOGIN_TOKENS, LONGEST_TOKEN, Login, LoginError};
 pub use mcp_server::{McpServer, McpServerError, Transport};
 pub use mcp_servers::{McpServers, Merged, NameClash, NameTaken};
 pub use roots::{CursorRoots, HostEnvironment, RootsError, without_dots};

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use crate::json_file;
 
 /// The fields that are secret and that a refresh replaces.
-const TOKENS: [&str; 2] = ["accessToken", "refreshToken"];
+pub const LOGIN_TOKENS: [&str; 2] = ["accessToken", "refreshToken"];
 /// No token is longer; real ones have some hundred characters.
-const LONGEST_TOKEN: usize = 16 * 1024;
+pub const LONGEST_TOKEN: usize = 16 * 1024;
 
 /// A login file with a token to log in with.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ impl Login {
 
     /// The secret values.
     pub fn tokens(&self) -> impl Iterator<Item = &str> {
-        TOKENS.into_iter().filter_map(|name| self.token(name))
+        LOGIN_TOKENS.into_iter().filter_map(|name| self.token(name))
     }
 
     /// This file with the tokens of another, and nothing else of it; `None` where that changes nothing.
@@ -41,7 +41,7 @@ impl Login {
     /// The other comes out of a sandbox: what is no token does not get out.
     pub fn refreshed_by(&self, other: &Self) -> Option<Vec<u8>> {
         let mut refreshed = self.0.clone();
-        for name in TOKENS {
+        for name in LOGIN_TOKENS {
             if let Some(token) = other.token(name) {
                 refreshed.insert(name.to_owned(), token.into());
             }
@@ -52,7 +52,13 @@ impl Login {
         Some(json_file::to_bytes(&Value::Object(refreshed)))
     }
 
-    fn token(&self, name: &str) -> Option<&str> {
+    /// Everything in the file, tokens included.
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    /// One of [`LOGIN_TOKENS`], if it is there and could be a token.
+    pub fn token(&self, name: &str) -> Option<&str> {
         let token = self.0.get(name)?.as_str()?;
         let is_plausible = !token.is_empty()
             && token.len() <= LONGEST_TOKEN

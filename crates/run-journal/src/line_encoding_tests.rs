@@ -3,7 +3,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use run_protocol::{
     Audit, BytesPath, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, LimitBackend,
-    LimitKind, LimitsInForce, McpCallOutcome, NetRefusal, NetVia, NetworkMode, NoResult,
+    LimitKind, LimitsInForce, LoginDrop, McpCallOutcome, NetRefusal, NetVia, NetworkMode, NoResult,
     PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome, SignalName, Spend,
     StopReason,
 };
@@ -189,6 +189,8 @@ fn every_event_of_ours_is_read_back() {
         },
         RunEvent::RootPutBack { from: None, to: "5e".repeat(32) },
         RunEvent::ProtectionLost { path: BytesPath::from("w/.cursor") },
+        RunEvent::LoginCarriedBack { kept: "5b1c7f0e".to_owned() },
+        RunEvent::LoginDropped { reason: LoginDrop::OtherAccount, count: 2 },
         RunEvent::WorkspaceSaved {
             files: 3,
             new_bytes: 20,

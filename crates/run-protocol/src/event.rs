@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Audit, BytesPath, HandOver, LimitKind, LimitsInForce, NetRefusal, NetVia, NetworkMode,
-    QuestionAbout, RunId, RunOutcome, Spend,
+    Audit, BytesPath, HandOver, LimitKind, LimitsInForce, LoginDrop, NetRefusal, NetVia,
+    NetworkMode, QuestionAbout, RunId, RunOutcome, Spend,
 };
 
 /// The first line of a journal, and of each later epoch in it.
@@ -296,6 +296,18 @@ pub enum RunEvent {
     ProtectionLost {
         /// What.
         path: BytesPath,
+    },
+    /// The agent renewed its login, and the user's login file now has the new tokens. The login before is kept.
+    LoginCarriedBack {
+        /// The kept login, as `caretaker login restore` names it.
+        kept: String,
+    },
+    /// The agent changed its copy of the login, and the change did not reach the user's login file.
+    LoginDropped {
+        /// Why not.
+        reason: LoginDrop,
+        /// How often, since the last event that says the same.
+        count: u64,
     },
     /// The disk is full.
     DiskFull,

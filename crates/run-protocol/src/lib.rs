@@ -13,6 +13,7 @@ mod correspondence;
 mod event;
 mod exit_code;
 mod limits;
+mod login;
 mod network;
 mod outcome;
 mod queue_terms;
@@ -35,6 +36,7 @@ pub use event::{
 };
 pub use exit_code::ExitCode;
 pub use limits::{RunLimits, StopLadder};
+pub use login::LoginDrop;
 pub use network::{NetRefusal, NetVia, NetworkMode};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use queue_terms::QueueTerms;

@@ -65,7 +65,7 @@ impl RecordLimits {
 }
 
 /// Everything that a run under way consists of.
-pub(crate) struct Drive {
+pub(crate) struct Drive<'a> {
     pub(crate) state: RunState,
     pub(crate) began: Instant,
     pub(crate) sandbox: Sandbox,
@@ -77,7 +77,7 @@ pub(crate) struct Drive {
     /// What the agent told us through its tools.
     pub(crate) tool_events: mpsc::Receiver<RunEvent>,
     /// Events of helpers of ours, such as the one that writes the prompt.
-    pub(crate) own_events: mpsc::Receiver<RunEvent>,
+    pub(crate) own_events: &'a mut mpsc::Receiver<RunEvent>,
     /// Hears of it if the agent does not continue the conversation that it was to continue.
     pub(crate) forgotten: mpsc::Receiver<()>,
     /// Hears of it if the sandbox takes more of the machine than it may.
@@ -124,7 +124,7 @@ enum Happened {
     Look,
 }
 
-impl Drive {
+impl Drive<'_> {
     /// Runs until the end. Nothing of the sandbox is left when this returns.
     pub(crate) async fn run(mut self) -> Driven {
         let mut stream = AgentStream::default();

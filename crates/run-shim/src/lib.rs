@@ -34,8 +34,7 @@ mod launch_guard;
 mod lease_watch;
 mod limits;
 mod locks;
-mod login_copy;
-mod login_watch;
+mod login;
 pub mod mcp_relay;
 mod mcp_server;
 mod mount_watch;
@@ -71,7 +70,9 @@ pub use keeper::keeper_main;
 pub use launch_guard::launch_guard_main;
 pub use limits::{LimitSurvey, LimitsNotHeld, survey_limits};
 pub use locks::{WorkspaceBusy, WorkspaceHold, hold_workspace};
-pub use login_copy::LoginCopyError;
+pub use login::{
+    KeptLogin, LoginCopyError, LoginOrigin, RestoreError, Restored, kept_logins, restore_login,
+};
 pub use network::{UpstreamProxy, UpstreamProxyError};
 pub use preparation::{check_run, plan_run};
 pub use prepare_error::PrepareError;

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use cursor_home::{McpServers, WorkspacePath};
 use egress::{AllowedHost, AllowedHostError};
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::{NetworkMode, RunId, RunSpec};
+use run_protocol::{NetworkMode, RunEvent, RunId, RunSpec};
 use sandbox_plan::{
     ChatsBind, Confinement, MountPoints, PlanError, PrivateFile, Profile, RunDirectories,
     SandboxPlan, SandboxRequest, SandboxUser, Surroundings, Workspace,
 };
+use tokio::sync::mpsc;
 
 use crate::agent_invocation::{arguments, environment};
 use crate::agent_servers;
 use crate::launch::Launchable;
-use crate::login_copy::{LoginCopy, LoginWatch};
+use crate::login::{LoginCopy, LoginWatch};
 use crate::network::{NetworkPolicy, UpstreamProxy};
 use crate::prepare_error::PrepareError;
 use crate::private_roots::{PrivateRoots, RootsRequest, mcp_json_in};
@@ -117,7 +118,7 @@ impl Prepared {
         let roots = outline.mcp.request().build()?;
         outline.mcp.request().make_nothing()?;
         let login_file = spec.login_file.as_ref();
-        let login = login_file.map(|file| LoginCopy::make(run.path(), &file.0)).transpose()?;
+        let login = login_file.map(|file| LoginCopy::make(state, spec.run, &file.0)).transpose()?;
         let bucket = outline.bucket(spec);
         let mount_points = run.path().join(MOUNT_POINTS_FILE);
         let planned = bucket.prepare().map_err(PrepareError::Bucket).and_then(|()| {
@@ -181,8 +182,8 @@ impl Prepared {
     }
 
     /// From now on the agent's copy of the login and the user's own are kept the same.
-    pub(crate) fn keep_logins_the_same(&self, state: &StateRoot) {
-        self.login.iter().for_each(|login| login.keep_the_same(state));
+    pub(crate) fn keep_logins_the_same(&self, events: &mpsc::Sender<RunEvent>) {
+        self.login.iter().for_each(|login| login.keep_the_same(events.clone()));
     }
 
     /// What the run may reach by way of us, and how much of it; `None` where nothing goes by way of us.
@@ -227,11 +228,9 @@ impl Prepared {
         self.login.as_ref().map(LoginCopy::watch)
     }
 
-    /// Gives the user what the agent refreshed of the login. The agent must be gone.
-    pub(crate) fn give_login_back(&mut self, state: &StateRoot) {
-        if let Some(login) = self.login.take() {
-            login.give_back(state);
-        }
+    /// Gives the user what the agent renewed of the login, and says what came of it. The agent must be gone.
+    pub(crate) fn give_login_back(&mut self) -> Vec<RunEvent> {
+        self.login.take().map(LoginCopy::give_back).unwrap_or_default()
     }
 
     /// Takes our mount points out of the workspace again, if they are still ours.
@@ -257,7 +256,7 @@ impl Prepared {
 /// held.
 pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) {
     let run_dir = &state.run_dir(run);
-    LoginCopy::recover(run_dir, state);
+    LoginCopy::recover(*run, state);
     let spec = RunDirectory::open(state, *run).ok().and_then(|run| run.spec().ok());
     if let Some(outline) = spec.as_ref().and_then(|spec| Outline::new(state, spec).ok()) {
         spec.iter().for_each(|spec| outline.bucket(spec).settle());

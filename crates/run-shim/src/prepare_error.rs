@@ -10,7 +10,7 @@ use sandbox_plan::{MountPointError, PlanError, PlanWarning, ProfileError, Worksp
 use crate::agent_servers::UserMcpError;
 use crate::error_text::with_causes;
 use crate::limits::LimitsNotHeld;
-use crate::login_copy::LoginCopyError;
+use crate::login::LoginCopyError;
 use crate::private_roots::PrivateRootsError;
 
 /// Why a run cannot be prepared.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::control_socket::Written;
 use crate::lease_watch::LeaseWatch;
 use crate::limits::DiskAccount;
-use crate::login_copy::LoginWatch;
+use crate::login::LoginWatch;
 use crate::redaction::Redactor;
 use crate::run_state::Input;
 

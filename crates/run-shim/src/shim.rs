@@ -222,7 +222,8 @@ async fn supervise_guarded(
     }
     starting.record.keep_secret(prepared.secrets());
     starting.record.watch_login(prepared.login_watch());
-    prepared.keep_logins_the_same(&state_root);
+    let (own_sender, mut own_events) = mpsc::channel(EVENT_QUEUE);
+    prepared.keep_logins_the_same(&own_sender);
     if !has_reported {
         report(&ShimReport::Ready).ok();
     }
@@ -253,7 +254,6 @@ async fn supervise_guarded(
     let mut driven = match launched {
         Ok(mut sandbox) => {
             workspace.tidy();
-            let (own_sender, own_events) = mpsc::channel(EVENT_QUEUE);
             let (tell_exceeded, exceeded) = mpsc::channel(4);
             if let Some(doors) = sandbox.doors.take()
                 && let Some(policy) = prepared.network_policy(upstream_proxy_of_process())
@@ -296,7 +296,7 @@ async fn supervise_guarded(
                 },
                 orders,
                 tool_events,
-                own_events,
+                own_events: &mut own_events,
                 handover,
                 arrived: Vec::new(),
                 forgotten: session_memory::watch(&prepared.store_db, before.as_ref()),
@@ -319,7 +319,11 @@ async fn supervise_guarded(
     }
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
     prepared.remove_mount_points();
-    prepared.give_login_back(&state_root);
+    let of_login = prepared.give_login_back();
+    while let Ok(event) = own_events.try_recv() {
+        driven.record.event(&event);
+    }
+    of_login.iter().for_each(|event| driven.record.event(event));
     prepared.settle_session();
     if spec.user_mcp.is_some() {
         prepared.forget_user_servers();

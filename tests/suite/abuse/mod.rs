@@ -8,6 +8,7 @@
 mod bombs;
 mod evidence;
 mod hostile;
+mod logins;
 mod meta;
 mod table;
 mod way_out;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bombs::{BOMBS, END_THEIR_RUN};
 use hostile::{Caller, Hostile, is_root};
+use logins::LOGINS;
 use table::{Table, Verdict};
 use way_out::try_the_way_out;
 use whole_runs::{WHOLE_RUNS, WholeRun, words_of};
@@ -53,6 +55,7 @@ fn whole_runs(table: &mut Table) {
     let all: Vec<(&WholeRun, Caller)> = BOMBS
         .iter()
         .chain(WHOLE_RUNS)
+        .chain(LOGINS)
         .flat_map(|whole| whole.callers.iter().map(move |caller| (whole, *caller)))
         .collect();
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -25,7 +25,11 @@ pub(super) struct WholeRun {
 pub(super) const ONE: &[Caller] = &[Caller::User];
 pub(super) const ALL: &[Caller] = &Caller::ALL;
 
-const fn whole(id: &'static str, does: &'static str, act: fn(Caller) -> Verdict) -> WholeRun {
+pub(super) const fn whole(
+    id: &'static str,
+    does: &'static str,
+    act: fn(Caller) -> Verdict,
+) -> WholeRun {
     WholeRun { id, does, callers: ALL, act }
 }
 

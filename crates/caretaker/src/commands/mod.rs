@@ -11,6 +11,7 @@ pub(crate) mod gc;
 pub(crate) mod group;
 pub(crate) mod inbox;
 pub(crate) mod kill;
+pub(crate) mod login;
 pub(crate) mod man;
 pub(crate) mod net_log;
 pub(crate) mod parse;

@@ -59,6 +59,8 @@ pub(crate) struct ShownRun {
     pub(crate) saved: Option<WorkspaceSaved>,
     /// What the run did to the workspace.
     pub(crate) audit: Option<Audit>,
+    /// What became of the login where the agent changed it.
+    pub(crate) login: Vec<RunEvent>,
     /// Which hooks were called for it, and what came of them.
     pub(crate) hooks: Vec<HookRecord>,
     pub(crate) stderr_tail: String,
@@ -100,7 +102,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
-    let WholeJournal { summary, stderr_tail, limits, network, saved, audit } = read_journal(run)?;
+    let WholeJournal { summary, stderr_tail, limits, network, saved, audit, login } =
+        read_journal(run)?;
     let stderr_tail = match stderr_tail {
         Some(tail) => tail,
         // Not over, or lost: what was kept so far.
@@ -118,6 +121,7 @@ fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
         network,
         saved,
         audit,
+        login,
         hooks: records_of(&host.state, run.run_id()),
         stderr_tail,
         files: RunFiles {
@@ -142,6 +146,7 @@ struct WholeJournal {
     network: NetworkSum,
     saved: Option<WorkspaceSaved>,
     audit: Option<Audit>,
+    login: Vec<RunEvent>,
 }
 
 /// Sums up the agent's lines, and keeps what is said once.
@@ -162,6 +167,9 @@ fn read_journal(run: &RunDirectory) -> Result<WholeJournal, CommandError> {
                 network.observe(event);
             }
             RunEvent::Audit(audit) => read.audit = Some(audit),
+            RunEvent::LoginCarriedBack { .. } | RunEvent::LoginDropped { .. } => {
+                read.login.push(event);
+            }
             RunEvent::WorkspaceSaved { files, left_out, .. } => {
                 read.saved = Some(WorkspaceSaved::Yes { files, left_out });
             }

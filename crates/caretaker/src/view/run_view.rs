@@ -247,6 +247,10 @@ impl RunView {
                 );
                 self.stream.line(out, &[(BAD, &text)])
             }
+            RunEvent::LoginCarriedBack { .. } | RunEvent::LoginDropped { .. } => {
+                let news = words::login_news(event).unwrap_or_default();
+                self.odd(out, &format!("! {news}"))
+            }
             RunEvent::DiskFull => self.stream.line(out, &[(BAD, "! the disk is full")]),
             RunEvent::RootPutBack { .. } => {
                 self.odd(out, "! the store leads to the old conversation again")

@@ -58,6 +58,8 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     print_work(out, shown)?;
     print_network(out, &shown.network)?;
     print_workspace(out, shown)?;
+    let login: Vec<String> = shown.login.iter().filter_map(words::login_news).collect();
+    rows(out, "login", &login.iter().map(String::as_str).collect::<Vec<_>>())?;
     if let Some(checkpoint) = &run.checkpoint {
         print_checkpoint(out, checkpoint)?;
     }

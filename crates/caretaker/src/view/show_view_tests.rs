@@ -4,8 +4,9 @@ use agent_stream::Usage;
 use pretty_assertions::assert_eq;
 use run_journal::{Reported, RunOverview};
 use run_protocol::{
-    Audit, ChangeCounts, Finding, FindingKind, LimitBackend, LimitKind, LimitsInForce, NetRefusal,
-    NetVia, NetworkMode, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome,
+    Audit, ChangeCounts, Finding, FindingKind, LimitBackend, LimitKind, LimitsInForce, LoginDrop,
+    NetRefusal, NetVia, NetworkMode, PendingTool, ReportedStatus, ResourceLimits, Resumable,
+    RunEvent, RunOutcome,
 };
 
 use super::*;
@@ -112,6 +113,7 @@ fn shown() -> ShownRun {
             more: 0,
             incomplete: None,
         }),
+        login: vec![RunEvent::LoginDropped { reason: LoginDrop::OtherAccount, count: 1 }],
         hooks: Vec::new(),
         stderr_tail: "one\ntwo\n".to_owned(),
         files: RunFiles {
@@ -155,6 +157,8 @@ fn a_run_is_shown_with_its_outcome_and_why_in_one_sentence() {
              saved      12 files; not covered: lib/.git\n\
              changed    3 files: 1 added, 2 changed\n\
              look at    new executable: run.sh\n\
+             login      the agent changed its login, and yours stays as it is: \
+             the agent's tokens are of another account\n\
              checkpoint 4 messages, 1 turn, resumable\n\
              pending    shell sleep 600\n\
              stderr     one\n           two\n\

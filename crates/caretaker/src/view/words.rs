@@ -3,13 +3,13 @@
 use anstyle::Style;
 use run_journal::RunState;
 use run_protocol::{
-    FailureClass, LimitBackend, LimitKind, McpRefusal, NoResult, PendingTool, QuestionAbout,
-    ReportedStatus, ResourceLimits, Resumable, RunOutcome, StopReason,
+    FailureClass, LimitBackend, LimitKind, LoginDrop, McpRefusal, NoResult, PendingTool,
+    QuestionAbout, ReportedStatus, ResourceLimits, Resumable, RunEvent, RunOutcome, StopReason,
 };
 
 use super::safe_text::on_one_line;
 use super::styled_line::{BAD, GOOD, ODD};
-use super::units;
+use super::{network_words, units};
 
 /// `timed out (idle)`.
 pub(crate) fn outcome(outcome: &RunOutcome) -> String {
@@ -165,6 +165,39 @@ pub(crate) fn mcp_refusal(reason: McpRefusal) -> &'static str {
         McpRefusal::Oversized => "a line longer than any request was refused",
         McpRefusal::Malformed => "what was no request was refused",
         McpRefusal::TooManyConnections => "one connection too many was refused",
+    }
+}
+
+/// What became of a login that the agent changed; `None` for events about something else.
+pub(crate) fn login_news(event: &RunEvent) -> Option<String> {
+    match event {
+        RunEvent::LoginCarriedBack { kept } => Some(format!(
+            "the agent renewed its login, and your login file has the new tokens; \
+             undo with `caretaker login restore {}`",
+            on_one_line(kept)
+        )),
+        RunEvent::LoginDropped { reason, count } => Some(format!(
+            "the agent changed its login, and yours stays as it is: {}{}",
+            login_drop(*reason),
+            network_words::times(*count)
+        )),
+        _ => None,
+    }
+}
+
+fn login_drop(reason: LoginDrop) -> &'static str {
+    match reason {
+        LoginDrop::Malformed => "the agent's file is not a login",
+        LoginDrop::Oversized => "the agent's file is too large for a login",
+        LoginDrop::OtherShape => "the agent's tokens are of another kind than yours",
+        LoginDrop::OtherAccount => "the agent's tokens are of another account",
+        LoginDrop::OtherFields => "the agent's file differs from yours in more than its tokens",
+        LoginDrop::Replayed => "the agent's tokens are older than yours, or were yours before",
+        LoginDrop::Expired => "the agent's token has expired",
+        LoginDrop::NotDue => "your token is not near its end",
+        LoginDrop::HostChanged => "your login file changed as well",
+        LoginDrop::TooMany => "this run renewed it too often",
+        LoginDrop::NotWritten => "your login could not be kept, or the new one not written",
     }
 }
 

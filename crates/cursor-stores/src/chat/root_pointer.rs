@@ -2,10 +2,14 @@
 //!
 //! An agent that forgot has begun an empty conversation in the place of the old one. Nothing of the old one is deleted;
 //! only `latestRootBlobId` leads elsewhere. The caller holds the session's lease and knows that the agent is dead.
+//!
+//! The agent could write the file, so nothing in it is obeyed: no trigger fires, no view is read, no statement takes longer
+//! than it should, and files beside it that are not plain are refused.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 
 use super::ancestry::Ancestry;
@@ -14,10 +18,15 @@ use super::blobs::Fetched;
 use super::chat_store::ChatStore;
 use super::meta::{ChatMeta, LatestRoot, ReadChatMetaError};
 use super::schema::ConversationStateStructure;
-use crate::plain_file::{self, PlainFileError};
+use crate::database_fingerprint::DatabaseFingerprint;
+use crate::plain_file::PlainFileError;
 use prost::Message;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Far more than two lookups and one update take.
+const LONGEST: Duration = Duration::from_secs(20);
+/// How often a statement looks at the clock.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
 /// What was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +101,7 @@ pub fn put_back(store_db: &Path, to: BlobId) -> Result<PutBack, RootPointerError
 
 /// The store behind its directory's links; itself it must be none.
 fn plain_path(store_db: &Path) -> Result<PathBuf, RootPointerError> {
-    plain_file::inspect(store_db)?;
+    DatabaseFingerprint::of(store_db)?;
     match (store_db.parent().map(std::fs::canonicalize), store_db.file_name()) {
         (Some(parent), Some(name)) => Ok(parent.map_err(RootPointerError::Directory)?.join(name)),
         _ => Ok(store_db.to_owned()),
@@ -107,8 +116,12 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let connection = Connection::open_with_flags(path, flags)?;
+    let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    let deadline = Instant::now() + LONGEST;
+    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || Instant::now() >= deadline))?;
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL")?;
     Ok(connection)
 }
@@ -158,6 +171,31 @@ mod tests {
         let killed = store.as_killed();
         assert_eq!(put_back(&killed.path(), old).unwrap(), PutBack { from: Some(new), to: old });
         assert_eq!(latest_ancestry(&killed.path()).unwrap().0, Some(old));
+    }
+
+    #[test]
+    fn what_an_agent_wrote_into_its_store_is_not_obeyed() {
+        let (store, old, new) = store_with_two_roots();
+        let store = store.close();
+        let writer = crate::test_store::open_writer(&store.path());
+        let trigger = "CREATE TRIGGER evil AFTER UPDATE ON meta BEGIN DELETE FROM blobs; END";
+        writer.execute_batch(trigger).unwrap();
+        writer.close().unwrap();
+        assert_eq!(put_back(&store.path(), old).unwrap(), PutBack { from: Some(new), to: old });
+        let read = ChatStore::open_read_only(&store.path()).unwrap();
+        assert_eq!(read.counts().unwrap().n_blobs, 3);
+    }
+
+    #[test]
+    fn a_fifo_beside_the_store_is_refused_and_not_waited_for() {
+        for suffix in ["-journal", "-wal", "-shm"] {
+            let (store, old, _) = store_with_two_roots();
+            let store = store.close();
+            let fifo = crate::database_fingerprint::with_suffix(&store.path(), suffix);
+            nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+            let refused = put_back(&store.path(), old);
+            assert!(matches!(refused, Err(RootPointerError::File(_))), "{suffix}: {refused:?}");
+        }
     }
 
     #[test]

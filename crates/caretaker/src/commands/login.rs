@@ -1,0 +1,161 @@
+//! `caretaker login`: the logins that agents replaced, and the way back to them.
+
+use clap::Subcommand;
+use run_protocol::{BytesPath, ExitCode, RunId};
+use run_shim::{KeptLogin, LoginOrigin, RestoreError, kept_logins, restore_login};
+use serde::Serialize;
+
+use crate::command_error::CommandError;
+use crate::data_out::{print_json, print_text};
+use crate::host::{Host, now_ms, short_id};
+use crate::talk::{note, say};
+use crate::view::table::table;
+use crate::view::units;
+use crate::view::width::Width;
+
+/// List the logins that agents replaced in your login file, and restore one.
+///
+/// An agent that works with your login file may renew it shortly before it expires. Caretaker then keeps the login before:
+/// the last three, and always the latest one that no agent made.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker login ls
+  caretaker login restore                the login before the last change
+  caretaker login restore 5b1c7f0e")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+    /// Print one JSON object per login.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the kept logins, the latest first. No token is shown.
+    Ls,
+    /// Put a kept login back into your login file, and keep the one that is there now.
+    Restore {
+        /// The login, or a unique beginning of its id. The default is the latest.
+        #[arg(value_name = "ID")]
+        id: Option<String>,
+    },
+}
+
+/// A kept login without its tokens.
+#[derive(Debug, Serialize)]
+struct Listed {
+    v: u32,
+    id: String,
+    kept_ms: u64,
+    by: LoginOrigin,
+    replaced_by: Option<RunId>,
+    account: Option<String>,
+    expires_ms: Option<u64>,
+    file: BytesPath,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    v: u32,
+    restored: String,
+    /// The login that was there before.
+    kept: Option<String>,
+    file: BytesPath,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    match &args.action {
+        Action::Ls => list(&host, args.json)?,
+        Action::Restore { id } => restore(&host, id.as_deref(), args.json)?,
+    }
+    Ok(ExitCode::Success)
+}
+
+fn list(host: &Host, is_json: bool) -> Result<(), CommandError> {
+    let kept = kept_logins(&host.state).map_err(|error| {
+        CommandError::new(ExitCode::Failed, "the kept logins cannot be read").because(error)
+    })?;
+    if is_json {
+        return kept.iter().try_for_each(|login| print_json(&listed(login)));
+    }
+    if kept.is_empty() {
+        note("no login is kept: no agent has replaced yours");
+        return Ok(());
+    }
+    let now = now_ms();
+    let rows = kept.iter().map(|login| {
+        let by = match login.by {
+            LoginOrigin::User => "you",
+            LoginOrigin::Agent => "an agent",
+        };
+        let replaced_by = login.replaced_by.map_or("restore".to_owned(), short_id);
+        [
+            login.id.clone(),
+            units::age(now.saturating_sub(login.kept_ms)),
+            by.to_owned(),
+            replaced_by,
+            login.account().unwrap_or_default(),
+            login.expires_ms().map_or(String::new(), |expires| expiry(expires, now)),
+            login.file.0.display().to_string(),
+        ]
+    });
+    let header = ["ID", "KEPT", "MADE BY", "REPLACED BY", "ACCOUNT", "EXPIRES", "FILE"];
+    print_text(&format!("{}\n", table(&header, rows, Width::of_stdout())))
+}
+
+fn expiry(expires_ms: u64, now_ms: u64) -> String {
+    match expires_ms.checked_sub(now_ms) {
+        Some(left) => format!("in {}", units::age(left)),
+        None => "expired".to_owned(),
+    }
+}
+
+fn listed(login: &KeptLogin) -> Listed {
+    Listed {
+        v: 1,
+        id: login.id.clone(),
+        kept_ms: login.kept_ms,
+        by: login.by,
+        replaced_by: login.replaced_by,
+        account: login.account(),
+        expires_ms: login.expires_ms(),
+        file: login.file.clone(),
+    }
+}
+
+fn restore(host: &Host, id: Option<&str>, is_json: bool) -> Result<(), CommandError> {
+    let restored = restore_login(&host.state, id).map_err(not_restored)?;
+    let login = restored.login;
+    if is_json {
+        return print_json(&Report {
+            v: 1,
+            restored: login.id,
+            kept: restored.kept,
+            file: login.file,
+        });
+    }
+    say(&format!("login {} is back in {}", login.id, login.file.0.display()));
+    if let Some(kept) = restored.kept {
+        say(&format!("the login before is kept: caretaker login restore {kept}"));
+    }
+    Ok(())
+}
+
+fn not_restored(error: RestoreError) -> CommandError {
+    let log_in = "log in again: cursor-agent login";
+    let list = "see the kept logins: caretaker login ls";
+    let (code, hint) = match &error {
+        RestoreError::NothingKept => (ExitCode::NotFound, log_in),
+        RestoreError::Unknown(_) => (ExitCode::NotFound, list),
+        RestoreError::Ambiguous(_) => (ExitCode::Usage, list),
+        _ => (ExitCode::Failed, log_in),
+    };
+    let failure = CommandError::new(code, error.to_string()).hint(hint);
+    match error {
+        RestoreError::Kept(source) | RestoreError::Write { source, .. } => failure.because(source),
+        _ => failure,
+    }
+}

@@ -1,0 +1,31 @@
+//! What becomes of a login that an agent changed.
+
+use serde::{Deserialize, Serialize};
+
+/// Why the login in a run's private copy did not reach the user's own login file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoginDrop {
+    /// The agent's copy is not a plain file, not a JSON object, or has no tokens in it.
+    Malformed,
+    /// The agent's copy, or a token in it, is larger than a login can be.
+    Oversized,
+    /// A token is of another kind than the user's, or is missing.
+    OtherShape,
+    /// The tokens belong to another account.
+    OtherAccount,
+    /// A field that is not a token differs from the user's.
+    OtherFields,
+    /// The tokens are older than the user's, or were the user's before.
+    Replayed,
+    /// The new access token has expired already.
+    Expired,
+    /// The user's own access token is not near its end.
+    NotDue,
+    /// The user's login file changed as well, and wins.
+    HostChanged,
+    /// This run changed the user's login too often.
+    TooMany,
+    /// The user's present login could not be kept, or the new one could not be written.
+    NotWritten,
+}

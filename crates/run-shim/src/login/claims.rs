@@ -1,0 +1,97 @@
+//! What a token says of itself, where it is a JSON Web Token. Nothing here is proven: only the server can check the
+//! signature.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+/// Claims that say whose token it is and what it is for. A renewal changes none of them.
+const ACCOUNT: &[&str] = &[
+    "sub",
+    "iss",
+    "aud",
+    "azp",
+    "client_id",
+    "type",
+    "email",
+    "user",
+    "user_id",
+    "userId",
+    "account",
+    "account_id",
+    "accountId",
+    "org_id",
+    "team_id",
+    "tid",
+];
+/// A token is near its end in the last quarter of its life; in the last hour where it does not say when that began.
+const LAST_PART: u64 = 4;
+const LAST_HOUR: u64 = 3600;
+/// However short the life: an agent renews its token a while before it is of no use.
+const SHORTEST_END: u64 = 300;
+
+/// The claims of a JSON Web Token.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Claims(Map<String, Value>);
+
+impl Claims {
+    /// `None` for a token of another kind.
+    pub(super) fn of(token: &str) -> Option<Self> {
+        let mut parts = token.split('.');
+        let (header, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);
+        let object = |part: &str| -> Option<Map<String, Value>> {
+            serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok()?).ok()
+        };
+        object(header)?;
+        let is_whole = !signature.is_empty() && parts.next().is_none();
+        is_whole.then_some(Self(object(claims)?))
+    }
+
+    pub(super) fn is_of_the_same_account(&self, other: &Self) -> bool {
+        ACCOUNT.iter().all(|name| self.0.get(*name) == other.0.get(*name))
+    }
+
+    /// A name for the account, for a person.
+    pub(super) fn account(&self) -> Option<&str> {
+        ["email", "sub"].into_iter().find_map(|name| self.0.get(name)?.as_str())
+    }
+
+    /// Seconds since 1970.
+    pub(super) fn expires(&self) -> Option<u64> {
+        seconds(self.0.get("exp")?)
+    }
+
+    /// Seconds since 1970. Cursor's tokens say it as `time`.
+    fn issued(&self) -> Option<u64> {
+        ["iat", "time"].into_iter().find_map(|name| seconds(self.0.get(name)?))
+    }
+
+    /// Whether this token was made before another one, or ends before it.
+    pub(super) fn is_older_than(&self, other: &Self) -> bool {
+        let is_less = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => one < other,
+            // What does not say what the other says could be of any time.
+            (one, other) => one.is_none() && other.is_some(),
+        };
+        is_less(self.issued(), other.issued()) || is_less(self.expires(), other.expires())
+    }
+
+    /// Whether it has ended or will soon; `None` where it does not say when it ends.
+    pub(super) fn is_near_its_end(&self, now: u64) -> Option<bool> {
+        let expires = self.expires()?;
+        let life = self.issued().and_then(|issued| expires.checked_sub(issued));
+        let end = life.map_or(LAST_HOUR, |life| life / LAST_PART).max(SHORTEST_END);
+        Some(expires.saturating_sub(now) <= end)
+    }
+}
+
+/// A number of seconds, which may be written as text.
+fn seconds(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => {
+            number.as_u64().or_else(|| number.as_f64().filter(|it| *it >= 0.0).map(|it| it as u64))
+        }
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    }
+}

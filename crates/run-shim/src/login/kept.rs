@@ -1,0 +1,234 @@
+//! The user's last three logins, kept when an agent's renewal, or `caretaker login restore`, replaces one.
+//!
+//! An agent may renew a login several times, so the latest login that did not come out of a sandbox is always among the
+//! three. Everything here happens under the lock of logins.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cursor_home::Login;
+use run_journal::{KernelLock, StateRoot};
+use run_protocol::{BytesPath, RunId};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::claims::Claims;
+use super::files::{self, LARGEST};
+use crate::run_record::now_ms;
+
+/// How many logins are kept of one login file.
+const MOST: usize = 3;
+
+/// Where a login came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoginOrigin {
+    /// The user logged in, or restored it.
+    User,
+    /// An agent renewed it.
+    Agent,
+}
+
+/// A login that was replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptLogin {
+    pub id: String,
+    /// When it was replaced, in milliseconds since 1970.
+    pub kept_ms: u64,
+    /// The login file that it was in.
+    pub file: BytesPath,
+    pub by: LoginOrigin,
+    /// The run whose agent renewed it; `None` where `caretaker login restore` replaced it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<RunId>,
+    content: String,
+}
+
+impl KeptLogin {
+    /// The account that the access token names.
+    pub fn account(&self) -> Option<String> {
+        self.claims()?.account().map(ToOwned::to_owned)
+    }
+
+    /// When the access token ends, in milliseconds since 1970.
+    pub fn expires_ms(&self) -> Option<u64> {
+        self.claims()?.expires()?.checked_mul(1000)
+    }
+
+    fn claims(&self) -> Option<Claims> {
+        Claims::of(Login::parse(self.content.as_bytes()).ok()?.token("accessToken")?)
+    }
+}
+
+/// What is on disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Shelf {
+    v: u32,
+    /// The latest first.
+    kept: Vec<KeptLogin>,
+    /// What agents renewed last: the login file, and a hash of what was written into it.
+    carried: Vec<(BytesPath, String)>,
+}
+
+impl Default for Shelf {
+    fn default() -> Self {
+        Self { v: 1, kept: Vec::new(), carried: Vec::new() }
+    }
+}
+
+impl Shelf {
+    pub(super) fn read(state: &StateRoot) -> io::Result<Self> {
+        match files::read(&path_in(state), LARGEST * 16) {
+            Ok(content) => Ok(serde_json::from_slice(&content)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn write(&self, state: &StateRoot) -> io::Result<()> {
+        let path = path_in(state);
+        files::remove_left_overs(&path);
+        files::replace(&path, &serde_json::to_vec(self)?, || true).map(drop)
+    }
+
+    /// Whether a token was in one of the kept logins.
+    pub(super) fn has_token(&self, file: &Path, token: &str) -> bool {
+        self.of(file).any(|kept| {
+            let login = Login::parse(kept.content.as_bytes());
+            login.is_ok_and(|login| login.tokens().any(|of_login| of_login == token))
+        })
+    }
+
+    fn of(&self, file: &Path) -> impl Iterator<Item = &KeptLogin> {
+        self.kept.iter().filter(move |kept| kept.file.0 == file)
+    }
+
+    /// Keeps a login that is about to be replaced, and returns its id.
+    pub(super) fn keep(
+        &mut self,
+        file: &Path,
+        content: &[u8],
+        replaced_by: Option<RunId>,
+    ) -> String {
+        let hash = hash_of(content);
+        let is_agents = self.carried.iter().any(|(of, carried)| of.0 == file && *carried == hash);
+        let content = String::from_utf8_lossy(content).into_owned();
+        let id = uuid::Uuid::new_v4().simple().to_string()[..8].to_owned();
+        self.kept.retain(|kept| kept.file.0 != file || kept.content != content);
+        let by = if is_agents { LoginOrigin::Agent } else { LoginOrigin::User };
+        let file_name = file.to_owned().into();
+        let kept = KeptLogin {
+            id: id.clone(),
+            kept_ms: now_ms(),
+            file: file_name,
+            by,
+            replaced_by,
+            content,
+        };
+        self.kept.insert(0, kept);
+        self.forget_the_oldest(file);
+        id
+    }
+
+    /// Notes that the login in a file is an agent's.
+    pub(super) fn note_carried(&mut self, file: &Path, content: &[u8]) {
+        self.carried.retain(|(of, _)| of.0 != file);
+        self.carried.push((file.to_owned().into(), hash_of(content)));
+    }
+
+    fn forget_the_oldest(&mut self, file: &Path) {
+        let of_file: Vec<&KeptLogin> = self.of(file).collect();
+        let users = of_file.iter().position(|kept| kept.by == LoginOrigin::User);
+        let mut stay: Vec<usize> = (0..of_file.len().min(MOST)).collect();
+        if let Some(users) = users.filter(|users| *users >= MOST) {
+            stay[MOST - 1] = users;
+        }
+        let stay: Vec<String> = stay.into_iter().map(|place| of_file[place].id.clone()).collect();
+        self.kept.retain(|kept| kept.file.0 != file || stay.contains(&kept.id));
+    }
+}
+
+fn hash_of(content: &[u8]) -> String {
+    let hash = Sha256::digest(content);
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn path_in(state: &StateRoot) -> PathBuf {
+    state.path().join("logins.json")
+}
+
+/// Under this lock logins are compared, kept and replaced.
+pub(super) fn lock(state: &StateRoot) -> io::Result<KernelLock> {
+    KernelLock::take_waiting(&state.path().join("login.lock"))
+}
+
+/// The logins that are kept, the latest first.
+pub fn kept_logins(state: &StateRoot) -> io::Result<Vec<KeptLogin>> {
+    Ok(Shelf::read(state)?.kept)
+}
+
+/// A login that is the user's again.
+#[derive(Debug)]
+pub struct Restored {
+    pub login: KeptLogin,
+    /// The id of the login that it replaced; `None` where there was none.
+    pub kept: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    #[error("no login is kept")]
+    NothingKept,
+    #[error("no kept login has an id that begins with `{0}`")]
+    Unknown(String),
+    #[error("several kept logins have an id that begins with `{0}`")]
+    Ambiguous(String),
+    #[error("the kept logins cannot be used")]
+    Kept(#[source] io::Error),
+    #[error("the login file `{}` cannot be replaced", path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// Puts a kept login back into its file, the latest one unless an id is given. The login that it replaces is kept.
+pub fn restore_login(state: &StateRoot, id: Option<&str>) -> Result<Restored, RestoreError> {
+    if !path_in(state).exists() {
+        return Err(RestoreError::NothingKept);
+    }
+    let _lock = lock(state).map_err(RestoreError::Kept)?;
+    let mut shelf = Shelf::read(state).map_err(RestoreError::Kept)?;
+    let login = choose(&shelf.kept, id)?.clone();
+    let file = login.file.0.clone();
+    let failed = |source| RestoreError::Write { path: file.clone(), source };
+    files::remove_left_overs(&file);
+    let present = match files::read(&file, LARGEST) {
+        Ok(content) => Some(content),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(error)),
+    };
+    shelf.kept.retain(|kept| kept.id != login.id);
+    // A file that is no login is of no use to anyone.
+    let present = present.filter(|present| Login::parse(present).is_ok());
+    let kept = present.map(|present| shelf.keep(&file, &present, None));
+    // Should we be killed in between, the login is both kept and in its file.
+    let mut both = shelf.clone();
+    both.kept.push(login.clone());
+    both.write(state).map_err(RestoreError::Kept)?;
+    files::replace(&file, login.content.as_bytes(), || true).map_err(failed)?;
+    shelf.write(state).map_err(RestoreError::Kept)?;
+    Ok(Restored { login, kept })
+}
+
+fn choose<'k>(kept: &'k [KeptLogin], id: Option<&str>) -> Result<&'k KeptLogin, RestoreError> {
+    let Some(id) = id else { return kept.first().ok_or(RestoreError::NothingKept) };
+    let mut found = kept.iter().filter(|kept| kept.id.starts_with(id));
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (None, _) => Err(RestoreError::Unknown(id.to_owned())),
+        (Some(_), Some(_)) => Err(RestoreError::Ambiguous(id.to_owned())),
+    }
+}
+
+#[cfg(test)]
+#[path = "kept_tests.rs"]
+mod tests;

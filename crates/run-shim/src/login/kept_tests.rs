@@ -1,0 +1,114 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+struct Scene {
+    root: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap() }
+    }
+
+    fn state(&self) -> StateRoot {
+        StateRoot::new(self.root.path().to_owned())
+    }
+
+    fn file(&self) -> PathBuf {
+        self.root.path().join("auth.json")
+    }
+}
+
+fn login(mark: &str) -> String {
+    json!({"accessToken": mark, "refreshToken": mark}).to_string()
+}
+
+#[test]
+fn a_shelf_is_for_its_owner_alone_and_is_read_as_it_was_written() {
+    let scene = Scene::new();
+    assert_eq!(Shelf::read(&scene.state()).unwrap(), Shelf::default());
+    let mut shelf = Shelf::default();
+    let run = RunId::generate();
+    let id = shelf.keep(&scene.file(), login("one").as_bytes(), Some(run));
+    shelf.write(&scene.state()).unwrap();
+    assert_eq!(Shelf::read(&scene.state()).unwrap(), shelf);
+    let path = scene.root.path().join("logins.json");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let kept = kept_logins(&scene.state()).unwrap();
+    assert_eq!((kept.len(), kept[0].id.as_str(), kept[0].replaced_by), (1, id.as_str(), Some(run)));
+    assert_eq!((kept[0].account(), kept[0].expires_ms()), (None, None));
+
+    fs::write(&path, "{").unwrap();
+    assert!(kept_logins(&scene.state()).is_err());
+    assert!(matches!(restore_login(&scene.state(), None), Err(RestoreError::Kept(_))));
+}
+
+#[test]
+fn a_login_is_restored_into_its_file_even_where_that_is_gone() {
+    let scene = Scene::new();
+    let mut shelf = Shelf::default();
+    shelf.keep(&scene.file(), login("one").as_bytes(), None);
+    shelf.write(&scene.state()).unwrap();
+    let restored = restore_login(&scene.state(), None).unwrap();
+    assert_eq!(restored.kept, None);
+    assert_eq!(fs::read_to_string(scene.file()).unwrap(), login("one"));
+    assert!(matches!(restore_login(&scene.state(), None), Err(RestoreError::NothingKept)));
+}
+
+#[test]
+fn a_file_that_is_no_login_is_replaced_and_not_kept() {
+    let scene = Scene::new();
+    fs::write(scene.file(), "x").unwrap();
+    let mut shelf = Shelf::default();
+    shelf.keep(&scene.file(), login("one").as_bytes(), None);
+    shelf.write(&scene.state()).unwrap();
+    assert_eq!(restore_login(&scene.state(), None).unwrap().kept, None);
+    assert_eq!(fs::read_to_string(scene.file()).unwrap(), login("one"));
+}
+
+#[test]
+fn another_login_file_has_three_of_its_own() {
+    let (mut shelf, one, other) = (Shelf::default(), Path::new("/one"), Path::new("/other"));
+    for number in 0..5 {
+        shelf.keep(one, login(&format!("one-{number}")).as_bytes(), None);
+        shelf.keep(other, login(&format!("other-{number}")).as_bytes(), None);
+    }
+    assert_eq!((shelf.of(one).count(), shelf.of(other).count()), (3, 3));
+    assert!(shelf.has_token(one, "one-4") && !shelf.has_token(other, "one-4"));
+}
+
+proptest! {
+    #[test]
+    fn the_latest_login_of_the_users_own_is_always_kept(by_agents in proptest::collection::vec(any::<bool>(), 1..20)) {
+        let (mut shelf, file) = (Shelf::default(), Path::new("/auth.json"));
+        let mut present = login("start");
+        let mut of_user = None;
+        let mut is_agents = false;
+        for (number, by_agent) in by_agents.into_iter().enumerate() {
+            let next = login(&format!("login-{number}"));
+            // A user who logs in does not go by us.
+            if by_agent {
+                if !is_agents {
+                    of_user = Some(present.clone());
+                }
+                shelf.keep(file, present.as_bytes(), None);
+                shelf.note_carried(file, next.as_bytes());
+                let latest = &shelf.kept[0];
+                prop_assert_eq!(&latest.content, &present);
+                prop_assert_eq!(latest.by == LoginOrigin::Agent, is_agents);
+            }
+            is_agents = by_agent;
+            present = next;
+            prop_assert!(shelf.kept.len() <= MOST);
+            if let Some(of_user) = &of_user {
+                prop_assert!(shelf.kept.iter().any(|kept| kept.content == *of_user));
+            }
+        }
+    }
+}

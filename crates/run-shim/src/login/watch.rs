@@ -1,0 +1,88 @@
+//! Waits, by the kernel's word, for changes of the user's login and of the agent's copy of it.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use nix::errno::Errno;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use run_protocol::RunEvent;
+use tokio::sync::mpsc;
+
+use super::copy::{Exchange, Look, lock};
+
+/// Starts a thread that keeps both the same. It ends when the copy is gone; the run's own end does not wait for it.
+pub(super) fn start(exchange: Arc<Mutex<Exchange>>, events: mpsc::Sender<RunEvent>) {
+    let watch = Watch::of(&lock(&exchange));
+    let started = watch.and_then(|watch| {
+        let thread = std::thread::Builder::new().name("login".to_owned());
+        thread.spawn(move || watch.keep_the_same(&exchange, &events))
+    });
+    if let Err(error) = started {
+        // The agent's renewal is then given back when the agent ends, as it would be anyway.
+        tracing::warn!(%error, "the login is not watched");
+    }
+}
+
+struct Watch {
+    inotify: Inotify,
+    host_name: std::ffi::OsString,
+    inside: WatchDescriptor,
+}
+
+impl Watch {
+    // Directories, for both files are replaced by renaming as often as they are written.
+    fn of(exchange: &Exchange) -> io::Result<Self> {
+        let host_file = exchange.host_file()?;
+        let parent = host_file.parent().unwrap_or(Path::new("/"));
+        let inotify = Inotify::init(InitFlags::IN_CLOEXEC)?;
+        let changes = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
+        inotify.add_watch(parent, changes)?;
+        let inside = exchange.directory().join("inside");
+        let inside = inotify.add_watch(&inside, changes | AddWatchFlags::IN_DELETE_SELF)?;
+        let host_name = host_file.file_name().unwrap_or_default().to_owned();
+        Ok(Self { inotify, host_name, inside })
+    }
+
+    fn keep_the_same(&self, exchange: &Mutex<Exchange>, events: &mpsc::Sender<RunEvent>) {
+        // The agent may have been quicker than we were.
+        let mut look = Look::AnyTime;
+        loop {
+            {
+                let mut exchange = lock(exchange);
+                if !exchange.directory().exists() {
+                    return;
+                }
+                let tidings = exchange.look(look);
+                exchange.tell(tidings, events);
+            }
+            look = match self.next_change() {
+                Some(look) => look,
+                None => return,
+            };
+        }
+    }
+
+    /// Waits for a change of one of the two files; `None` when nothing can be seen any more.
+    fn next_change(&self) -> Option<Look> {
+        loop {
+            let events = match self.inotify.read_events() {
+                Ok(events) => events,
+                Err(Errno::EINTR | Errno::EAGAIN) => continue,
+                Err(_) => return None,
+            };
+            let is_inside = |wd| wd == self.inside;
+            if events.iter().any(|event| {
+                is_inside(event.wd) && event.name.as_ref().is_none_or(|name| name == "auth.json")
+            }) {
+                return Some(Look::Settled);
+            }
+            if events
+                .iter()
+                .any(|event| event.name.as_ref().is_none_or(|name| *name == self.host_name))
+            {
+                return Some(Look::AnyTime);
+            }
+        }
+    }
+}

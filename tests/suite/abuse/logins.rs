@@ -1,0 +1,136 @@
+//! A hostile agent puts something else in the place of the user's login.
+//!
+//! That each rule is what holds its attempt is shown by the same bytes once more, where the user's own login is such that
+//! the rule has nothing against them: then they reach the user's file.
+
+use std::fs;
+use std::process::Output;
+
+use super::hostile::{Caller, Hostile, write};
+use super::table::Verdict;
+use super::whole_runs::{WholeRun, whole};
+use crate::login::user::{DAY, HOUR, REPLACE, login_of, token};
+use crate::programs::{copy_program, program};
+use crate::stage::stderr;
+
+const LOGIN: &str = ".config/cursor/auth.json";
+
+/// What is put in the place of which login.
+struct Forgery {
+    own: String,
+    forged: Vec<u8>,
+    reason: &'static str,
+    /// A login of the user's with which the rule does not hold the forgery.
+    unprotected: Option<String>,
+}
+
+pub(super) const LOGINS: &[WholeRun] = &[
+    whole("W6a", "puts what is no login in the place of the user's", |caller| {
+        held(caller, &malformed())
+    }),
+    whole("W6b", "puts a login of megabytes in the place of the user's", |caller| {
+        held(caller, &oversized())
+    }),
+    whole("W6c", "puts another account's login in the place of the user's", |caller| {
+        held(caller, &other_account())
+    }),
+    whole("W6d", "puts an older login back in the place of the user's", |caller| {
+        held(caller, &replayed())
+    }),
+    whole("W6e", "puts a forged token in the place of one that is good for long", |caller| {
+        held(caller, &too_early())
+    }),
+];
+
+fn login(token: &str) -> String {
+    login_of(token).to_string()
+}
+
+/// A login of the user's that may be renewed.
+fn due() -> String {
+    login(&token("me", HOUR - DAY, HOUR, "of-the-user"))
+}
+
+fn malformed() -> Forgery {
+    Forgery { own: due(), forged: b"\"x\"".to_vec(), reason: "malformed", unprotected: None }
+}
+
+fn oversized() -> Forgery {
+    let forged = vec![b' '; 4 << 20];
+    Forgery { own: due(), forged, reason: "oversized", unprotected: None }
+}
+
+fn other_account() -> Forgery {
+    Forgery {
+        own: due(),
+        forged: login(&token("evil", 0, DAY, "forged")).into_bytes(),
+        reason: "other_account",
+        unprotected: Some(login(&token("evil", HOUR - DAY, HOUR, "of-the-user"))),
+    }
+}
+
+fn replayed() -> Forgery {
+    Forgery {
+        own: due(),
+        forged: login(&token("me", HOUR - 2 * DAY, HOUR / 2, "old")).into_bytes(),
+        reason: "replayed",
+        unprotected: Some(login(&token("me", HOUR - 3 * DAY, HOUR / 4, "of-the-user"))),
+    }
+}
+
+fn too_early() -> Forgery {
+    Forgery {
+        own: login(&token("me", -HOUR, 30 * DAY, "of-the-user")),
+        forged: login(&token("me", 0, 60 * DAY, "forged")).into_bytes(),
+        reason: "not_due",
+        unprotected: Some(due()),
+    }
+}
+
+/// Has an agent put the forged login in the place of the user's.
+fn forge(hostile: &Hostile, own: &str, forged: &[u8]) -> Output {
+    let home = hostile.stage.home();
+    let agent = home.join(".local/share/cursor-agent/versions/2026.10.01-abc1234/cursor-agent");
+    if !agent.exists() {
+        fs::create_dir_all(agent.parent().unwrap()).unwrap();
+        copy_program(&program("simulated-agent"), &agent);
+    }
+    write(&home.join(LOGIN), own);
+    fs::write(hostile.workspace().join("new-login.json"), forged).unwrap();
+    hostile.give_away();
+    let prompt = format!("```agent\n{REPLACE}\nsay done\n```\n");
+    let mut command = hostile.command(&["run", "--agent", agent.to_str().unwrap(), &prompt]);
+    command.env_remove("CURSOR_API_KEY").output().unwrap()
+}
+
+/// The user's login is as it was, and the run says so.
+fn held(caller: Caller, forgery: &Forgery) -> Verdict {
+    let hostile = Hostile::new(caller).expect("who cannot be this caller was not asked");
+    let output = forge(&hostile, &forgery.own, &forgery.forged);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let after = fs::read_to_string(hostile.stage.home().join(LOGIN)).unwrap();
+    assert_eq!(after, forgery.own, "the user's login is another");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("the agent changed its login, and yours stays"), "{shown}");
+    let run = hostile.stage.run_ids().pop().unwrap();
+    let journal = hostile.stage.journal(&run);
+    let is_told = journal.iter().any(|entry| {
+        entry.line["run"]["kind"] == "login_dropped"
+            && entry.line["run"]["reason"] == forgery.reason
+    });
+    assert!(is_told, "it is not in the journal");
+    Verdict::Held("the rules for carrying a login back".to_owned())
+}
+
+#[test]
+fn a_forged_login_gets_through_where_its_rule_has_nothing_against_it() {
+    for forgery in [other_account(), replayed(), too_early()] {
+        let own = forgery.unprotected.expect("these rules depend on the user's login");
+        let hostile = Hostile::new(Caller::User).expect("everybody can be a user");
+        let output = forge(&hostile, &own, &forgery.forged);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let after = fs::read(hostile.stage.home().join(LOGIN)).unwrap();
+        let tokens = |login: &[u8]| serde_json::from_slice::<serde_json::Value>(login).unwrap();
+        assert_eq!(tokens(&after), tokens(&forgery.forged), "{} proves nothing", forgery.reason);
+    }
+}
