@@ -4,10 +4,10 @@ use std::path::Path;
 use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
-    Audit, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, HandOver, JournalHeader,
-    LimitBackend, LimitKind, LimitsInForce, McpCallOutcome, McpRefusal, NetRefusal, NetVia,
-    NetworkMode, PendingTool, QuestionAbout, ReportedStatus, ResourceLimits, Resumable, RunEvent,
-    RunId, RunOutcome, SignalName, Spend, StopReason,
+    Audit, Bound, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, HandOver,
+    JournalHeader, LimitBackend, LimitKind, LimitsInForce, McpCallOutcome, McpRefusal, NetRefusal,
+    NetVia, NetworkMode, PendingTool, QuestionAbout, ReportedStatus, ResourceLimits, Resumable,
+    RunEvent, RunId, RunOutcome, SignalName, Spend, StopReason, Widening,
 };
 use serde_json::Value;
 
@@ -241,6 +241,13 @@ fn run_examples() -> Vec<RunEvent> {
         RunEvent::WorkspaceMarked { label: text("green"), number: 1, files: 12, ms: 40 },
         RunEvent::Spent(Spend { tool_calls: Some(7), time_ms: Some(12_000), tokens: Some(68_000) }),
         RunEvent::ProtectionLost { path: "/home/ada/project/.git/config".into() },
+        RunEvent::Widened {
+            bounds: vec![Widening {
+                bound: Bound::Memory,
+                from: text("512.0 MiB"),
+                to: text("2.0 GiB"),
+            }],
+        },
     ]
 }
 
@@ -284,6 +291,7 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::WorkspaceMarked { .. } => 34,
         RunEvent::Spent(_) => 35,
         RunEvent::ProtectionLost { .. } => 36,
+        RunEvent::Widened { .. } => 37,
     }
 }
 
@@ -358,7 +366,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 37 + 1);
+    assert_eq!(kinds.len(), 20 + 38 + 1);
 }
 
 #[test]
