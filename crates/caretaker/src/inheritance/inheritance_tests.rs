@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use run_protocol::{AgentMode, RunLimits, UserMcpFiles, Widening};
 use run_shim::plan_run;
-use sandbox_plan::Confinement;
+use sandbox_plan::{Confinement, SandboxPlan};
 
 use super::*;
 use crate::admission::tests::Stage;
@@ -116,9 +116,9 @@ fn power(stage: &Stage, spec: &RunSpec) -> Option<Power> {
         false => None,
     };
     let own = stage.host.state.path().to_owned();
-    let writable = plan.iter().flat_map(|plan| plan.writable_on_host());
+    let writable = plan.iter().flat_map(SandboxPlan::writable_on_host);
     let writable = writable.filter(|path| !path.starts_with(&own)).map(Into::into).collect();
-    let parts = plan.iter().flat_map(sandbox_plan::SandboxPlan::explain);
+    let parts = plan.iter().flat_map(SandboxPlan::explain);
     let reads_keys = parts.into_iter().any(|part| part.detail.contains("/home/keys"));
     let probes = [
         ("a.example.org", 443),
@@ -128,7 +128,7 @@ fn power(stage: &Stage, spec: &RunSpec) -> Option<Power> {
         ("evil.example", 80),
     ];
     let reached =
-        probes.into_iter().filter(|(host, port)| match plan.as_ref().map(|plan| plan.network()) {
+        probes.into_iter().filter(|(host, port)| match plan.as_ref().map(SandboxPlan::network) {
             None => true,
             Some(network) => match network.mode {
                 NetworkMode::Host => true,
