@@ -177,9 +177,10 @@ fn a_run_that_took_too_many_tokens_says_so_and_what_it_did_stays_done() {
     let journal = stage.journal(&run);
     let reached = journal.iter().filter(|entry| entry.line["run"]["kind"] == "limit_reached");
     assert_eq!(reached.count(), 1);
-    // A person may go on, with a limit that allows it; it is the run's own, and its successor's unless it says otherwise.
+    // A person may go on, with a limit that allows it.
     let session = stage.session_of(&run);
-    let again = stage.resume(&session, "say more", &["--max-tokens", "none"]);
+    let flags = ["--max-tokens", "none", "--widen", "max-tokens"];
+    let again = stage.resume(&session, "say more", &flags);
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
 
     let path = stage.home().join(".config/caretaker/config.toml");

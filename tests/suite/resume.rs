@@ -278,11 +278,12 @@ printf '{"type":"result","subtype":"success","is_error":false,"result":"","sessi
     fs::write(&agent, script).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
     let agent = agent.to_str().unwrap();
-    let mut command = stage.caretaker(&["resume", "--agent", agent, &session, "go on"]);
+    let mut command =
+        stage.caretaker(&["resume", "--agent", agent, "--widen", "agent", &session, "go on"]);
     let output = command.env("CURSOR_API_KEY", "a key").output().unwrap();
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     assert_eq!(stage.ended()["outcome"], "amnesia", "{}", stage.ended());
-    let output = stage.resume(&session, "recall", &[]);
+    let output = stage.resume(&session, "recall", &["--widen", "agent"]);
     assert!(stdout(&output).contains("The first turn."), "{}", stdout(&output));
 
     let output = stage.resume(&session, "shell rm $HOME/.cursor/chats/*/*/store.db*", &[]);

@@ -37,10 +37,20 @@ fn an_agent_without_a_sandbox_is_as_free_as_its_user_and_everybody_is_told() {
     assert!(stdout(&stage.output(&["show", &run])).contains("off: no sandbox"));
     stage.assert_no_survivors("after the run");
 
-    // The session goes on in a sandbox, and back.
-    let resumed = stage.resume(&session, "recall", &[]);
+    // Nobody takes the sandbox away unasked, not even where there was none.
+    let refused = stage.resume(&session, "recall", &[]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--sandbox off"), "{}", stderr(&refused));
+    let resumed = stage.resume(&session, "recall", &["--sandbox", "off", "--force"]);
     assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
-    let resumed = stage.resume(&session, "recall", &["--profile", "off", "--force"]);
+    // The session goes on in a sandbox, and back.
+    let resumed = stage.resume(&session, "recall", &["--profile", "default"]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+    let back = ["--profile", "off", "--force"];
+    let refused = stage.resume(&session, "recall", &back);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    let back = [&back[..], &["--widen", "profile"]].concat();
+    let resumed = stage.resume(&session, "recall", &back);
     assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
 }
 

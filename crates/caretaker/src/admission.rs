@@ -1,6 +1,6 @@
 //! Everything that is checked about a run before anything of it exists, and the spec that comes out of it.
 
-mod as_before;
+mod continued;
 mod host_proxy;
 mod login;
 
@@ -10,39 +10,37 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
-use run_journal::RunDirectory;
 use run_protocol::{
-    AgentKind, AgentMode, AgentProgram, BytesPath, ExitCode, Lineage, NetworkMode, RunId,
-    RunLimits, RunSpec, SessionStart, ToolApproval, UserMcpFiles, WorkspaceSaving,
+    AgentKind, AgentProgram, BytesPath, ExitCode, NetworkMode, RunId, RunLimits, RunSpec,
+    SessionStart, UserMcpFiles, WorkspaceSaving,
 };
-use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run, read_session_record};
+use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run};
 use sandbox_plan::{Confinement, Profile};
 use uuid::Uuid;
 
-pub(crate) use self::host_proxy::host_proxy;
-use self::host_proxy::is_proxy_variable;
+pub(crate) use self::host_proxy::{host_proxy, is_proxy_variable};
 pub(crate) use self::login::{SIMULATED_KEY, has_key};
-use crate::agent_discovery::{self, AgentChoice, refuse_inside};
+use crate::agent_discovery::refuse_inside;
 use crate::bubblewrap::{Bubblewrap, Trial};
-use crate::budgets::CountLimit;
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::disk;
 use crate::host::{Host, now_ms};
 use crate::host_git;
-use crate::limit_options::{self, SizeLimit};
+use crate::inheritance;
+use crate::limit_options;
 use crate::name_claim;
 use crate::profiles::{self, FoundProfile, NamedBy};
 use crate::resumption::Resumption;
 use crate::run_marks;
-use crate::run_options::{Mode, RunOptions};
+use crate::run_options::RunOptions;
 use crate::user_mcp;
 use crate::view::units;
 use crate::workspace;
 use crate::worktrees;
 
 /// Variables of the host that tell the simulated agent what to play.
-const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
+pub(crate) const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
 
 /// What saving a workspace may take where the configuration sets no limit: nobody waits longer for an agent to begin.
 const LONGEST_SAVING: Duration = Duration::from_secs(3600);
@@ -57,8 +55,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) program: &'a Path,
     /// The run that is tried again.
     pub(crate) retry_of: Option<RunId>,
-    /// A run whose way of running is kept, but for what the options say otherwise.
-    pub(crate) like: Option<&'a RunSpec>,
+    /// The run that this one continues or repeats, and inherits from.
+    before: Option<Box<RunSpec>>,
 }
 
 /// What the run is about.
@@ -66,6 +64,8 @@ pub(crate) struct Admission<'a> {
 pub(crate) enum Conversation {
     /// A new session, in the directory that was named or in the one we are in.
     New { workspace: Option<PathBuf> },
+    /// A new session in the place of one that cannot be resumed.
+    Instead { of: Uuid, workspace: PathBuf },
     /// One that can be resumed, where it belongs.
     Resumed(Box<Resumption>),
 }
@@ -74,14 +74,24 @@ impl Conversation {
     fn workspace(&self) -> Option<&Path> {
         match self {
             Self::New { workspace } => workspace.as_deref(),
+            Self::Instead { workspace, .. } => Some(workspace),
             Self::Resumed(resumption) => Some(resumption.workspace.as_path()),
         }
     }
 
     fn session(&self) -> (Uuid, SessionStart) {
         match self {
-            Self::New { .. } => (Uuid::new_v4(), SessionStart::New),
+            Self::New { .. } | Self::Instead { .. } => (Uuid::new_v4(), SessionStart::New),
             Self::Resumed(resumption) => (resumption.session, SessionStart::Resume),
+        }
+    }
+
+    /// The session whose last run is inherited from.
+    fn continues(&self) -> Option<Uuid> {
+        match self {
+            Self::New { .. } => None,
+            Self::Instead { of, .. } => Some(*of),
+            Self::Resumed(resumption) => Some(resumption.session),
         }
     }
 }
@@ -105,6 +115,21 @@ pub(crate) struct Admitted {
     pub(crate) shim_environment: ShimEnvironment,
     /// To be remembered once there is a place for it.
     pub(crate) trial: Trial,
+}
+
+impl<'a> Admission<'a> {
+    /// Finds the run that this one inherits from, so that no way to continue a session can forget it.
+    pub(crate) fn new(
+        host: &'a Host,
+        config: &'a Config,
+        options: &'a RunOptions,
+        conversation: &'a Conversation,
+        program: &'a Path,
+        retry_of: Option<RunId>,
+    ) -> Result<Self, CommandError> {
+        let before = continued::run_before(host, conversation, retry_of, options)?;
+        Ok(Self { host, config, options, conversation, program, retry_of, before })
+    }
 }
 
 impl Admission<'_> {
@@ -141,6 +166,7 @@ impl Admission<'_> {
             None => Trial::NotNeeded,
         };
         user_mcp::say_what_came_of_it(user_mcp.as_ref());
+        self.say_what_was_inherited(&spec, &chosen.profile);
         Ok(Admitted { spec, shim_environment, trial })
     }
 
@@ -166,9 +192,10 @@ impl Admission<'_> {
     fn spec(&self, chosen: &Chosen, roots: &CursorRoots) -> Result<RunSpec, CommandError> {
         let Self { host, config, options, .. } = self;
         let profile = &chosen.profile.profile;
-        let labels = run_marks::labels(&config.labels, &options.labels)
-            .map_err(|error| refused("a label of the configuration cannot be used", error))?;
-        let spec = RunSpec {
+        let usual = self.before.as_ref().map_or(&config.labels, |before| &before.labels);
+        let labels = run_marks::labels(usual, &options.labels)
+            .map_err(|error| refused("a label cannot be used", error))?;
+        let fresh = RunSpec {
             run: chosen.run,
             created_ms: now_ms(),
             name: options.name.as_ref().map(|name| name.as_str().to_owned()),
@@ -180,10 +207,7 @@ impl Admission<'_> {
             saving: self.saving(chosen.workspace.as_path()),
             agent: chosen.agent.clone(),
             model: self.model()?,
-            mode: options.mode.map(|mode| match mode {
-                Mode::Plan => AgentMode::Plan,
-                Mode::Ask => AgentMode::Ask,
-            }),
+            mode: options.mode.and_then(Into::into),
             tool_approval: self.tool_approval(profile.confinement())?,
             partial_output: options.stream,
             extra_flags: extra_flags(&options.agent_flags)?,
@@ -216,45 +240,19 @@ impl Admission<'_> {
             restart: options.restart,
             group: options.queue.group.as_ref().map(|group| group.as_str().to_owned()),
             queue: None,
-            lineage: self.lineage(chosen.session),
+            lineage: None,
             delivers: Vec::new(),
+            widened: Vec::new(),
             socket_dir: host.places.sockets.clone().into(),
         };
-        match self.like {
-            None => Ok(spec),
-            Some(before) => self.as_before(spec, before),
-        }
-    }
-
-    /// A session is its parent's child whoever continues it.
-    fn lineage(&self, session: Uuid) -> Option<Lineage> {
-        let Conversation::Resumed(_) = self.conversation else { return None };
-        let latest = read_session_record(&self.host.state, &session)?.run;
-        RunDirectory::open(&self.host.state, latest).ok()?.spec().ok()?.lineage
-    }
-
-    fn profile(&self) -> Result<FoundProfile, CommandError> {
-        let (name, named_by) = match (&self.options.profile, self.like) {
-            (Some(name), _) => (name, NamedBy::CommandLine),
-            (None, Some(before)) => (&before.profile, NamedBy::EarlierRun),
-            (None, None) => (&self.config.profile, NamedBy::Configuration),
-        };
-        profiles::find(&self.host.places, name, named_by)
-    }
-
-    /// In a sandbox tools run unasked: it is the guard. Without one they do only if the user says so.
-    fn tool_approval(&self, confinement: Confinement) -> Result<ToolApproval, CommandError> {
-        let RunOptions { force, no_force, .. } = self.options;
-        match confinement {
-            Confinement::Bubblewrap if *force => {
-                let what =
-                    "--force is for runs without a sandbox; in one, tools run unasked anyway";
-                Err(CommandError::new(ExitCode::Usage, what).hint("leave it out"))
-            }
-            Confinement::Bubblewrap if *no_force => Ok(ToolApproval::AllowList),
-            Confinement::None if !*force => Ok(ToolApproval::AllowList),
-            Confinement::Bubblewrap | Confinement::None => Ok(ToolApproval::Force),
-        }
+        let Some(before) = &self.before else { return Ok(fresh) };
+        let mut spec = inheritance::inherit(fresh, before, options);
+        let widened = inheritance::wider_than(&spec, before);
+        inheritance::check(&widened, &options.widen)?;
+        // Last, because it only takes away.
+        spec.expose.retain(|path| path.0.exists());
+        spec.widened = widened;
+        Ok(spec)
     }
 
     /// How the workspace is saved before the run.
@@ -279,32 +277,16 @@ impl Admission<'_> {
         Ok(model.map(|model| model.as_str().to_owned()))
     }
 
-    fn agent(&self, workspace: &WorkspacePath) -> Result<AgentProgram, CommandError> {
-        let environment = &self.host.environment;
-        let of_before = self.like.and_then(|before| match before.agent.kind {
-            AgentKind::Simulated => Some(Path::new("simulated")),
-            // An update may have taken it away; then the one that is there now does it.
-            AgentKind::Cursor => {
-                Some(before.agent.program.0.as_path()).filter(|path| path.exists())
-            }
-        });
-        let choice = AgentChoice::of(
-            self.options.agent.as_deref().or(of_before),
-            self.config.agent.as_deref(),
-            environment,
-        );
-        agent_discovery::find(&choice, environment, Some(workspace.as_path()))
-    }
-
     /// Where the user's own MCP servers are defined, if the run is to have them.
     fn user_mcp(
         &self,
         workspace: &WorkspacePath,
         roots: &CursorRoots,
     ) -> Result<Option<UserMcpFiles>, CommandError> {
+        let is_usual = self.config.user_mcp && self.before.is_none() && !self.options.no_user_mcp;
         match (self.options.user_mcp, user_mcp::find(workspace, roots)) {
             // A configuration may be shared with machines that have none.
-            (false, files) => Ok(files.filter(|_| self.config.user_mcp)),
+            (false, files) => Ok(files.filter(|_| is_usual)),
             (true, Some(files)) => Ok(Some(files)),
             (true, None) => {
                 let file = roots.user_mcp_json();
@@ -346,14 +328,10 @@ impl Admission<'_> {
         Ok(all.collect())
     }
 
-    fn network_mode(&self, profile: &Profile) -> NetworkMode {
-        let of_before = self.like.and_then(|before| before.network);
-        let asked = self.options.network.map(Into::into).or(of_before);
-        asked.unwrap_or(profile.network_mode())
-    }
-
     fn allow_hosts(&self) -> Vec<String> {
-        let of_config = self.config.allow_hosts.iter().map(|entry| &entry.0);
+        // What a configuration allows by now is for new sessions.
+        let usual = self.config.allow_hosts.iter().filter(|_| self.before.is_none());
+        let of_config = usual.map(|entry| &entry.0);
         self.options.allow_hosts.iter().chain(of_config).map(ToString::to_string).collect()
     }
 
@@ -369,28 +347,14 @@ impl Admission<'_> {
             exposed.push(path.into());
         }
         // A configuration may be shared between machines that do not all have the same.
-        let usual = self.config.expose.iter().filter(|path| path.exists());
+        let usual = self.config.expose.iter().filter(|path| self.before.is_none() && path.exists());
         exposed.extend(usual.map(|path| BytesPath::from(path.clone())));
         Ok(exposed)
     }
 
     fn limits(&self) -> RunLimits {
         let mut limits = self.config.run_limits();
-        if let Some(timeout) = self.options.timeout {
-            limits.wall_ms = timeout.milliseconds();
-        }
-        if let Some(idle_timeout) = self.options.idle_timeout {
-            limits.idle_ms = idle_timeout.milliseconds();
-        }
-        if let Some(CountLimit(most)) = self.options.max_tool_calls {
-            limits.tool_calls = most;
-        }
-        if let Some(CountLimit(most)) = self.options.max_tokens {
-            limits.tokens = most;
-        }
-        if let Some(SizeLimit(most)) = self.options.journal {
-            limits.journal_bytes = most;
-        }
+        limit_options::apply_to_run(self.options, &mut limits);
         limits
     }
 
@@ -471,4 +435,4 @@ pub(crate) fn unprepared(error: PrepareError) -> CommandError {
 
 #[cfg(test)]
 #[path = "admission_tests.rs"]
-mod tests;
+pub(crate) mod tests;

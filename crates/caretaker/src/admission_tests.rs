@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use pretty_assertions::assert_eq;
 use run_journal::StateRoot;
+use run_protocol::ToolApproval;
 use tempfile::TempDir;
 
 use super::*;
@@ -12,13 +13,13 @@ use crate::environment::tests::environment_of;
 use crate::places::Places;
 
 /// A host with a workspace, and variables beside the necessary ones.
-struct Stage {
+pub(crate) struct Stage {
     root: TempDir,
-    host: Host,
+    pub(crate) host: Host,
 }
 
 impl Stage {
-    fn new(variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(variables: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let physical = fs::canonicalize(root.path()).unwrap();
         fs::create_dir_all(physical.join("home/work")).unwrap();
@@ -32,7 +33,7 @@ impl Stage {
         Self { root, host: Host { environment, places, state } }
     }
 
-    fn workspace(&self) -> PathBuf {
+    pub(crate) fn workspace(&self) -> PathBuf {
         fs::canonicalize(self.root.path()).unwrap().join("home/work")
     }
 
@@ -45,20 +46,26 @@ impl Stage {
         let config = Config::parse(config).unwrap();
         let program = Path::new("/usr/bin/caretaker");
         let conversation = Conversation::New { workspace: args.workspace.clone() };
-        then(&Admission {
-            host: &self.host,
-            config: &config,
-            options: &args.options,
-            conversation: &conversation,
-            program,
-            retry_of: None,
-            like: None,
-        })
+        let (host, options) = (&self.host, &args.options);
+        then(&Admission::new(host, &config, options, &conversation, program, None).unwrap())
     }
 
     fn spec(&self, config: &str, args: &[&str]) -> RunSpec {
+        self.spec_after(None, config, args).unwrap()
+    }
+
+    /// What a run would be that continues another, or that begins a session.
+    pub(crate) fn spec_after(
+        &self,
+        before: Option<&RunSpec>,
+        config: &str,
+        args: &[&str],
+    ) -> Result<RunSpec, CommandError> {
         let args = [args, &["--agent", "simulated"]].concat();
-        self.with(config, &args, |admission| admission.hypothetical().unwrap())
+        self.with(config, &args, |admission| {
+            let before = before.cloned().map(Box::new);
+            Admission { before, ..*admission }.hypothetical()
+        })
     }
 }
 
@@ -205,23 +212,4 @@ fn a_proxy_that_cannot_be_used_is_refused_without_repeating_its_password() {
     let message = error.message_with_causes();
     assert!(message.contains("HTTPS_PROXY") && !message.contains("secret-word"), "{message}");
     assert!(refused(&["--network", "host"]).is_none());
-}
-
-#[test]
-fn a_run_like_another_keeps_its_network_unless_it_is_told_otherwise() {
-    let stage = Stage::new(&[]);
-    let before = stage.spec("", &["--network", "none", "--allow-host", "a.example.org"]);
-    let again = |args: &[&str]| {
-        let args = [args, &["--agent", "simulated"]].concat();
-        stage.with("", &args, |admission| {
-            let like = Admission { like: Some(&before), ..*admission };
-            let spec = like.hypothetical().unwrap();
-            (spec.network, spec.allow_hosts)
-        })
-    };
-    let one = vec!["a.example.org".to_owned()];
-    assert_eq!(again(&[]), (Some(NetworkMode::None), one.clone()));
-    let two = vec!["a.example.org".to_owned(), "b.example.org".to_owned()];
-    let flags = ["--network", "allowlist", "--allow-host", "b.example.org"];
-    assert_eq!(again(&flags), (Some(NetworkMode::Allowlist), two));
 }

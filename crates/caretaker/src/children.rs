@@ -21,6 +21,7 @@ use crate::admission::unprepared;
 use crate::command_error::CommandError;
 use crate::config::ChildrenConfig;
 use crate::host::{Host, now_ms};
+use crate::inheritance::{sentence, wider_than};
 use crate::name_claim::NameClaim;
 use crate::profiles::OFF;
 use crate::run_marks::RunName;
@@ -59,6 +60,10 @@ pub(crate) fn submit(
         })?;
     let depth = depth_of(parent, caps)?;
     let narrowed = narrow(parent, &request, left_ms)?;
+    let wider = wider_than(&narrowed, parent);
+    if !wider.is_empty() {
+        return Err(forbidden(format!("a child may not do more: {}", sentence(&wider))));
+    }
     check_room(host, parent, caps)?;
     let name_claim = name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
     let fresh = Fresh::make_of_whole(host, Path::new(&parent.workspace), name.as_ref())
@@ -87,6 +92,7 @@ pub(crate) fn submit(
             }),
             lineage: Some(Lineage { run: parent.run, session: parent.session, depth }),
             delivers: Vec::new(),
+            widened: Vec::new(),
             ..narrowed
         };
         if !SocketPaths::new(&spec.socket_dir.0, spec.run).fit() {
@@ -235,12 +241,7 @@ fn network(parent: &RunSpec, asked: Option<&str>) -> Result<Option<NetworkMode>,
             return Err(CommandError::new(ExitCode::Usage, what).into());
         }
     };
-    let width = |mode| match mode {
-        NetworkMode::None => 0,
-        NetworkMode::Allowlist => 1,
-        NetworkMode::Host => 2,
-    };
-    if width(mode) > width(has) {
+    if mode.width() > has.width() {
         return Err(exceeds("network", asked, has.word()));
     }
     Ok(Some(mode))

@@ -20,7 +20,6 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::launching::{Launch, warn_of_no_sandbox};
 use crate::name_claim;
-use crate::named_secret;
 use crate::queue_options::Route;
 use crate::resumption::refusal::Refusal;
 use crate::resumption::{Question, WhenHeld};
@@ -136,22 +135,13 @@ impl Continuation<'_> {
         let pending = resumption.pending();
         let conversation = Conversation::Resumed(Box::new(resumption));
         let options = RunOptions { detach: true, name: self.name(&spec), ..(*options).clone() };
-        let admission = Admission {
-            host,
-            config,
-            options: &options,
-            conversation: &conversation,
-            program,
-            retry_of: None,
-            like: Some(&spec),
-        };
+        let admission = Admission::new(host, config, &options, &conversation, program, None)?;
         let route = Route::choose(host, &options.queue)?;
         let launch = Launch { host, config, options: &options, program, route: &route };
         let mut admitted = admission.admit()?;
         // The list of runs is older than the lease, which decides.
         admitted.spec.continues = Some(run.run);
         warn_of_no_sandbox(&admitted.spec);
-        named_secret::remind(&spec, &admitted.spec);
         let begun = launch.start(admitted, prompt)?;
         Ok(Continued { run: begun.run_id(), session, pending })
     }

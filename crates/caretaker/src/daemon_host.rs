@@ -58,18 +58,13 @@ impl DaemonHost {
             return Err(usage("the prompt is empty"));
         }
         let conversation = self.conversation(request.session.as_deref(), workspace)?;
-        let admitted = Admission {
-            host,
-            config: &config,
-            options: &options,
-            conversation: &conversation,
-            program: &self.program,
-            retry_of: None,
-            like: None,
-        }
-        .admit()?;
+        let admitted =
+            Admission::new(host, &config, &options, &conversation, &self.program, None)?.admit()?;
         let brought = brought_for(&admitted.spec, &admitted.shim_environment);
-        let queue = QueueTerms { keys: brought.keys.keys().cloned().collect(), ..terms };
+        let queue = QueueTerms {
+            keys: brought.keys.keys().cloned().collect(),
+            ..options.queue.with_inherited(terms, admitted.spec.queue.as_ref())
+        };
         let spec = RunSpec { queue: Some(queue), wait_for_locks: false, ..admitted.spec };
         let name_claim =
             options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
@@ -100,24 +95,12 @@ impl DaemonHost {
         let name = name.filter(|name| name_claim::check_free(&host.state, name).is_ok());
         let queue = QueueOptions { queue: true, ..QueueOptions::default() };
         let options = RunOptions { detach: true, name, queue, ..RunOptions::default() };
-        let admitted = Admission {
-            host,
-            config: &config,
-            options: &options,
-            conversation: &Conversation::Resumed(Box::new(resumption)),
-            program: &self.program,
-            retry_of: None,
-            like: Some(latest),
-        }
-        .admit()?;
+        let conversation = Conversation::Resumed(Box::new(resumption));
+        let admitted =
+            Admission::new(host, &config, &options, &conversation, &self.program, None)?.admit()?;
         let brought = brought_for(&admitted.spec, &admitted.shim_environment);
-        let before = latest.queue.clone().unwrap_or_default();
-        let terms = QueueTerms {
-            priority: before.priority,
-            account: before.account,
-            keys: brought.keys.keys().cloned().collect(),
-            ..QueueTerms::default()
-        };
+        let inherited = admitted.spec.queue.clone().unwrap_or_default();
+        let terms = QueueTerms { keys: brought.keys.keys().cloned().collect(), ..inherited };
         let queue = Some(terms);
         let continues = Some(latest.run);
         let spec = RunSpec { queue, delivers, continues, wait_for_locks: false, ..admitted.spec };

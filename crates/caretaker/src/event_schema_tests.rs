@@ -4,10 +4,10 @@ use std::path::Path;
 use agent_stream::EventName;
 use pretty_assertions::assert_eq;
 use run_protocol::{
-    Audit, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, HandOver, JournalHeader,
-    LimitBackend, LimitKind, LimitsInForce, LoginDrop, McpCallOutcome, McpRefusal, NetRefusal,
-    NetVia, NetworkMode, PendingTool, QuestionAbout, ReportedStatus, ResourceLimits, Resumable,
-    RunEvent, RunId, RunOutcome, SignalName, Spend, StopReason,
+    Audit, Bound, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, HandOver,
+    JournalHeader, LimitBackend, LimitKind, LimitsInForce, LoginDrop, McpCallOutcome, McpRefusal,
+    NetRefusal, NetVia, NetworkMode, PendingTool, QuestionAbout, ReportedStatus, ResourceLimits,
+    Resumable, RunEvent, RunId, RunOutcome, SignalName, Spend, StopReason, Widening,
 };
 use serde_json::Value;
 
@@ -243,6 +243,13 @@ fn run_examples() -> Vec<RunEvent> {
         RunEvent::ProtectionLost { path: "/home/ada/project/.git/config".into() },
         RunEvent::LoginCarriedBack { kept: text("5b1c7f0e") },
         RunEvent::LoginDropped { reason: LoginDrop::OtherAccount, count: 1 },
+        RunEvent::Widened {
+            bounds: vec![Widening {
+                bound: Bound::Memory,
+                from: text("512.0 MiB"),
+                to: text("2.0 GiB"),
+            }],
+        },
     ]
 }
 
@@ -288,6 +295,7 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::ProtectionLost { .. } => 36,
         RunEvent::LoginCarriedBack { .. } => 37,
         RunEvent::LoginDropped { .. } => 38,
+        RunEvent::Widened { .. } => 39,
     }
 }
 
@@ -362,7 +370,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 39 + 1);
+    assert_eq!(kinds.len(), 20 + 40 + 1);
 }
 
 #[test]

@@ -122,11 +122,15 @@ impl Launch<'_> {
     ) -> Result<(RunDirectory, Option<String>), CommandError> {
         let Self { host, config, options, program, route } = self;
         let Admitted { mut spec, shim_environment, trial } = admitted;
+        let inherited = spec.queue.take();
         if let Route::Queue { terms, .. } = route {
-            spec.queue = Some(QueueTerms {
-                keys: brought_for(&spec, &shim_environment).keys.into_keys().collect(),
+            let terms = QueueTerms {
                 priority: options.queue.priority.unwrap_or(terms.priority),
                 ..terms.clone()
+            };
+            spec.queue = Some(QueueTerms {
+                keys: brought_for(&spec, &shim_environment).keys.into_keys().collect(),
+                ..options.queue.with_inherited(terms, inherited.as_ref())
             });
             // The queue knows who has what, and waits without a supervisor.
             spec.wait_for_locks = false;

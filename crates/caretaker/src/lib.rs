@@ -47,6 +47,7 @@ mod hook_options;
 mod host;
 mod host_git;
 mod human_duration;
+mod inheritance;
 mod interruption;
 mod journal_printer;
 mod launching;

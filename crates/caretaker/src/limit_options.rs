@@ -2,11 +2,14 @@
 
 use std::str::FromStr;
 
-use run_protocol::ResourceLimits;
+use run_protocol::{ResourceLimits, RunLimits};
 use sandbox_plan::{Profile, ProfileLimits};
 use serde::{Deserialize, Deserializer, de};
 
+use crate::budgets::CountLimit;
 use crate::byte_size::ByteSize;
+use crate::human_duration::HumanDuration;
+use crate::run_options::RunOptions;
 
 /// Below this no agent starts.
 const LEAST_MEMORY: u64 = 64 << 20;
@@ -62,7 +65,21 @@ pub(crate) fn apply(given: &LimitOptions, limits: &mut ResourceLimits) {
     }
 }
 
-fn of_profile(limits: &ProfileLimits) -> ResourceLimits {
+/// Puts the limits of a run itself, as far as they were given, in the place of what there was.
+pub(crate) fn apply_to_run(given: &RunOptions, limits: &mut RunLimits) {
+    let decided = [
+        (&mut limits.wall_ms, given.timeout.map(HumanDuration::milliseconds)),
+        (&mut limits.idle_ms, given.idle_timeout.map(HumanDuration::milliseconds)),
+        (&mut limits.tool_calls, given.max_tool_calls.map(|CountLimit(most)| most)),
+        (&mut limits.tokens, given.max_tokens.map(|CountLimit(most)| most)),
+        (&mut limits.journal_bytes, given.journal.map(|SizeLimit(most)| most)),
+    ];
+    for (limit, given) in decided {
+        *limit = given.unwrap_or(*limit);
+    }
+}
+
+pub(crate) fn of_profile(limits: &ProfileLimits) -> ResourceLimits {
     ResourceLimits {
         memory_bytes: limits.memory.value,
         processes: limits.processes.value,

@@ -67,8 +67,10 @@ pub(crate) fn read_all(
 }
 
 /// Tells which secrets the run before had and this one has not: they are written down nowhere, so they must be given again.
-pub(crate) fn remind(before: &RunSpec, now: &RunSpec) {
-    for name in before.secrets.iter().filter(|name| !now.secrets.contains(name)) {
+pub(crate) fn remind(before: &RunSpec, flags: &[String]) {
+    let is_given =
+        |name: &str| flags.iter().any(|flag| flag.split_once('=').is_some_and(|it| it.0 == name));
+    for name in before.secrets.iter().filter(|name| !is_given(name)) {
         note(&format!(
             "the last run had the secret `{name}`; this one has it only if you give it again: --secret {name}=…"
         ));

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, RunSpec};
 use sandbox_plan::{Confinement, Profile, builtin_profiles};
 
 use crate::command_error::CommandError;
@@ -17,6 +17,8 @@ pub(crate) struct FoundProfile {
     pub(crate) text: String,
     /// The file it came from; `None` for one that is built in.
     pub(crate) file: Option<PathBuf>,
+    /// Whether this is its text from an earlier run, because it allows more by now.
+    pub(crate) is_as_before: bool,
 }
 
 /// The profile without a sandbox.
@@ -32,6 +34,20 @@ pub(crate) enum NamedBy {
     EarlierRun,
 }
 
+/// The profile of an earlier run, as it was then.
+pub(crate) fn as_it_was(before: &RunSpec) -> Result<FoundProfile, CommandError> {
+    let text = before.profile_text.clone();
+    let profile = parsed(&before.profile, &text)?;
+    Ok(FoundProfile { profile, text, file: None, is_as_before: true })
+}
+
+fn parsed(name: &str, text: &str) -> Result<Profile, CommandError> {
+    Profile::parse(name, text).map_err(|error| {
+        let what = format!("the profile `{name}` cannot be used");
+        CommandError::new(ExitCode::Usage, what).because(error)
+    })
+}
+
 /// Finds a profile. The one without a sandbox is had only by its name, on the command line: neither a configuration nor a
 /// profile of the user's own, whatever it is called, can take the sandbox away.
 pub(crate) fn find(
@@ -39,11 +55,10 @@ pub(crate) fn find(
     name: &str,
     named_by: NamedBy,
 ) -> Result<FoundProfile, CommandError> {
-    let (text, file) = text_of(places, name)?;
-    let profile = Profile::parse(name, &text).map_err(|error| {
-        let what = format!("the profile `{name}` cannot be used");
-        CommandError::new(ExitCode::Usage, what).because(error)
-    })?;
+    let Some((text, file)) = text_of(places, name)? else {
+        return Err(unknown(places, name, named_by));
+    };
+    let profile = parsed(name, &text)?;
     let refused =
         |what: String, hint: &str| Err(CommandError::new(ExitCode::Usage, what).hint(hint));
     match (profile.confinement(), &file, named_by) {
@@ -62,7 +77,7 @@ pub(crate) fn find(
             refused(what, &format!("begin it with `extends = \"{name}\"`, or give it another name"))
         }
         (Confinement::Bubblewrap, ..) | (Confinement::None, None, NamedBy::CommandLine) => {
-            Ok(FoundProfile { profile, text, file })
+            Ok(FoundProfile { profile, text, file, is_as_before: false })
         }
         (Confinement::None, None, NamedBy::Configuration) => refused(
             format!(
@@ -86,7 +101,10 @@ fn is_built_in(name: &str) -> bool {
     builtin_profiles().iter().any(|(builtin, _)| *builtin == name)
 }
 
-fn text_of(places: &Places, name: &str) -> Result<(String, Option<PathBuf>), CommandError> {
+/// The text, and the file that it is in; `None` if there is no such profile.
+type ProfileText = Option<(String, Option<PathBuf>)>;
+
+fn text_of(places: &Places, name: &str) -> Result<ProfileText, CommandError> {
     let is_name = !name.is_empty()
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     if !is_name {
@@ -96,23 +114,34 @@ fn text_of(places: &Places, name: &str) -> Result<(String, Option<PathBuf>), Com
     }
     let file = places.config.join("profiles").join(format!("{name}.toml"));
     match fs::read_to_string(&file) {
-        Ok(text) => return Ok((text, Some(file))),
+        Ok(text) => return Ok(Some((text, Some(file)))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => {
             let what = format!("the profile `{}` cannot be read", file.display());
             return Err(CommandError::new(ExitCode::Failed, what).because(error));
         }
     }
-    match builtin_profiles().iter().find(|(builtin, _)| *builtin == name) {
-        Some((_, text)) => Ok(((*text).to_owned(), None)),
-        None => {
-            let known: Vec<&str> = builtin_profiles().iter().map(|(name, _)| *name).collect();
-            let what = format!("there is no profile `{name}`");
-            Err(CommandError::new(ExitCode::Usage, what).hint(format!(
-                "built in: {}; your own are read from {}",
-                known.join(", "),
-                places.config.join("profiles").display()
-            )))
+    let builtin = builtin_profiles().iter().find(|(builtin, _)| *builtin == name);
+    Ok(builtin.map(|(_, text)| ((*text).to_owned(), None)))
+}
+
+fn unknown(places: &Places, name: &str, named_by: NamedBy) -> CommandError {
+    let builtin: Vec<&str> = builtin_profiles().iter().map(|(name, _)| *name).collect();
+    let known = format!(
+        "built in: {}; your own are read from {}",
+        builtin.join(", "),
+        places.config.join("profiles").display()
+    );
+    match named_by {
+        NamedBy::CommandLine | NamedBy::Configuration => {
+            CommandError::new(ExitCode::Usage, format!("there is no profile `{name}`")).hint(known)
+        }
+        NamedBy::EarlierRun => {
+            let what =
+                format!("the last run of this session had the profile `{name}`, which is gone");
+            CommandError::new(ExitCode::Usage, what).hint(format!(
+                "choose one with --profile NAME, and with --widen profile if it allows more; {known}"
+            ))
         }
     }
 }

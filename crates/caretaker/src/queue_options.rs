@@ -53,8 +53,8 @@ impl QueueOptions {
     }
 
     /// Gives the group the budget that was asked for.
-    pub(crate) fn set_budget(&self, host: &Host) -> Result<(), CommandError> {
-        match (&self.group_budget, &self.group) {
+    pub(crate) fn set_budget(&self, host: &Host, group: Option<&str>) -> Result<(), CommandError> {
+        match (&self.group_budget, group) {
             (None, _) => Ok(()),
             (Some(_), None) => {
                 let what = "--group-budget is of a group, and no --group is given";
@@ -62,8 +62,22 @@ impl QueueOptions {
                     .hint("name the group, or limit the run alone: --max-tool-calls, --max-tokens, --timeout"))
             }
             (Some(BudgetOption(budget)), Some(group)) => {
-                budgets::set_of_group(host, group.as_str(), *budget)
+                budgets::set_of_group(host, group, *budget)
             }
+        }
+    }
+
+    /// These terms, and what the run that is continued had where nothing else is asked for.
+    pub(crate) fn with_inherited(
+        &self,
+        terms: QueueTerms,
+        inherited: Option<&QueueTerms>,
+    ) -> QueueTerms {
+        let Some(inherited) = inherited else { return terms };
+        QueueTerms {
+            priority: self.priority.unwrap_or(inherited.priority),
+            account: terms.account.or_else(|| inherited.account.clone()),
+            ..terms
         }
     }
 

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use egress::AllowedHost;
-use run_protocol::NetworkMode;
+use run_protocol::{AgentMode, Bound, NetworkMode};
 
 use crate::budgets::CountLimit;
 use crate::human_duration::HumanDuration;
@@ -18,7 +19,7 @@ pub(crate) struct RunOptions {
     /// The model to ask for.
     #[arg(long, short)]
     pub(crate) model: Option<String>,
-    /// Let the agent read only: to make a plan, or to answer questions.
+    /// Let the agent read only: to make a plan, or to answer questions. `agent` is the default, and ends that for a session.
     #[arg(long)]
     pub(crate) mode: Option<Mode>,
     /// The sandbox profile: `default`, `strict`, one of your own, or `off` for none at all. Default: `profile` of the
@@ -55,6 +56,9 @@ pub(crate) struct RunOptions {
     /// workspace. They run inside the sandbox: their programs must be visible there.
     #[arg(long)]
     pub(crate) user_mcp: bool,
+    /// Do without your own MCP servers, though the configuration or the session's last run has them.
+    #[arg(long, conflicts_with = "user_mcp")]
+    pub(crate) no_user_mcp: bool,
     /// Stop the run after this long, waiting included: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<HumanDuration>,
@@ -82,6 +86,10 @@ pub(crate) struct RunOptions {
     /// Run tools unasked although there is no sandbox. Only with `--sandbox off`; in a sandbox they always do.
     #[arg(long, conflicts_with = "no_force")]
     pub(crate) force: bool,
+    /// Let a continued session do more than its last run, in what is named here: the names of the flags that allow more, as
+    /// in `--memory 8GiB --widen memory`. Without it everything is as it was, or narrower.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = bound_parser())]
+    pub(crate) widen: Vec<Bound>,
     /// Print the answer as it is typed.
     #[arg(long)]
     pub(crate) stream: bool,
@@ -118,6 +126,23 @@ pub(crate) struct RunOptions {
 pub(crate) enum Mode {
     Plan,
     Ask,
+    Agent,
+}
+
+impl From<Mode> for Option<AgentMode> {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Plan => Some(AgentMode::Plan),
+            Mode::Ask => Some(AgentMode::Ask),
+            Mode::Agent => None,
+        }
+    }
+}
+
+fn bound_parser() -> impl TypedValueParser<Value = Bound> {
+    PossibleValuesParser::new(Bound::ALL.map(Bound::word)).try_map(|word| {
+        Bound::ALL.into_iter().find(|bound| bound.word() == word).ok_or("no such bound")
+    })
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -36,7 +36,7 @@ pub(crate) fn check(spec: &RunSpec) -> Result<Option<UserMcpReport>, CommandErro
     user_mcp(spec).map_err(|error| {
         CommandError::new(ExitCode::Usage, "your own MCP servers cannot be used")
             .because(error)
-            .hint("mend the file, or do without `--user-mcp`")
+            .hint("mend the file, or do without them: --no-user-mcp")
     })
 }
 

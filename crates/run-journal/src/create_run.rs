@@ -120,18 +120,19 @@ fn first_lines(spec: &RunSpec, prompt: &[u8]) -> Vec<u8> {
         prompt_length: prompt.len() as u64,
         prompt_start: prompt_start(prompt),
     };
+    let widened =
+        (!spec.widened.is_empty()).then(|| RunEvent::Widened { bounds: spec.widened.clone() });
+    // Last: a journal that ends with it says that the run waits.
+    let queued = spec.queue.as_ref().map(|terms| RunEvent::Queued { priority: terms.priority });
     let mut lines = Vec::new();
     line_encoding::push_header(&mut lines, &header);
-    let number = EventNumber { epoch: EventNumber::FIRST_EPOCH, seq: 1 };
-    line_encoding::push_event(&mut lines, number, spec.created_ms, &created, Redaction::Untouched);
-    if let Some(terms) = &spec.queue {
-        let number = EventNumber { seq: 2, ..number };
-        let queued = RunEvent::Queued { priority: terms.priority };
+    for (seq, event) in (1..).zip([Some(created), widened, queued].into_iter().flatten()) {
+        let number = EventNumber { epoch: EventNumber::FIRST_EPOCH, seq };
         line_encoding::push_event(
             &mut lines,
             number,
             spec.created_ms,
-            &queued,
+            &event,
             Redaction::Untouched,
         );
     }

@@ -2,10 +2,10 @@ use pretty_assertions::assert_eq;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use run_protocol::{
-    Audit, BytesPath, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, LimitBackend,
-    LimitKind, LimitsInForce, LoginDrop, McpCallOutcome, NetRefusal, NetVia, NetworkMode, NoResult,
-    PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome, SignalName, Spend,
-    StopReason,
+    Audit, Bound, BytesPath, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind,
+    LimitBackend, LimitKind, LimitsInForce, LoginDrop, McpCallOutcome, NetRefusal, NetVia,
+    NetworkMode, NoResult, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome,
+    SignalName, Spend, StopReason, Widening,
 };
 
 use super::*;
@@ -198,6 +198,13 @@ fn every_event_of_ours_is_read_back() {
             left_out: vec![BytesPath::from("nested/.git")],
         },
         RunEvent::WorkspaceNotSaved { reason: "there is no git".to_owned() },
+        RunEvent::Widened {
+            bounds: vec![Widening {
+                bound: Bound::Memory,
+                from: "512.0 MiB".to_owned(),
+                to: "2.0 GiB".to_owned(),
+            }],
+        },
         RunEvent::Spent(Spend { tool_calls: Some(7), time_ms: Some(1200), tokens: None }),
         RunEvent::Audit(Audit {
             changes: Some(ChangeCounts { added: 1, changed: 2, removed: 3 }),

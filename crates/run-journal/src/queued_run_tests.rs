@@ -1,5 +1,5 @@
 use pretty_assertions::assert_eq;
-use run_protocol::{QueueTerms, RunEvent, RunId, RunOutcome, RunSpec};
+use run_protocol::{Bound, QueueTerms, RunEvent, RunId, RunOutcome, RunSpec, Widening};
 
 use super::*;
 use crate::test_run::{TestState, spec};
@@ -13,6 +13,22 @@ fn queue(state: &TestState) -> RunDirectory {
 
 fn state_of(run: &RunDirectory) -> RunState {
     RunOverview::read(run).unwrap().state
+}
+
+#[test]
+fn a_run_that_was_widened_waits_in_the_queue_too() {
+    let state = TestState::new();
+    let (from, to) = ("none".to_owned(), "host".to_owned());
+    let spec = RunSpec {
+        queue: Some(QueueTerms::default()),
+        widened: vec![Widening { bound: Bound::Network, from, to }],
+        ..spec(RunId::generate())
+    };
+    let run = RunDirectory::create(&state.state, &spec, b"later").unwrap();
+    assert!(run.is_queued().unwrap());
+    let journal = std::fs::read_to_string(run.journal_path()).unwrap();
+    assert!(journal.contains("\"seq\":2") && journal.contains("\"kind\":\"widened\""), "{journal}");
+    assert_eq!(run.spec().unwrap(), spec);
 }
 
 #[test]

@@ -44,6 +44,11 @@ impl StateRoot {
         self.session_dir(session).join("session.json")
     }
 
+    /// The spec of a session's last run, for a session whose runs are gone or that was copied from another.
+    pub fn session_terms(&self, session: &Uuid) -> PathBuf {
+        self.session_dir(session).join("terms.json")
+    }
+
     /// The lease of a session.
     pub fn session_lease(&self, session: &Uuid) -> PathBuf {
         self.session_dir(session).join("lease.lock")

@@ -90,6 +90,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         queue: None,
         lineage: None,
         delivers: Vec::new(),
+        widened: Vec::new(),
         socket_dir: BytesPath::from("/tmp/sockets"),
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Audit, BytesPath, HandOver, LimitKind, LimitsInForce, LoginDrop, NetRefusal, NetVia,
-    NetworkMode, QuestionAbout, RunId, RunOutcome, Spend,
+    NetworkMode, QuestionAbout, RunId, RunOutcome, Spend, Widening,
 };
 
 /// The first line of a journal, and of each later epoch in it.
@@ -53,6 +53,12 @@ pub enum RunEvent {
         prompt_length: u64,
         /// The prompt's first line, cut.
         prompt_start: String,
+    },
+    /// The run continues a session and may do more than the run before, because the user said so. Written together with
+    /// `created`.
+    Widened {
+        /// In what.
+        bounds: Vec<Widening>,
     },
     /// The run waits in the daemon's queue. Written together with `created`; what it waits for is for the daemon to say.
     Queued {

@@ -22,6 +22,7 @@ mod run_id;
 mod session_record;
 mod spec;
 mod spend;
+mod widening;
 mod workspace_history;
 
 pub use bytes_path::BytesPath;
@@ -47,6 +48,7 @@ pub use spec::{
     AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval, UserMcpFiles,
 };
 pub use spend::Spend;
+pub use widening::{Bound, Widening};
 pub use workspace_history::{
     Audit, ChangeCounts, Finding, FindingKind, WorkspaceSaving, WorktreeOrigin,
 };

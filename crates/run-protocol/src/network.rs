@@ -57,6 +57,15 @@ pub enum NetRefusal {
 }
 
 impl NetworkMode {
+    /// How much of the network it gives: more is wider.
+    pub fn width(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Allowlist => 1,
+            Self::Host => 2,
+        }
+    }
+
     /// The word for it on the command line and in profiles.
     pub fn word(self) -> &'static str {
         match self {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    BytesPath, Lineage, NetworkMode, QueueTerms, ResourceLimits, RunId, RunLimits, WorkspaceSaving,
-    WorktreeOrigin,
+    BytesPath, Lineage, NetworkMode, QueueTerms, ResourceLimits, RunId, RunLimits, Widening,
+    WorkspaceSaving, WorktreeOrigin,
 };
 
 /// The spec of a run. Holds no secret: keys reach the shim by its environment.
@@ -112,6 +112,9 @@ pub struct RunSpec {
     /// The messages of its session's inbox that are its prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delivers: Vec<String>,
+    /// In what it may do more than the run that it continues, because the user said so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub widened: Vec<Widening>,
     /// Where sockets are.
     pub socket_dir: BytesPath,
 }

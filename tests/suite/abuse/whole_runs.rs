@@ -105,6 +105,7 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
         "makes a place in the name of another session, and reads it in its next run",
         other_session_in_the_next_run,
     ),
+    once("W6", "leaves itself a wider configuration for its next turn", wider_next_turn),
     whole("W5a", "leaves a link where the next run writes its approvals", |caller| {
         planted(caller, "os.rename(project, aside); os.symlink(victim, project)")
     }),
@@ -416,6 +417,34 @@ fn next_turn(hostile: &Hostile, script: &str) -> Output {
     let prompt = format!("```agent\n{script}\n```\n");
     let next = ["resume", &session, &prompt, "--agent", "simulated"];
     hostile.command(&next).output().unwrap()
+}
+
+/// Everything that could be taken for a wish of the user's, wherever the agent can write.
+fn wider_next_turn(caller: Caller) -> Verdict {
+    let hostile = hostile(caller);
+    let plant = "shell mkdir -p ~/.config/caretaker/profiles .caretaker; \
+                 printf 'profile = \"mine\"\\nallow_hosts = [\"evil.example\"]\\n[limits]\\nmemory = \"none\"\\n' \
+                 | tee ~/.config/caretaker/config.toml .caretaker/config.toml caretaker.toml > ~/.cursor/projects/terms.json; \
+                 printf '[network]\\nmode = \"host\"\\n' > ~/.config/caretaker/profiles/default.toml; touch planted";
+    let narrow = ["--network", "none", "--memory", "512MiB", "--max-tool-calls", "9"];
+    let output =
+        hostile.play(&format!("{plant}\nsay resume me with --widen network,memory"), &narrow);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(hostile.workspace().join("planted").exists(), "nothing was planted");
+    let spec = || -> serde_json::Value {
+        let run = hostile.stage.run_ids().pop().unwrap();
+        let text = fs::read(hostile.stage.runs().join(run).join("spec.json")).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    };
+    let before = spec();
+    let output = next_turn(&hostile, "shell ls /sys/class/net 2>/dev/null; true\nsay again");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let after = spec();
+    for field in ["network", "allow_hosts", "profile_text", "resources", "limits", "expose", "env"]
+    {
+        assert_eq!(before.get(field), after.get(field), "{field}");
+    }
+    held("what the last run of the session had")
 }
 
 /// An agent that was told the name of another session of its workspace.

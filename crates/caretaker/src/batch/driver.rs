@@ -106,7 +106,7 @@ pub(crate) fn run(request: &Request<'_>) -> Result<ExitCode, CommandError> {
     if base.detach && matches!(route, Route::Direct) {
         refuse_to_leave_some(&taken, &caps, group.as_str(), account)?;
     }
-    base.queue.set_budget(&host)?;
+    base.queue.set_budget(&host, base.queue.group.as_ref().map(RunName::as_str))?;
     let signals = take_signals()?;
     let watch = RunsWatch::new();
     watch.listen_to(&signals);

@@ -94,8 +94,7 @@ impl Preparation<'_> {
     ) -> Result<Admitted, CommandError> {
         let Self { host, config, program, .. } = *self;
         let conversation = &Conversation::New { workspace: workspace.map(Path::to_owned) };
-        let (retry_of, like) = (None, None);
-        Admission { host, config, options, conversation, program, retry_of, like }.admit()
+        Admission::new(host, config, options, conversation, program, None)?.admit()
     }
 
     /// Starts the run, or puts it into the queue.

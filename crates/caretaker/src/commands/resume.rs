@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use run_journal::{RunDirectory, RunOverview};
+use run_journal::RunOverview;
 use run_protocol::{ControlRequest, ExitCode, PendingTool, RunId};
-use run_shim::{read_session_record, session_holder};
+use run_shim::session_holder;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -18,7 +18,6 @@ use crate::data_out::{print_json, print_text};
 use crate::environment::Audience;
 use crate::host::Host;
 use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
-use crate::named_secret;
 use crate::prompt::PromptSource;
 use crate::queue_options::Route;
 use crate::resumption::refusal::{Refusal, RefusalReport};
@@ -34,7 +33,8 @@ use crate::workspace_owner::become_owner;
 /// Continue a session in its own workspace, wherever you are.
 ///
 /// Before anything is started, the session's store is looked at, and a session that would not be remembered is refused
-/// with the reason. Sessions of your own cursor-agent can be continued too. SESSION is a session's id, a beginning of it
+/// with the reason. Sessions of your own cursor-agent can be continued too. A session keeps what its last run had: sandbox,
+/// network, limits, agent, model, labels. Flags narrow that; to allow more takes the flag and `--widen NAME`. SESSION is a session's id, a beginning of it
 /// that is unique, a run's id or name, or `-` for the latest session of the workspace you are in.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     warn_of_no_sandbox(&admitted.spec);
     let prompt = resume.prompt(args.prompt.as_deref())?;
     let route = Route::choose(&host, &args.options.queue)?;
-    args.options.queue.set_budget(&host)?;
+    args.options.queue.set_budget(&host, admitted.spec.group.as_deref())?;
     let launch = Launch {
         host: &host,
         config: &config,
@@ -154,31 +154,7 @@ impl Resume<'_> {
             Err(refusal) if args.fresh => self.afresh(refusal)?,
             Err(refusal) => return Err(self.refused(refusal)?),
         };
-        let (options, conversation, like) = (&args.options, &conversation, None);
-        let admitted =
-            Admission { host, config, options, conversation, program, retry_of, like }.admit()?;
-        self.compare_with_last(&admitted);
-        Ok(admitted)
-    }
-
-    /// A profile and secrets go with a run, not with a session: whoever relied on others is to know.
-    fn compare_with_last(&self, admitted: &Admitted) {
-        let before = read_session_record(&self.host.state, &admitted.spec.session)
-            .and_then(|record| RunDirectory::open(&self.host.state, record.run).ok())
-            .and_then(|run| run.spec().ok());
-        if let Some(before) = &before {
-            named_secret::remind(before, &admitted.spec);
-        }
-        if let Some(before) = before
-            && before.profile != admitted.spec.profile
-            && self.args.options.profile.is_none()
-        {
-            note(&format!(
-                "the last run of this session had the sandbox profile `{}`; this one has `{}`",
-                on_one_line(&before.profile),
-                on_one_line(&admitted.spec.profile)
-            ));
-        }
+        Admission::new(host, config, &args.options, &conversation, program, retry_of)?.admit()
     }
 
     /// Stops the run that has the session, so gently that it could be resumed.
@@ -256,7 +232,7 @@ impl Resume<'_> {
             "session {} cannot be resumed: {}; a new session begins, and the old one stays as it is",
             refusal.session, refusal.reason
         ));
-        Ok(Conversation::New { workspace: Some(workspace) })
+        Ok(Conversation::Instead { of: refusal.session, workspace })
     }
 
     fn prompt(&self, words: Option<&std::ffi::OsStr>) -> Result<Vec<u8>, CommandError> {

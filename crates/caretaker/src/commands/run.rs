@@ -79,6 +79,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    if !args.options.widen.is_empty() && args.session.is_none() {
+        let what = "--widen is about the last run of a session, and a new session has none";
+        return Err(CommandError::new(ExitCode::Usage, what).hint("leave it out"));
+    }
     if args.each.is_some() || !args.matrix.is_empty() {
         return batch::run(&batch::Request {
             each: args.each.as_deref(),
@@ -112,15 +116,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let admit = |retry_of: Option<RunId>| {
         let conversation = &conversation(&host, args, worktree.as_deref())?;
         let (host, config, options) = (&host, &config, &args.options);
-        let program = program.as_path();
-        let like = None;
-        Admission { host, config, options, conversation, program, retry_of, like }.admit()
+        Admission::new(host, config, options, conversation, &program, retry_of)?.admit()
     };
     let admitted = admit(None)?;
     warn_of_no_sandbox(&admitted.spec);
     // Last of the checks: a pipe may be slow to end.
     let prompt = source.read()?;
-    args.options.queue.set_budget(&host)?;
+    args.options.queue.set_budget(&host, admitted.spec.group.as_deref())?;
     let signals = take_signals()?;
     let launch = Launch {
         host: &host,

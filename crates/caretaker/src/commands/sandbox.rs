@@ -128,16 +128,7 @@ fn spec(host: &Host, args: &ExplainArgs) -> Result<RunSpec, CommandError> {
             ..RunOptions::default()
         };
         let conversation = Conversation::New { workspace: args.workspace.clone() };
-        let admission = Admission {
-            host,
-            config: &config,
-            options: &options,
-            conversation: &conversation,
-            program: &program,
-            retry_of: None,
-            like: None,
-        };
-        admission.hypothetical()
+        Admission::new(host, &config, &options, &conversation, &program, None)?.hypothetical()
     };
     match hypothetical(args.agent.clone()) {
         Err(error) if error.exit_code() == ExitCode::AgentNotFound && args.agent.is_none() => {

@@ -9,6 +9,7 @@ use run_journal::{LockRunError, RunDirectory, RunOverview, StateRoot};
 use run_protocol::RunId;
 
 use super::pins;
+use crate::inheritance::earlier_run;
 
 /// What is being removed has a name that is no run's.
 const GOING: &str = ".going-";
@@ -22,6 +23,8 @@ pub(crate) enum RemoveError {
     Lock(#[source] io::Error),
     #[error("what it took cannot be written down for its group")]
     Group(#[source] io::Error),
+    #[error("what it was allowed to do cannot be written down for its session")]
+    Terms(#[source] io::Error),
     #[error("its directory cannot be removed")]
     Remove(#[source] io::Error),
 }
@@ -41,6 +44,7 @@ pub(crate) fn remove(state: &StateRoot, run: &RunDirectory) -> Result<(), Remove
         let spend = overview.spent.unwrap_or_default();
         GroupRecord::count_gone(state, group, run.run_id(), spend).map_err(RemoveError::Group)?;
     }
+    earlier_run::keep_of_run(state, run).map_err(RemoveError::Terms)?;
     let going = place(state, run.run_id());
     fs::rename(run.path(), &going).map_err(RemoveError::Remove)?;
     drop(lock);

@@ -18,6 +18,7 @@ use super::styled_line::{BAD, BOLD, DIM, ODD, PLAIN, write_line};
 use super::width::Width;
 use super::{audit_view, network_words, units, words};
 use crate::host::short_id;
+use crate::inheritance;
 use crate::profiles;
 
 /// Lines of stderr that explain a failure.
@@ -105,6 +106,10 @@ impl RunView {
             RunEvent::SandboxReady { profile, mounts, network, limits, warnings, .. } => {
                 let held_by = limits.as_ref();
                 self.show_sandbox(out, profile, *mounts, *network, held_by, warnings)
+            }
+            RunEvent::Widened { bounds } => {
+                let bounds = on_one_line(&inheritance::sentence(bounds)).into_owned();
+                self.odd(out, &format!("! may do more than the run before: {bounds}"))
             }
             RunEvent::Queued { priority: 0 } => self.dim(out, "· queued"),
             RunEvent::Queued { priority } => {

@@ -1,5 +1,6 @@
 //! A profile: what a sandboxed process may see and reach, as its TOML file says.
 
+mod comparison;
 mod layers;
 mod limits;
 mod network;

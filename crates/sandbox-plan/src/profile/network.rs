@@ -8,6 +8,7 @@ use egress::AllowedHost;
 use run_protocol::NetworkMode;
 
 use super::ProfileError;
+use super::comparison::has_more;
 use super::layers::Layers;
 use super::values::{HostPattern, Size};
 use crate::origin::Sourced;
@@ -52,6 +53,22 @@ impl NetworkRules {
             handshake: layers.parsed("network.handshake", |raw| &raw.network.handshake)?,
             idle: layers.parsed("network.idle", |raw| &raw.network.idle)?,
         })
+    }
+
+    /// Returns the keys in which these rules allow more than `other`.
+    pub(super) fn wider_than(&self, other: &Self) -> Vec<&'static str> {
+        let Self { mode, allow, files, connections, transfer, handshake, idle } = self;
+        let is_covered = |host: &AllowedHost| other.allow.iter().any(|it| it.value.covers(host));
+        let is_wider = [
+            ("network.mode", mode.value.width() > other.mode.value.width()),
+            ("network.allow", allow.iter().any(|host| !is_covered(&host.value))),
+            ("network.files", has_more(files, &other.files)),
+            ("network.connections", connections.value > other.connections.value),
+            ("network.transfer", transfer.value.0 > other.transfer.value.0),
+            ("network.handshake", handshake.value.0 > other.handshake.value.0),
+            ("network.idle", idle.value.0 > other.idle.value.0),
+        ];
+        is_wider.into_iter().filter(|(_, is_wider)| *is_wider).map(|(key, _)| key).collect()
     }
 
     pub(crate) fn limits(&self) -> NetworkLimits {

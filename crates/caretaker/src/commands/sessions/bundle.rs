@@ -21,6 +21,7 @@ use super::selection::{Where, find};
 use crate::command_error::CommandError;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, now_ms};
+use crate::inheritance::earlier_run::{self, Earlier};
 use crate::talk::{note, say};
 use crate::view::units::{bytes, counted};
 
@@ -324,6 +325,11 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     });
     if !matches!(imported, Imported::NothingNew { .. }) {
         say(&format!("Continue it with: caretaker resume {} 'PROMPT'", target.id));
+    }
+    if let Earlier::None = earlier_run::of_session(&host.state, session)? {
+        note(
+            "it starts with the default sandbox and limits: a bundle does not carry those of its earlier runs",
+        );
     }
     if n_paths_left_out > 0 {
         note(&format!(

@@ -15,6 +15,7 @@ use super::selection::{Where, find};
 use crate::command_error::CommandError;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, now_ms};
+use crate::inheritance::earlier_run;
 use crate::talk::{note, say};
 use crate::view::units::{bytes, counted};
 use crate::view::words;
@@ -89,6 +90,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             .map_err(|error| not_forked(&original.id, error))?,
         None => tell_again(args, &catalogue, &head, &target)?,
     };
+    if let (Ok(from), Ok(to)) = (head.id.parse(), target.id.parse()) {
+        earlier_run::keep_for_copy(&host.state, from, to)?;
+    }
     if args.json {
         print_json(&Report {
             v: 1,

@@ -1,0 +1,106 @@
+//! The run that a session's next run inherits from.
+//!
+//! ```text
+//!   runs/<id>/spec.json            of the session's last run, while that is there
+//!   sessions/<uuid>/terms.json     its copy, where `gc` removed that run, or where the session is a fork
+//! ```
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+use run_journal::{RunDirectory, RunFilter, RunIndex, StateRoot};
+use run_protocol::{ExitCode, RunId, RunSpec};
+use run_shim::read_session_record;
+use uuid::Uuid;
+
+use crate::command_error::CommandError;
+
+/// What is known of a session's last run.
+#[derive(Debug)]
+pub(crate) enum Earlier {
+    /// The session has none of ours: the user's own cursor-agent began it, or it was imported.
+    None,
+    Known(Box<RunSpec>),
+    /// There was one, and its spec is gone or cannot be read.
+    Lost,
+}
+
+/// Finds the last run of a session, whether it was started or still waits for its turn.
+pub(crate) fn of_session(state: &StateRoot, session: Uuid) -> Result<Earlier, CommandError> {
+    if let Some(run) = last_run(state, session)? {
+        return Ok(known(RunDirectory::open(state, run).ok().and_then(|run| run.spec().ok())));
+    }
+    match fs::read(state.session_terms(&session)) {
+        Ok(text) => Ok(known(serde_json::from_slice(&text).ok().flatten())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(match read_session_record(state, &session) {
+                Some(_) => Earlier::Lost,
+                None => Earlier::None,
+            })
+        }
+        Err(_) => Ok(Earlier::Lost),
+    }
+}
+
+/// The spec of a run that is tried again.
+pub(crate) fn of_run(state: &StateRoot, run: RunId) -> Earlier {
+    known(RunDirectory::open(state, run).ok().and_then(|run| run.spec().ok()))
+}
+
+fn known(spec: Option<RunSpec>) -> Earlier {
+    spec.map_or(Earlier::Lost, |spec| Earlier::Known(Box::new(spec)))
+}
+
+fn last_run(state: &StateRoot, session: Uuid) -> Result<Option<RunId>, CommandError> {
+    if !state.runs().is_dir() {
+        return Ok(None);
+    }
+    let cannot =
+        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
+    let mut index = RunIndex::open(state).map_err(cannot)?;
+    index.refresh().map_err(cannot)?;
+    let filter = RunFilter { session: Some(session.to_string()), ..RunFilter::default() };
+    Ok(index.list(&filter).map_err(cannot)?.iter().map(|run| run.run).max())
+}
+
+/// Keeps what a run had for the session's next one, because the run is about to go.
+pub(crate) fn keep_of_run(state: &StateRoot, run: &RunDirectory) -> io::Result<()> {
+    // A spec that cannot be read cannot be inherited later either.
+    let Ok(spec) = run.spec() else { return Ok(()) };
+    let kept = fs::read(state.session_terms(&spec.session)).ok();
+    let kept: Option<RunSpec> = kept.and_then(|text| serde_json::from_slice(&text).ok().flatten());
+    match kept {
+        Some(kept) if kept.run > spec.run => Ok(()),
+        _ => write(state, spec.session, Some(&spec)),
+    }
+}
+
+/// Gives a copy of a session what the original has.
+pub(crate) fn keep_for_copy(
+    state: &StateRoot,
+    original: Uuid,
+    copy: Uuid,
+) -> Result<(), CommandError> {
+    let kept = match of_session(state, original)? {
+        Earlier::None => return Ok(()),
+        Earlier::Known(spec) => Some(spec),
+        Earlier::Lost => None,
+    };
+    write(state, copy, kept.as_deref()).map_err(|error| {
+        let what = "what the copy may do could not be written down";
+        CommandError::new(ExitCode::Failed, what).because(error)
+    })
+}
+
+/// Writes the file whole or not at all. `None` is written too: the session had a run, and its spec is lost.
+fn write(state: &StateRoot, session: Uuid, spec: Option<&RunSpec>) -> io::Result<()> {
+    let path = state.session_terms(&session);
+    DirBuilder::new().recursive(true).mode(0o700).create(state.session_dir(&session))?;
+    let draft = path.with_extension(format!("json.{}", std::process::id()));
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(&serde_json::to_vec_pretty(&spec)?)?;
+    file.sync_all()?;
+    fs::rename(&draft, &path)
+}
