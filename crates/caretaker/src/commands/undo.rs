@@ -82,8 +82,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let present = place.save(&task, args.dry_run)?;
     let plan = task.plan(&history, &present)?;
     let changes = changes_to(&present, &plan.target);
-    let is_settled = plan.conflicts.is_empty() && task.assumed_end().is_none();
-    let is_refused = !args.yes && !(is_settled || is_idle(&plan, changes.is_empty()));
+    let is_a_guess = task.assumed_end().is_some() && !changes.is_empty();
+    let is_refused = (is_a_guess || !plan.conflicts.is_empty()) && !args.yes;
     let has_work = !changes.is_empty() || task.unfinished().is_some();
     let mut report = Report::new(args, &place, &task, &present, &plan, &changes);
     if args.dry_run {
@@ -96,11 +96,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         report.outcome = Some(place.carry_out(&task, &present, &plan)?);
     }
     report.print()
-}
-
-/// Whether there is nothing to do and nothing to ask.
-fn is_idle(plan: &MergePlan, has_no_changes: bool) -> bool {
-    has_no_changes && plan.conflicts.is_empty()
 }
 
 /// A run in its workspace.

@@ -3,6 +3,7 @@
 
 mod repositories;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use run_protocol::RunId;
@@ -40,7 +41,8 @@ impl Undo<'_> {
 
     /// `present` is the workspace by the rules of the goal, with the repositories.
     pub fn plan(&self, history: &History, present: &Snapshot) -> Result<MergePlan, MergeError> {
-        let mut base = self.base.clone();
+        // There may be many entries, and mostly no repository.
+        let mut base = Cow::Borrowed(self.base);
         let mut changed = Vec::new();
         let ended_ns = self.end.map_or(i64::MIN, |end| end.began_ns);
         for repository in self.repositories() {
@@ -51,7 +53,7 @@ impl Undo<'_> {
             if repositories::is_older_than(present, &repository, ended_ns)
                 || self.redone.iter().any(is_as_brought)
             {
-                repositories::take_over(&mut base, present, &repository);
+                repositories::take_over(base.to_mut(), present, &repository);
             } else {
                 changed.push(repository);
             }
@@ -140,7 +142,7 @@ fn reach(
     Way { from, to, present }: Way<'_>,
     setting: Setting,
 ) -> Result<MergePlan, MergeError> {
-    let mut base = from.clone();
+    let mut base = Cow::Borrowed(from);
     let (mut left_alone, mut changed) = (Vec::new(), Vec::new());
     for repository in repositories_in([from, to]) {
         if repositories::is_same(from, to, &repository)
@@ -149,7 +151,7 @@ fn reach(
             left_alone.push(repository);
         } else if repositories::is_same(from, present, &repository) || setting == Setting::Finishing
         {
-            repositories::take_over(&mut base, present, &repository);
+            repositories::take_over(base.to_mut(), present, &repository);
         } else {
             left_alone.push(repository.clone());
             changed.push(repository);
@@ -191,7 +193,7 @@ pub fn standing(operations: &[Operation], run: RunId) -> Option<&Operation> {
     let (mut now, mut other) = (None, None);
     for operation in operations.iter().filter(|operation| operation.run == run) {
         match operation.kind {
-            OperationKind::Undo => other = std::mem::replace(&mut now, Some(operation)),
+            OperationKind::Undo => other = now.replace(operation),
             OperationKind::Redo => std::mem::swap(&mut now, &mut other),
             OperationKind::Apply | OperationKind::Revert => {}
         }

@@ -24,11 +24,18 @@ pub(super) enum Task {
 pub(super) struct UndoTask {
     goal_name: SnapshotName,
     goal: Snapshot,
-    /// `None`: as it is now.
-    base: Option<Snapshot>,
+    base: Base,
     end: Option<Snapshot>,
     assumed_end: Option<RunEnd>,
     redone: Vec<(Snapshot, Snapshot)>,
+}
+
+/// What the run's changes led to.
+enum Base {
+    End,
+    Goal,
+    Now,
+    Other(Snapshot),
 }
 
 pub(super) struct ReverseTask {
@@ -44,9 +51,18 @@ pub(super) struct FinishTask {
 }
 
 impl UndoTask {
+    fn base<'a>(&'a self, present: &'a Snapshot) -> &'a Snapshot {
+        match (&self.base, &self.end) {
+            (Base::End, Some(end)) => end,
+            (Base::Goal, _) => &self.goal,
+            (Base::Other(base), _) => base,
+            (Base::Now | Base::End, _) => present,
+        }
+    }
+
     fn undo<'a>(&'a self, present: &'a Snapshot) -> Undo<'a> {
         Undo {
-            base: self.base.as_ref().unwrap_or(present),
+            base: self.base(present),
             goal: &self.goal,
             end: self.end.as_ref(),
             redone: &self.redone,
@@ -140,9 +156,9 @@ impl Task {
     }
 
     /// Where the repository stood then, if the run moved it; commits are not undone.
-    pub(super) fn head_then(&self, present: &Snapshot) -> Option<&Head> {
+    pub(super) fn head_then<'a>(&'a self, present: &'a Snapshot) -> Option<&'a Head> {
         let (from, to) = match self {
-            Self::Undo(task) => (task.base.as_ref().unwrap_or(present), &task.goal),
+            Self::Undo(task) => (task.base(present), &task.goal),
             Self::Reverse(task) => (&task.restored, &task.replaced),
             Self::Finish(task) => (&task.replaced, &task.restored),
         };
@@ -201,13 +217,13 @@ impl Place<'_> {
         let mut assumed_end = None;
         let base = match (&end, standing) {
             // Where it was undone to this very goal before, only what was left alone then is left.
-            (Some(end), _) if is_undone => Some(end.clone()),
-            (None, _) if is_undone => Some(goal.clone()),
-            (end, Some(undo)) => Some(self.base_after(undo, end.as_ref())?),
-            (Some(end), None) => Some(end.clone()),
+            (Some(_), _) if is_undone => Base::End,
+            (None, _) if is_undone => Base::Goal,
+            (end, Some(undo)) => Base::Other(self.base_after(undo, end.as_ref())?),
+            (Some(_), None) => Base::End,
             (None, None) => {
                 let found = RunEnd::find(self.host, self.history, self.run)?;
-                let base = found.snapshot().cloned();
+                let base = found.snapshot().cloned().map_or(Base::Now, Base::Other);
                 assumed_end = Some(found);
                 base
             }
