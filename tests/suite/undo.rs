@@ -1,5 +1,7 @@
 //! Undo: the workspace is saved before each run, and put back exactly; what a run did to it is said.
 
+mod later_work;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;

@@ -148,6 +148,35 @@ fn a_conflict_changes_nothing_and_what_was_applied_can_be_reverted() {
 }
 
 #[test]
+fn a_revert_keeps_what_the_user_did_after_the_apply() {
+    let stage = stage();
+    let checkout = stage.workspace();
+    run_in_worktree(
+        &stage,
+        "shell echo theirs > plain && echo new > new && sed -i 's/^1$/one/' lines",
+        &[],
+    );
+    let (code, said) = out(&stage, &["apply", "-"]);
+    assert_eq!(code, Some(0), "{said}");
+    fs::write(checkout.join("later"), "mine\n").unwrap();
+    fs::write(checkout.join("lines"), "one\n2\n3\n4\n5\n6\n7\n8\nnine\n").unwrap();
+    fs::write(checkout.join("new"), "mine\n").unwrap();
+    let (code, said) = out(&stage, &["apply", "-", "--revert"]);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("`new`: made by the apply and changed after it"), "{said}");
+    assert_eq!(read(&checkout, "plain"), "theirs\n");
+    fs::write(checkout.join("new"), "new\n").unwrap();
+    let (code, said) = out(&stage, &["apply", "-", "--revert"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(read(&checkout, "lines"), "1\n2\n3\n4\n5\n6\n7\n8\nnine\n");
+    assert_eq!(
+        (read(&checkout, "plain").as_str(), read(&checkout, "later").as_str()),
+        ("plain\n", "mine\n")
+    );
+    assert!(!checkout.join("new").exists());
+}
+
+#[test]
 fn a_session_goes_on_in_its_worktree_and_a_discarded_one_is_refused() {
     let stage = stage();
     let worktree = run_in_worktree(&stage, "shell echo first > first", &[]);

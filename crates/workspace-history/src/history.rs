@@ -8,6 +8,7 @@
 //!     <run>.after.jsonl    as the run left it
 //!     <run>.marked-1.jsonl     as it was when the agent asked for it
 //!     <run>.replaced-1.jsonl   what an undo replaced
+//!     <run>.restored-1.jsonl   what it made of it; contents are those of the others, and of merged files
 //!     latest               the name of the snapshot that was taken last, by which unchanged files are known
 //!     operations.jsonl     what was put back when
 //!     restoring.json       while something is put back
@@ -29,7 +30,9 @@ use sha2::{Digest, Sha256};
 
 use crate::contents::ContentReader;
 use crate::git::{Git, GitError, run_git};
-use crate::snapshot::Snapshot;
+use crate::import::{Content, Import};
+use crate::snapshot::{EntryKind, Snapshot};
+use crate::tree_path::TreePath;
 
 /// Our own repository's whole configuration.
 const STORE_CONFIG: &str = "\
@@ -88,6 +91,11 @@ impl SnapshotName {
         Self(format!("{run}.replaced-{number}"))
     }
 
+    /// As a restore left it; `self` is what it replaced.
+    pub fn restored(&self) -> Self {
+        Self(self.0.replacen(".replaced-", ".restored-", 1))
+    }
+
     /// As a worktree was made. Kept for as long as the worktree is.
     pub fn base() -> Self {
         Self("base".to_owned())
@@ -129,6 +137,15 @@ pub struct Operation {
     pub replaced: SnapshotName,
     /// What it became.
     pub restored: SnapshotName,
+    /// Of an undo: before the run, or the checkpoint. `None` in old files, where `restored` is that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<SnapshotName>,
+}
+
+impl Operation {
+    pub fn goal(&self) -> &SnapshotName {
+        self.goal.as_ref().unwrap_or(&self.restored)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -218,6 +235,50 @@ impl History {
         let _lock = self.open_for_writing()?;
         let path = self.file_of(name);
         self.keep(name, snapshot).map_err(|source| HistoryError::Io { path, source })
+    }
+
+    /// Gives the snapshot that was taken last another name.
+    pub fn rename_latest(
+        &self,
+        from: &SnapshotName,
+        to: &SnapshotName,
+    ) -> Result<(), HistoryError> {
+        let _lock = self.open_for_writing()?;
+        let path = self.file_of(to);
+        let renamed = || {
+            let references = [from, to].map(|name| self.store().join(name.reference()));
+            match fs::rename(&references[0], &references[1]) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => fs::rename(self.file_of(from), &path)?,
+            }
+            write_whole(&self.directory.join("latest"), to.0.as_bytes())
+        };
+        renamed().map_err(|source| HistoryError::Io { path: path.clone(), source })
+    }
+
+    /// Writes down what a workspace is about to become. Most of its contents are kept with other snapshots of the run;
+    /// those of merged files are kept with this one.
+    pub fn keep_result(
+        &self,
+        name: &SnapshotName,
+        result: &Snapshot,
+        merged: &[TreePath],
+    ) -> Result<(), HistoryError> {
+        let _lock = self.open_for_writing()?;
+        if !merged.is_empty() {
+            let files = merged.iter().filter_map(|path| match &result.entries.get(path)?.kind {
+                EntryKind::File { id, .. } => Some((path, "100644", Content::Known(id))),
+                _ => None,
+            });
+            let message = format!("{name} of {}\n", self.workspace.display());
+            let mut import = Import::start(&self.git, &self.store())?;
+            let committed = import.commit(&name.reference(), &message, 0, files);
+            import.finish()?;
+            let path = self.store();
+            committed.map_err(|source| HistoryError::Io { path, source })?;
+        }
+        let path = self.file_of(name);
+        result.write(&path).map_err(|source| HistoryError::Io { path, source })
     }
 
     /// A comparison of what two snapshots hold, as git makes it; `None` where one of them holds no contents.

@@ -17,6 +17,8 @@
 //! made, when that very run is undone.
 //!
 //! **Invariant:** nothing outside the workspace is changed by a restore, whatever links the workspace is full of.
+//!
+//! **Invariant:** an undo takes back what one run changed, or nothing: what came after the run stays.
 
 mod audit;
 mod audit_git;
@@ -34,8 +36,11 @@ mod restore;
 mod saving;
 mod snapshot;
 #[cfg(test)]
+mod test_deeds;
+#[cfg(test)]
 mod test_tree;
 mod tree_path;
+mod undo;
 mod walk;
 
 pub use audit::{audit, repositories_made};
@@ -43,8 +48,9 @@ pub use changes::{Change, ChangeKind, compare, count};
 pub use contents::ContentReader;
 pub use git::{Git, GitAnswer, GitError, SAFE_SETTINGS, run_git};
 pub use history::{History, HistoryError, Operation, OperationKind, SnapshotName, forget_the_gone};
-pub use merge::{Conflict, MergeError, Merged, merge};
+pub use merge::{Conflict, MergeError, MergePlan, merge};
 pub use restore::{RestoreError, Restored, changes_to, restore, restore_with};
 pub use saving::{Limits, SaveError, Saved, Scope};
 pub use snapshot::{Entry, EntryKind, Head, Snapshot, Stamp};
 pub use tree_path::TreePath;
+pub use undo::{Reversal, Undo, Unfinished, base_after_undo, standing};

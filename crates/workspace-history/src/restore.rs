@@ -16,6 +16,7 @@ use crate::file_tree::{FileTree, OpenDirectory};
 use crate::history::{History, HistoryError};
 use crate::snapshot::{Entry, EntryKind, Snapshot};
 use crate::tree_path::TreePath;
+use crate::undo::UNFINISHED;
 
 /// What came of it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -228,7 +229,7 @@ impl Work<'_> {
         id: &str,
         contents: &mut ContentReader,
     ) -> io::Result<()> {
-        let unfinished = format!(".caretaker-restoring-{}", std::process::id());
+        let unfinished = format!("{UNFINISHED}{}", std::process::id());
         let opened = self.within(path, |directory| {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             let open = || {

@@ -5,8 +5,8 @@ use std::io::Write;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{
-    Change, ChangeKind, History, Merged, Operation, OperationKind, Restored, Scope, Snapshot,
-    SnapshotName, TreePath, changes_to, count, merge, restore, restore_with,
+    Change, ChangeKind, History, MergePlan, Operation, OperationKind, Restored, Reversal, Scope,
+    Snapshot, SnapshotName, TreePath, changes_to, count, merge, restore, restore_with,
 };
 
 use crate::command_error::CommandError;
@@ -23,6 +23,7 @@ use crate::worktrees::{GENEROUS, Worktree};
 /// Everything that differs from when the worktree was made, or from what was applied last: committed, uncommitted and
 /// untracked. What you changed in the meantime stays; where both changed a file, their lines are merged. If that cannot be
 /// done for one file, nothing at all is changed. Nothing is committed: the worktree's own commits are on its branch.
+/// `--revert` follows the same rules.
 ///
 /// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     /// Only say what would change.
     #[arg(long)]
     dry_run: bool,
-    /// Make the checkout again what it was before the last time, with everything that was done in it since.
+    /// Take back what the last apply changed in the checkout. What you changed since stays.
     #[arg(long)]
     revert: bool,
     /// Print one JSON object.
@@ -65,7 +66,7 @@ struct ChangedPath {
 #[derive(Debug, Serialize)]
 struct ConflictingPath {
     path: BytesPath,
-    why: &'static str,
+    why: String,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -103,16 +104,13 @@ impl Apply<'_> {
         let name = self.checkout.next_replaced(run);
         let ours = self.save(&name, Scope::LookAs(&cover))?;
         let merged = merge(&self.worktree.history, self.checkout, &base, &theirs, &ours);
-        let merged = merged.map_err(|error| {
-            CommandError::new(ExitCode::Failed, "the changes could not be brought together")
-                .because(error)
-        })?;
+        let merged = merged.map_err(not_merged)?;
         if !merged.conflicts.is_empty() {
-            return self.refuse(&merged);
+            return self.refuse("apply", &merged);
         }
         let changes = changes_to(&ours, &merged.target);
         if !self.args.dry_run && !changes.is_empty() {
-            let operation = self.operation(OperationKind::Apply, name, SnapshotName::applied());
+            let operation = self.operation(OperationKind::Apply, name, &merged)?;
             self.checkout.begin(&operation).map_err(not_kept)?;
             let outcome =
                 restore_with(self.checkout, &self.worktree.history, &ours, &merged.target);
@@ -133,13 +131,18 @@ impl Apply<'_> {
         Ok(ExitCode::Success)
     }
 
+    /// Writes down what the checkout is about to become, so that only that is taken back by a revert.
     fn operation(
         &self,
         kind: OperationKind,
         replaced: SnapshotName,
-        restored: SnapshotName,
-    ) -> Operation {
-        Operation { at: now_ms(), run: self.worktree.run, kind, replaced, restored }
+        plan: &MergePlan,
+    ) -> Result<Operation, CommandError> {
+        let restored = replaced.restored();
+        let kept = self.checkout.keep_result(&restored, &plan.target, &plan.merged);
+        kept.map_err(not_kept)?;
+        let (at, run, goal) = (now_ms(), self.worktree.run, None);
+        Ok(Operation { at, run, kind, replaced, restored, goal })
     }
 
     fn save(&self, name: &SnapshotName, scope: Scope<'_>) -> Result<Snapshot, CommandError> {
@@ -151,23 +154,29 @@ impl Apply<'_> {
     }
 
     /// Nothing was changed.
-    fn refuse(&self, merged: &Merged) -> Result<ExitCode, CommandError> {
-        let conflicts = &merged.conflicts;
+    fn refuse(&self, kind: &'static str, plan: &MergePlan) -> Result<ExitCode, CommandError> {
+        let conflicts = &plan.conflicts;
         if self.args.json {
             print_json(&ApplyReport {
                 conflicts: conflicts
                     .iter()
                     .map(|conflict| ConflictingPath {
                         path: BytesPath::from(conflict.path.as_path()),
-                        why: conflict.why,
+                        why: conflict.why.clone(),
                     })
                     .collect(),
-                ..self.empty_report("apply")
+                ..self.empty_report(kind)
             })?;
             return Ok(ExitCode::Conflict);
         }
         for conflict in conflicts {
             note(&format!("`{}`: {}", conflict.path, conflict.why));
+        }
+        if self.args.revert {
+            let what =
+                "the checkout changed after the apply in the same places, so nothing was reverted";
+            let hint = "make those files what they were right after the apply, or take your changes back by hand";
+            return Err(CommandError::new(ExitCode::Conflict, what).hint(hint));
         }
         let what = "the checkout and the worktree stand against each other, so nothing was changed";
         let branch = &self.worktree.origin.branch;
@@ -200,17 +209,28 @@ impl Apply<'_> {
             let what = format!("nothing of run {run} is applied, so there is nothing to revert");
             CommandError::new(ExitCode::NotFound, what)
         })?;
-        let target =
-            self.checkout.snapshot(&last.replaced).map_err(not_kept)?.ok_or_else(|| {
-                CommandError::new(ExitCode::NotFound, "what was replaced is not kept any more")
-            })?;
+        let snapshot = |name: &SnapshotName| {
+            let found = self.checkout.snapshot(name).map_err(not_kept)?;
+            found.ok_or_else(|| {
+                let what = "what the apply changed is not kept, so it cannot be reverted";
+                CommandError::new(ExitCode::NotFound, what)
+                    .because("it is older than what is kept, or an older version did it")
+            })
+        };
+        let (replaced, restored) = (snapshot(&last.replaced)?, snapshot(&last.restored)?);
+        let reversal = Reversal { replaced: &replaced, restored: &restored, since: "the apply" };
         let name = self.checkout.next_replaced(run);
-        let present = self.save(&name, Scope::As(&target))?;
-        let changes = changes_to(&present, &target);
+        let present = self.save(&name, Scope::LookAs(&reversal.cover()))?;
+        let plan = reversal.plan(self.checkout, Some(&self.worktree.history), &present);
+        let plan = plan.map_err(not_merged)?;
+        if !plan.conflicts.is_empty() {
+            return self.refuse("revert", &plan);
+        }
+        let changes = changes_to(&present, &plan.target);
         if !self.args.dry_run {
-            let operation = self.operation(OperationKind::Revert, name, last.replaced.clone());
+            let operation = self.operation(OperationKind::Revert, name, &plan)?;
             self.checkout.begin(&operation).map_err(not_kept)?;
-            let outcome = restore(self.checkout, &present, &target).map_err(not_changed)?;
+            let outcome = restore(self.checkout, &present, &plan.target).map_err(not_changed)?;
             self.checkout.end(&operation).map_err(not_kept)?;
             for (path, why) in &outcome.failed {
                 note(&format!("`{path}` is not as it was: {why}"));
@@ -220,8 +240,13 @@ impl Apply<'_> {
             let history = &self.worktree.history;
             history.also_known_as(&SnapshotName::applied(), &base).map_err(not_kept)?;
         }
-        self.report("revert", &changes, &[])?;
+        self.report("revert", &changes, &plan.merged)?;
         if !self.args.json {
+            for path in &plan.merged {
+                note(&format!(
+                    "`{path}` changed after the apply too, and the lines were merged: look at it"
+                ));
+            }
             let counts = change_view::counts(count(&changes));
             let word = if self.args.dry_run { "would revert" } else { "reverted" };
             say(&format!("{word}: {counts}"));
@@ -282,6 +307,10 @@ impl Apply<'_> {
             ),
         });
     }
+}
+
+fn not_merged(error: workspace_history::MergeError) -> CommandError {
+    CommandError::new(ExitCode::Failed, "the changes could not be brought together").because(error)
 }
 
 fn not_changed(error: workspace_history::RestoreError) -> CommandError {

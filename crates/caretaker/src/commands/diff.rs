@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
+use run_journal::RunOverview;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{
@@ -12,11 +13,11 @@ use workspace_history::{
 };
 
 use crate::command_error::CommandError;
-use crate::commands::undo::not_kept;
+use crate::commands::undo::{RunEnd, not_kept};
 use crate::data_out::print_json;
-use crate::host::{Host, overview};
+use crate::host::{Host, overview, short_id};
 use crate::host_git;
-use crate::talk::say;
+use crate::talk::{note, say};
 use crate::view::diff_view;
 use crate::worktrees::{Worktree, present};
 
@@ -26,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Show what a run changed in its workspace.
 ///
 /// Of a run in a worktree, everything that `apply` would bring: what all runs there did so far, committed or not. Of any
-/// other, the workspace before the run against the workspace after it, or as it is now while the run goes on. Piped, it
-/// is a patch that `git apply` takes.
+/// other, the workspace before the run against the workspace after it, or as it is now while the run goes on; what you or
+/// other runs changed later is not shown. Piped, it is a patch that `git apply` takes.
 ///
 /// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         (worktree.history, base, present)
     } else {
         let history = host_git::history(&host, &overview.workspace.0)?;
-        let (before, after) = sides(&history, overview.run)?;
+        let (before, after) = sides(&host, &history, &overview)?;
         (history, before, after)
     };
     let comparison = Comparison { history: &history, from: &from, to: &to };
@@ -103,20 +104,30 @@ fn print_view(
     print(&mut out).and_then(|()| out.flush()).map_err(CommandError::writing)
 }
 
-/// The workspace before a run, and after it or now.
-fn sides(history: &History, run: RunId) -> Result<(Snapshot, Snapshot), CommandError> {
-    let kept = |name: &SnapshotName| {
-        let found = history.snapshot(name).map_err(not_kept)?;
-        Ok::<_, CommandError>(found.filter(|snapshot| snapshot.commit.is_some()))
-    };
-    let Some(before) = kept(&SnapshotName::before(run))? else {
+/// The workspace before a run and after it. Not the workspace of now, unless the run goes on.
+fn sides(
+    host: &Host,
+    history: &History,
+    overview: &RunOverview,
+) -> Result<(Snapshot, Snapshot), CommandError> {
+    let run = overview.run;
+    let before = history.snapshot(&SnapshotName::before(run)).map_err(not_kept)?;
+    let Some(before) = before.filter(|snapshot| snapshot.commit.is_some()) else {
         let what = format!("the workspace was not saved before run {run}");
         return Err(CommandError::new(ExitCode::NotFound, what)
             .because("it was made without a checkpoint, or is older than what is kept"));
     };
-    let after = match kept(&SnapshotName::after(run))? {
-        Some(after) => after,
-        None => present(history, run, &before)?,
+    let end = RunEnd::find(host, history, run)?;
+    if !matches!(end, RunEnd::Saved(_)) && !overview.state.is_unfinished() {
+        let (id, until) = (short_id(run), end.until());
+        note(&format!(
+            "the workspace was not saved when run {id} ended: this is everything that changed until {until}"
+        ));
+    }
+    let after = match end {
+        RunEnd::Saved(after) => after,
+        RunEnd::NextRun(_, next) if !overview.state.is_unfinished() => next,
+        RunEnd::NextRun(..) | RunEnd::Now => present(history, run, &before)?,
     };
     Ok((before, after))
 }

@@ -1,43 +1,49 @@
-//! `caretaker undo`: makes a workspace again what it was before a run, or when its agent marked it.
+//! `caretaker undo`: takes back what a run changed in its workspace, or what it changed after a checkpoint.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+mod end_of_run;
+mod report;
+mod task;
 
-use run_journal::{JournalEntry, Position, Progress, RunDirectory};
-use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunEvent, RunId};
+use std::path::Path;
+
+use run_journal::RunDirectory;
+use run_protocol::{ExitCode, RunId};
 use run_shim::hold_workspace;
-use serde::Serialize;
 use workspace_history::{
-    Change, ChangeKind, Head, History, Operation, OperationKind, Restored, Scope, Snapshot,
-    SnapshotName, TreePath, changes_to, count, repositories_made, restore,
+    History, MergePlan, Operation, Restored, Scope, Snapshot, SnapshotName, changes_to, restore,
 };
 
 use crate::command_error::CommandError;
-use crate::data_out::print_json;
-use crate::following::open_journal;
 use crate::host::{Host, now_ms, overview, short_id};
 use crate::host_git;
-use crate::talk::{note, say};
-use crate::view::change_view;
-use crate::view::safe_text::on_one_line;
 use crate::worktrees::GENEROUS;
 
-/// Paths in the form for programs.
-const MOST_PATHS: usize = 10_000;
+pub(crate) use end_of_run::RunEnd;
+use report::Report;
+use task::Task;
 
-/// Make the workspace again what it was before a run, or at a checkpoint that its agent made.
+/// Take back what a run changed in its workspace, or what it changed after a checkpoint that its agent made.
 ///
-/// Content, modes, links, deleted and new files are put back exactly as they were; what there is now is saved first, and
-/// `--redo` brings it back. Files that git ignored before the run are left alone, and so is what is in a `.git` that
-/// was there before: commits stay. A repository that the run made goes. What was done in the workspace after the run is
-/// undone with it. Nothing may be running there.
+/// Content, modes, links, deleted and new files become what they were before the run. What you or other runs changed
+/// after it stays: where a file was changed by both, their lines are merged. Where that cannot be done there is a
+/// conflict: it is listed, nothing at all is undone, and the exit code is 4. With `--yes` the rest is undone, and the
+/// conflicting files stay as they are.
+///
+/// Files that git ignored before the run are left alone, and so is what is in a `.git` that was there before: commits
+/// stay. A repository that the run made goes, unless it changed after the run. What there is now is saved first, and
+/// `--redo` brings back what the undo took. Nothing may be running in the workspace.
+///
+/// If the workspace could not be saved when the run ended (its supervisor was killed, for instance), nobody can tell
+/// the run's changes from later ones. Then `undo` needs `--yes`, and takes back everything that changed until the
+/// next run began, or until now.
 ///
 /// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  caretaker undo -                what would change: add --dry-run
-  caretaker undo - --to parsed    only what came after the agent's checkpoint `parsed`
+  caretaker undo - --dry-run      what would change, and what stands against it
+  caretaker undo - --yes          leave conflicting files alone, and undo the rest
+  caretaker undo - --to parsed    only what the run did after the agent's checkpoint `parsed`
   caretaker undo - --redo         after all, bring it back; once more, and it is undone again")]
 pub(crate) struct Args {
     /// The run.
@@ -45,47 +51,18 @@ pub(crate) struct Args {
     /// Go back to a checkpoint that the agent made with its tool `checkpoint`, and no further: its label, or its number.
     #[arg(long, value_name = "LABEL", conflicts_with = "redo")]
     to: Option<String>,
-    /// Bring back what the last undo or redo of this run replaced.
+    /// Bring back what the last undo of this run took, or take it again. What was done since stays.
     #[arg(long)]
     redo: bool,
     /// Only say what would change.
     #[arg(long)]
     dry_run: bool,
+    /// Leave conflicting files alone and undo the rest.
+    #[arg(long)]
+    yes: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-}
-
-/// What was done, in the shape that `--json` prints.
-#[derive(Debug, Serialize)]
-struct UndoReport<'a> {
-    v: u32,
-    kind: &'static str,
-    run: RunId,
-    workspace: BytesPath,
-    dry_run: bool,
-    changes: ChangeCounts,
-    paths: Vec<ChangedPath>,
-    /// Directories that stay, because what is in them is not covered.
-    left: Vec<BytesPath>,
-    failed: Vec<FailedPath>,
-    /// Where the repository stood then and stands now, if that differs; commits are not undone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    head_then: Option<&'a Head>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    head_now: Option<&'a Head>,
-}
-
-#[derive(Debug, Serialize)]
-struct ChangedPath {
-    path: BytesPath,
-    change: ChangeKind,
-}
-
-#[derive(Debug, Serialize)]
-struct FailedPath {
-    path: BytesPath,
-    why: String,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -99,275 +76,81 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         return Err(CommandError::new(ExitCode::NotFound, what));
     }
     let history = host_git::history(&host, &workspace)?;
-    let undo = Undo { host: &host, history: &history, run: id };
-    let _hold = undo.hold(&workspace)?;
-    let Goal { name: target_name, target, scope, kind } = match &args.to {
-        _ if args.redo => undo.last_replaced()?,
-        Some(label) => undo.marked(&run, label)?,
-        None => undo.before()?,
-    };
-    undo.warn_of_later_runs(&workspace, args);
-    // By the rules of what is put back: what they leave out is not there to be compared, and must not look new.
-    let earlier = scope.as_ref().unwrap_or(&target);
-    let repositories = undo.repositories_made(earlier)?;
-    let scope =
-        |is_only_a_look| Scope::With { earlier, repositories: &repositories, is_only_a_look };
+    let place = Place { host: &host, history: &history, run: id, directory: &run };
+    let _hold = hold(&host, &workspace, id)?;
+    let task = place.task(args)?;
+    let present = place.save(&task, args.dry_run)?;
+    let plan = task.plan(&history, &present)?;
+    let changes = changes_to(&present, &plan.target);
+    let is_a_guess = task.assumed_end().is_some() && !changes.is_empty();
+    let is_refused = (is_a_guess || !plan.conflicts.is_empty()) && !args.yes;
+    let has_work = !changes.is_empty() || task.unfinished().is_some();
+    let mut report = Report::new(args, &place, &task, &present, &plan, &changes);
     if args.dry_run {
-        let present = undo.save(&SnapshotName::seen(id), scope(true))?;
-        let changes = changes_to(&present, &target);
-        return undo.report(args, &present, &target, &changes, &Restored::default());
+        report.is_refused = is_refused;
+    } else if is_refused || !has_work {
+        report.is_refused = is_refused;
+        // To be saved, directories may have been opened up.
+        restore(&history, &present, &present).map_err(not_put_back)?;
+    } else {
+        report.outcome = Some(place.carry_out(&task, &present, &plan)?);
     }
-    let name = history.next_replaced(id);
-    let present = undo.save(&name, scope(false))?;
-    let changes = changes_to(&present, &target);
-    let mut outcome = Restored::default();
-    if !changes.is_empty() {
-        let operation = Operation {
-            at: now_ms(),
-            run: id,
-            kind,
-            // Where an earlier attempt died half way, what it began with is what is worth keeping.
-            replaced: history
-                .interrupted()
-                .filter(|interrupted| {
-                    let same = (interrupted.run, interrupted.kind, &interrupted.restored);
-                    same == (id, kind, &target_name)
-                })
-                .map_or(name, |interrupted| interrupted.replaced),
-            restored: target_name,
-        };
-        history.begin(&operation).map_err(not_kept)?;
-        outcome = restore(&history, &present, &target).map_err(|error| {
-            CommandError::new(ExitCode::Failed, "the workspace was not put back").because(error)
-        })?;
-        history.end(&operation).map_err(not_kept)?;
-    }
-    undo.report(args, &present, &target, &changes, &outcome)
+    report.print()
 }
 
-/// What the workspace is to be.
-struct Goal {
-    name: SnapshotName,
-    target: Snapshot,
-    /// What it covers, where that is not by itself: what an undo replaced is known by the rules of what it restored.
-    scope: Option<Snapshot>,
-    kind: OperationKind,
-}
-
-struct Undo<'a> {
+/// A run in its workspace.
+struct Place<'a> {
     host: &'a Host,
     history: &'a History,
     run: RunId,
+    directory: &'a RunDirectory,
 }
 
-impl Undo<'_> {
-    fn hold(&self, workspace: &Path) -> Result<run_shim::WorkspaceHold, CommandError> {
-        hold(self.host, workspace, self.run)
-    }
-
-    /// A snapshot that has contents.
-    fn kept(&self, name: &SnapshotName) -> Result<Option<Snapshot>, CommandError> {
-        let found = self.history.snapshot(name).map_err(not_kept)?;
-        Ok(found.filter(|snapshot| snapshot.commit.is_some()))
-    }
-
-    fn before(&self) -> Result<Goal, CommandError> {
-        let name = SnapshotName::before(self.run);
-        let target = self.kept(&name)?.ok_or_else(|| {
-            let what = format!("the workspace was not saved before run {}", self.run);
-            CommandError::new(ExitCode::NotFound, what)
-                .because("it was made without a checkpoint, or is older than what is kept")
-        })?;
-        Ok(Goal { name, target, scope: None, kind: OperationKind::Undo })
-    }
-
-    /// Repositories that the run made since then. One that came later is the user's, as far as we know, and stays.
-    fn repositories_made(&self, since: &Snapshot) -> Result<Vec<TreePath>, CommandError> {
-        let after = self.history.snapshot(&SnapshotName::after(self.run)).map_err(not_kept)?;
-        Ok(after.map(|after| repositories_made(since, &after)).unwrap_or_default())
-    }
-
-    /// The checkpoint of that label, the latest if there are several; or of that number.
-    fn marked(&self, run: &RunDirectory, label: &str) -> Result<Goal, CommandError> {
-        let marks = marks_of(run)?;
-        let number = |number: &u32| Some(*number) == label.parse().ok();
-        let found = marks.iter().rfind(|mark| mark.label == label);
-        let found = found.or_else(|| marks.iter().find(|mark| number(&mark.number)));
-        let Some(Mark { number, .. }) = found else {
-            let what = format!("run {} has no checkpoint `{label}`", self.run);
-            let all: Vec<String> = marks
-                .iter()
-                .map(|Mark { number, label }| format!("{number} `{}`", on_one_line(label)))
-                .collect();
-            let hint = match all.as_slice() {
-                [] => {
-                    "its agent made none; without --to, all that the run did is undone".to_owned()
-                }
-                all => format!("it has {}", all.join(", ")),
-            };
-            return Err(CommandError::new(ExitCode::NotFound, what).hint(hint));
-        };
-        let name = SnapshotName::marked(self.run, *number);
-        let target = self.kept(&name)?.ok_or_else(|| {
-            let what = format!("checkpoint `{label}` of run {} is not kept any more", self.run);
-            CommandError::new(ExitCode::NotFound, what)
-        })?;
-        Ok(Goal { name, target, scope: None, kind: OperationKind::Undo })
-    }
-
-    fn last_replaced(&self) -> Result<Goal, CommandError> {
-        let mut operations = self.history.operations();
-        operations.retain(|operation| operation.run == self.run);
-        let undone = operations.iter().rfind(|operation| operation.kind == OperationKind::Undo);
-        let scope = match undone {
-            Some(undone) => self.history.snapshot(&undone.restored).map_err(not_kept)?,
-            None => None,
-        };
-        let Some(last) = operations.pop() else {
-            let what = format!("run {} was not undone, so there is nothing to redo", self.run);
-            return Err(CommandError::new(ExitCode::NotFound, what));
-        };
-        match self.history.snapshot(&last.replaced).map_err(not_kept)? {
-            Some(target) => {
-                Ok(Goal { name: last.replaced, target, scope, kind: OperationKind::Redo })
-            }
-            None => {
-                Err(CommandError::new(ExitCode::NotFound, "what was replaced is not kept any more"))
-            }
-        }
-    }
-
-    fn save(&self, name: &SnapshotName, scope: Scope<'_>) -> Result<Snapshot, CommandError> {
-        let saved = self.history.save(name, scope, &[], GENEROUS).map_err(|error| {
-            CommandError::new(
-                ExitCode::Failed,
-                "what there is now could not be saved, so nothing was changed",
-            )
-            .because(error)
+impl Place<'_> {
+    /// Saves what there is now.
+    fn save(&self, task: &Task, is_only_a_look: bool) -> Result<Snapshot, CommandError> {
+        // By the rules of what is put back: what they leave out is not there to be compared, and must not look new.
+        let earlier = task.cover();
+        let repositories = task.repositories();
+        let scope = Scope::With { earlier: &earlier, repositories: &repositories, is_only_a_look };
+        let name = SnapshotName::seen(self.run);
+        let saved = self.history.save(&name, scope, &[], GENEROUS).map_err(|error| {
+            let what = "what there is now could not be saved, so nothing was changed";
+            CommandError::new(ExitCode::Failed, what).because(error)
         })?;
         Ok(saved.snapshot)
     }
 
-    /// Says which runs came after, since they go too.
-    fn warn_of_later_runs(&self, workspace: &Path, args: &Args) {
-        if args.redo {
-            return;
-        }
-        let later = later_runs(self.host, self.run, workspace);
-        if !later.is_empty() {
-            let list: Vec<String> = later.into_iter().map(short_id).collect();
-            note(&format!("what later runs did in this workspace goes too: {}", list.join(", ")));
-        }
-    }
-
-    fn report(
+    /// Does what was planned. What the workspace is about to become is written down first, so that it can be finished
+    /// by the next attempt if this process dies.
+    fn carry_out(
         &self,
-        args: &Args,
+        task: &Task,
         present: &Snapshot,
-        target: &Snapshot,
-        changes: &[Change<'_>],
-        outcome: &Restored,
-    ) -> Result<ExitCode, CommandError> {
-        let heads = (target.head.as_ref(), present.head.as_ref());
-        let (head_then, head_now) = match heads {
-            (then, now) if then == now => (None, None),
-            heads => heads,
+        plan: &MergePlan,
+    ) -> Result<Restored, CommandError> {
+        let operation = match task.unfinished() {
+            Some(operation) => operation.clone(),
+            None => {
+                let replaced = self.history.next_replaced(self.run);
+                let seen = SnapshotName::seen(self.run);
+                self.history.rename_latest(&seen, &replaced).map_err(not_kept)?;
+                let restored = replaced.restored();
+                let kept = self.history.keep_result(&restored, &plan.target, &plan.merged);
+                kept.map_err(not_kept)?;
+                let (kind, goal) = (task.kind(), task.goal_name().cloned());
+                Operation { at: now_ms(), run: self.run, kind, replaced, restored, goal }
+            }
         };
-        if args.json {
-            let paths = changes.iter().take(MOST_PATHS);
-            print_json(&UndoReport {
-                v: 1,
-                kind: if args.redo { "redo" } else { "undo" },
-                run: self.run,
-                workspace: BytesPath::from(self.history.workspace()),
-                dry_run: args.dry_run,
-                changes: count(changes),
-                paths: paths
-                    .map(|change| ChangedPath { path: change.bytes_path(), change: change.kind })
-                    .collect(),
-                left: outcome.left.iter().map(|path| BytesPath::from(path.as_path())).collect(),
-                failed: outcome
-                    .failed
-                    .iter()
-                    .map(|(path, why)| FailedPath {
-                        path: BytesPath::from(path.as_path()),
-                        why: why.clone(),
-                    })
-                    .collect(),
-                head_then,
-                head_now,
-            })?;
-        } else {
-            let mut out = anstream::stdout().lock();
-            change_view::print_paths(&mut out, changes)
-                .and_then(|()| out.flush())
-                .map_err(CommandError::writing)?;
-            self.talk(args, changes, outcome, head_then, head_now);
-        }
-        if outcome.failed.is_empty() { Ok(ExitCode::Success) } else { Ok(ExitCode::Failed) }
-    }
-
-    fn talk(
-        &self,
-        args: &Args,
-        changes: &[Change<'_>],
-        outcome: &Restored,
-        then: Option<&Head>,
-        now: Option<&Head>,
-    ) {
-        for path in &outcome.left {
-            note(&format!("`{path}` stays: something in it is not covered"));
-        }
-        for (path, why) in &outcome.failed {
-            note(&format!("`{path}` is not as it was: {why}"));
-        }
-        if let (Some(then), Some(now)) = (then, now)
-            && !args.redo
-        {
-            let (then, now) = (abbreviated(&then.commit), abbreviated(&now.commit));
-            let when = if args.to.is_some() { "then" } else { "before the run" };
-            note(&format!("commits stay: HEAD was {then} {when} and is {now} now"));
-        }
-        let id = short_id(self.run);
-        let counts = change_view::counts(count(changes));
-        say(&match (changes.is_empty(), args.dry_run, args.redo) {
-            (true, ..) => "nothing to do: the workspace is as it was".to_owned(),
-            (false, true, _) => format!("would change: {counts}"),
-            (false, false, false) => {
-                format!("undone: {counts}\n  bring it back   caretaker undo {id} --redo")
-            }
-            (false, false, true) => {
-                format!("brought back: {counts}\n  undo it again   caretaker undo {id}")
-            }
-        });
+        self.history.begin(&operation).map_err(not_kept)?;
+        let outcome = restore(self.history, present, &plan.target).map_err(not_put_back)?;
+        self.history.end(&operation).map_err(not_kept)?;
+        Ok(outcome)
     }
 }
 
-/// A checkpoint that an agent made.
-struct Mark {
-    number: u32,
-    label: String,
-}
-
-fn marks_of(run: &RunDirectory) -> Result<Vec<Mark>, CommandError> {
-    let mut reader = open_journal(run, Position::Start)?;
-    let mut marks = Vec::new();
-    let mut on_entry = |entry: JournalEntry<'_>| {
-        if let JournalEntry::Run {
-            event: RunEvent::WorkspaceMarked { label, number, .. }, ..
-        } = entry
-        {
-            marks.push(Mark { number, label });
-        }
-    };
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
-    while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
-    Ok(marks)
-}
-
-fn abbreviated(commit: &str) -> &str {
-    commit.get(..10).unwrap_or(commit)
+fn not_put_back(error: workspace_history::RestoreError) -> CommandError {
+    CommandError::new(ExitCode::Failed, "the workspace was not put back").because(error)
 }
 
 /// Keeps runs out of a workspace for as long as it is held.
@@ -389,24 +172,6 @@ pub(crate) fn hold(
             None => error,
         }
     })
-}
-
-/// Runs in the same workspace that were begun after this one, the oldest first.
-fn later_runs(host: &Host, run: RunId, workspace: &Path) -> Vec<RunId> {
-    let Ok(entries) = std::fs::read_dir(host.state.runs()) else { return Vec::new() };
-    let mut later: Vec<RunId> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<RunId>().ok())
-        .filter(|other| *other > run)
-        .filter(|other| {
-            run_journal::RunDirectory::open(&host.state, *other)
-                .ok()
-                .and_then(|directory| directory.spec().ok())
-                .is_some_and(|spec| PathBuf::from(spec.workspace) == workspace)
-        })
-        .collect();
-    later.sort();
-    later
 }
 
 pub(crate) fn not_kept(error: workspace_history::HistoryError) -> CommandError {

@@ -356,18 +356,15 @@ impl Stage {
         };
         let first = self.start(&workspace, self.agent(), "go")?;
         self.wait(&workspace, &first)?;
-        let run = self.start(&workspace, self.agent(), "go")?;
-        self.wait(&workspace, &run)?;
-
-        for number in 0..n_files {
-            match number % 2 {
-                0 => std::fs::remove_file(path(number))?,
-                _ => std::fs::write(path(number), format!("changed {number}\n"))?,
-            }
-            if number % 10 == 0 {
-                std::fs::write(workspace.join(format!("new{number}")), "new\n")?;
-            }
-        }
+        // Half of the files go, half of them change, and some are new.
+        let script = format!(
+            "n=0; while [ $n -lt {n_files} ]; do f=d$((n%100))/f$n; \
+             if [ $((n%2)) = 0 ]; then echo $f; else echo changed $n > $f; fi; \
+             if [ $((n%10)) = 0 ]; then echo new > new$n; fi; n=$((n+1)); done | xargs rm"
+        );
+        let prompt = format!("```agent\nshell {script}\nsay done\n```\n");
+        let run = self.start(&workspace, "simulated", &prompt)?;
+        ensure!(self.wait(&workspace, &run)?, "the changes were not made");
         let timed = |arguments: &[&str]| {
             let start = Instant::now();
             let output = self.command(&workspace, arguments).output()?;

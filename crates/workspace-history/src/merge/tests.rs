@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::Path;
 
 use pretty_assertions::assert_eq;
 
@@ -30,7 +31,7 @@ impl Two {
         Self { worktree, checkout, base }
     }
 
-    fn merged(&self, in_worktree: &str, in_checkout: &str) -> (Snapshot, Merged) {
+    fn merged(&self, in_worktree: &str, in_checkout: &str) -> (Snapshot, MergePlan) {
         self.worktree.shell(in_worktree);
         self.checkout.shell(in_checkout);
         let theirs = self.worktree.save(&SnapshotName::after(run())).snapshot;
@@ -128,10 +129,22 @@ fn what_stands_against_each_other_is_named_and_nothing_is_decided() {
             "doomed/new",
             "its directory is a file now",
         ),
+        (
+            "rm -r doomed",
+            "rm -r doomed; echo mine > doomed",
+            "doomed",
+            "removed in the worktree, changed in the checkout",
+        ),
+        (
+            "rm -r doomed; echo a > doomed",
+            "echo mine > doomed/mine",
+            "doomed",
+            "a file in the worktree, and the checkout has something in it",
+        ),
     ] {
         let two = Two::new();
         let (_, merged) = two.merged(in_worktree, in_checkout);
-        let conflicts = vec![Conflict { path: path.into(), why }];
+        let conflicts = vec![Conflict { path: path.into(), why: why.to_owned() }];
         assert_eq!(merged.conflicts, conflicts, "{in_worktree} | {in_checkout}");
     }
 }

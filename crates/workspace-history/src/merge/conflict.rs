@@ -1,0 +1,79 @@
+//! What a merge cannot decide for the user, in words.
+
+use crate::tree_path::TreePath;
+
+/// A path that a merge leaves alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    pub path: TreePath,
+    pub why: String,
+}
+
+/// Which states a merge brings together. Decides how modes are compared, and the words for a conflict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// A worktree into a checkout. Modes differ from checkout to checkout, so only the executable bit counts.
+    Checkouts,
+    /// One workspace at three moments; every bit of a mode counts. The name is of what is taken back: "the run".
+    Since(&'static str),
+    /// The same, to finish what was interrupted. A file that is missing was being replaced.
+    Finishing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConflictKind {
+    SameLines,
+    Changed,
+    Mode,
+    /// To be removed, but changed.
+    ToBeRemoved,
+    /// To be changed, but removed.
+    Removed,
+    /// To be made, but something else is there.
+    Made,
+    /// A directory is to become something else, but something was put into it.
+    HoldsMore,
+    /// Its directory became a file.
+    InFile,
+    Repository,
+    /// Nobody knows what it was at the end of what is taken back.
+    Unknown,
+    /// It cannot be read now.
+    Unreadable,
+}
+
+impl ConflictKind {
+    pub(crate) fn why(self, setting: Setting) -> String {
+        let what = match setting {
+            Setting::Checkouts => return self.between_checkouts().to_owned(),
+            Setting::Since(what) => what,
+            Setting::Finishing => "the interruption",
+        };
+        match self {
+            Self::SameLines => format!("changed after {what}, in the same lines"),
+            Self::Changed => format!("changed after {what}"),
+            Self::Mode => format!("its mode changed after {what}"),
+            Self::ToBeRemoved => format!("made by {what} and changed after it"),
+            Self::Removed => format!("changed by {what} and removed after it"),
+            Self::Made => format!("removed by {what} and made again after it"),
+            Self::HoldsMore => format!("something was put into it after {what}"),
+            Self::InFile => "its directory is a file now".to_owned(),
+            Self::Repository => format!("this repository changed after {what}"),
+            Self::Unknown => format!("it was not saved at the end of {what}, and it changed"),
+            Self::Unreadable => "it cannot be read".to_owned(),
+        }
+    }
+
+    fn between_checkouts(self) -> &'static str {
+        match self {
+            Self::SameLines => "changed in both, in the same lines",
+            Self::Changed | Self::Mode | Self::Repository | Self::Unknown => "changed in both",
+            Self::ToBeRemoved => "removed in the worktree, changed in the checkout",
+            Self::Removed => "changed in the worktree, removed in the checkout",
+            Self::Made => "added in both, and not the same",
+            Self::HoldsMore => "a file in the worktree, and the checkout has something in it",
+            Self::InFile => "its directory is a file now",
+            Self::Unreadable => "it cannot be read in the checkout",
+        }
+    }
+}

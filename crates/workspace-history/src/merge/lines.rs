@@ -1,0 +1,106 @@
+//! Merges the lines of files that both sides changed: git merges, and keeps the result in our repository.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use super::MergeError;
+use crate::git::run_git;
+use crate::history::History;
+use crate::tree_path::TreePath;
+
+/// Longer than any file takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Files that lie on the disk at the same time while they are merged.
+const AT_ONCE: usize = 256;
+/// As git names them: what it is, what both began with, what comes in.
+const NAMES: [&str; 3] = ["ours", "base", "theirs"];
+
+/// A file whose lines are to be merged.
+#[derive(Debug)]
+pub(super) struct LineMerge {
+    pub(super) path: TreePath,
+    /// Contents, in the order of [`NAMES`].
+    pub(super) ids: [String; 3],
+    pub(super) mode: u32,
+}
+
+/// The content that came of it, and its length; `None` where both sides changed the same lines, or it is no text.
+pub(super) type MergedLines = Option<(String, u64)>;
+
+/// Where contents are read from; results are kept in the first.
+pub(super) struct Stores<'a> {
+    pub(super) own: &'a History,
+    pub(super) other: Option<&'a History>,
+}
+
+impl Stores<'_> {
+    /// Merges all of them, in their order.
+    pub(super) fn merge_all(&self, merges: &[LineMerge]) -> Result<Vec<MergedLines>, MergeError> {
+        let place = self.own.directory.join(format!("merging-{}", std::process::id()));
+        let mut results = Vec::with_capacity(merges.len());
+        for some in merges.chunks(AT_ONCE) {
+            let merged = self.merge_in(&place, some);
+            fs::remove_dir_all(&place).ok();
+            results.extend(merged?);
+        }
+        Ok(results)
+    }
+
+    fn merge_in(&self, place: &Path, merges: &[LineMerge]) -> Result<Vec<MergedLines>, MergeError> {
+        self.unpack(place, merges)?;
+        let mut lengths = Vec::with_capacity(merges.len());
+        for number in 0..merges.len() {
+            lengths.push(self.merge_one(place, number)?);
+        }
+        let written = lengths.iter().enumerate().filter(|(_, length)| length.is_some());
+        let names: String = written.map(|(number, _)| format!("{number}.merged\n")).collect();
+        if names.is_empty() {
+            return Ok(vec![None; merges.len()]);
+        }
+        let mut command = self.own.git.command_for_store(&self.own.store());
+        command.args(["hash-object", "-w", "--no-filters", "--stdin-paths"]).current_dir(place);
+        let ids = run_git(&mut command, Some(names.into_bytes()), PATIENCE)?.checked()?;
+        let ids = String::from_utf8_lossy(&ids).into_owned();
+        let mut ids = ids.lines();
+        let named = lengths.into_iter().map(|length| {
+            let length = length?;
+            Some((ids.next()?.to_owned(), length))
+        });
+        Ok(named.collect())
+    }
+
+    fn unpack(&self, place: &Path, merges: &[LineMerge]) -> Result<(), MergeError> {
+        let failed = |source: io::Error| MergeError::Io { path: place.to_owned(), source };
+        fs::create_dir_all(place).map_err(failed)?;
+        let mut contents = match self.other {
+            Some(other) => self.own.contents_and(other)?,
+            None => self.own.contents()?,
+        };
+        contents.ask_for(merges.iter().flat_map(|merge| merge.ids.clone()));
+        for (number, merge) in merges.iter().enumerate() {
+            for (id, name) in merge.ids.iter().zip(NAMES) {
+                let path = place.join(format!("{number}.{name}"));
+                let mut file = fs::File::create(path).map_err(failed)?;
+                contents.next(id, &mut file).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the merged file, and says how long it is.
+    fn merge_one(&self, place: &Path, number: usize) -> Result<Option<u64>, MergeError> {
+        let mut command = self.own.git.command_for_store(&self.own.store());
+        command.args(["merge-file", "--quiet", "-p"]);
+        command.args(NAMES.map(|name| format!("{number}.{name}"))).current_dir(place);
+        let answer = run_git(&mut command, None, PATIENCE)?;
+        // Otherwise the number of conflicts, or that it is no text.
+        if !answer.status.success() {
+            return Ok(None);
+        }
+        let path = place.join(format!("{number}.merged"));
+        fs::write(&path, &answer.stdout).map_err(|source| MergeError::Io { path, source })?;
+        Ok(Some(answer.stdout.len() as u64))
+    }
+}
