@@ -109,8 +109,7 @@ fn shown(state: &StateRoot, session: Uuid, question: Question) -> OpenQuestion {
 pub fn answer_question(state: &StateRoot, id: &str, text: String) -> Result<Left, LetterError> {
     for inbox in Inbox::all(state).map_err(LetterError::List)? {
         if inbox.read()?.question(id).is_some() {
-            let message = inbox.answer(id, text)?;
-            return left(state, inbox.session(), message);
+            return left(state, inbox.session(), || Ok(inbox.answer(id, text)?));
         }
     }
     Err(LetterError::NoQuestion(id.to_owned()))
@@ -128,7 +127,7 @@ pub fn answer_run(
         inbox.read()?.open_questions().map(|question| question.id.clone()).collect();
     match open.as_slice() {
         [] => Err(LetterError::AsksNothing(run)),
-        [one] => left(state, session, inbox.answer(one, text)?),
+        [one] => left(state, session, || Ok(inbox.answer(one, text)?)),
         _ => Err(LetterError::AsksMore { run, questions: open }),
     }
 }
@@ -142,12 +141,22 @@ pub fn leave_message(state: &StateRoot, session: Uuid, text: String) -> Result<L
         text,
         answers: None,
     };
-    Inbox::of(state, session).post(message.clone())?;
-    left(state, session, message)
+    left(state, session, || {
+        Inbox::of(state, session).post(message.clone())?;
+        Ok(message)
+    })
 }
 
-fn left(state: &StateRoot, session: Uuid, message: Message) -> Result<Left, LetterError> {
-    let delivery = SessionStanding::of(state, session)?.delivery(&[&message]);
+/// Posts a message, and says how it is delivered. How the session stands is read first: once the message is there, the
+/// daemon may have begun the turn that delivers it.
+fn left(
+    state: &StateRoot,
+    session: Uuid,
+    post: impl FnOnce() -> Result<Message, LetterError>,
+) -> Result<Left, LetterError> {
+    let standing = SessionStanding::of(state, session)?;
+    let message = post()?;
+    let delivery = standing.delivery(&[&message]);
     Ok(Left { message: message.id, session, answers: message.answers, delivery })
 }
 
