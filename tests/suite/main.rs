@@ -29,6 +29,7 @@ mod follow_all;
 mod full_disk;
 mod homes_of_others;
 mod hooks;
+mod hostile_repository;
 mod key_sets;
 mod limits;
 mod login;

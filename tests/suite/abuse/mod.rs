@@ -7,6 +7,7 @@
 
 mod bombs;
 mod evidence;
+mod git_plants;
 mod hostile;
 mod meta;
 mod table;
@@ -18,6 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bombs::{BOMBS, END_THEIR_RUN};
+use git_plants::GIT_PLANTS;
 use hostile::{Caller, Hostile, is_root};
 use table::{Table, Verdict};
 use way_out::try_the_way_out;
@@ -53,6 +55,7 @@ fn whole_runs(table: &mut Table) {
     let all: Vec<(&WholeRun, Caller)> = BOMBS
         .iter()
         .chain(WHOLE_RUNS)
+        .chain(GIT_PLANTS)
         .flat_map(|whole| whole.callers.iter().map(move |caller| (whole, *caller)))
         .collect();
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

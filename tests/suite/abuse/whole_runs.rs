@@ -25,7 +25,11 @@ pub(super) struct WholeRun {
 pub(super) const ONE: &[Caller] = &[Caller::User];
 pub(super) const ALL: &[Caller] = &Caller::ALL;
 
-const fn whole(id: &'static str, does: &'static str, act: fn(Caller) -> Verdict) -> WholeRun {
+pub(super) const fn whole(
+    id: &'static str,
+    does: &'static str,
+    act: fn(Caller) -> Verdict,
+) -> WholeRun {
     WholeRun { id, does, callers: ALL, act }
 }
 
@@ -132,11 +136,11 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
 const HIDE: &str =
     "(setsid sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1; done' > /dev/null 2>&1 &)";
 
-fn hostile(caller: Caller) -> Hostile {
+pub(super) fn hostile(caller: Caller) -> Hostile {
     Hostile::new(caller).expect("who cannot be this caller was not asked")
 }
 
-fn held(by: &str) -> Verdict {
+pub(super) fn held(by: &str) -> Verdict {
     Verdict::Held(by.to_owned())
 }
 

@@ -25,5 +25,6 @@ pub(crate) mod show;
 pub(crate) mod suspend;
 pub(crate) mod tail;
 pub(crate) mod undo;
+mod undo_refs;
 pub(crate) mod wait;
 pub(crate) mod why;

@@ -12,6 +12,7 @@ use workspace_history::{
     SnapshotName, TreePath, changes_to, count, repositories_made, restore,
 };
 
+use super::undo_refs::{RefReport, RefUndo};
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::following::open_journal;
@@ -28,8 +29,9 @@ const MOST_PATHS: usize = 10_000;
 /// Make the workspace again what it was before a run, or at a checkpoint that its agent made.
 ///
 /// Content, modes, links, deleted and new files are put back exactly as they were; what there is now is saved first, and
-/// `--redo` brings it back. Files that git ignored before the run are left alone, and so is what is in a `.git` that
-/// was there before: commits stay. A repository that the run made goes. What was done in the workspace after the run is
+/// `--redo` brings it back. Files that git ignored before the run are left alone. Branches that the run moved or deleted
+/// are put back where they were, unless somebody moved them since; commits and branches that it made stay in the
+/// repository. A repository that the run made goes. What was done in the workspace after the run is
 /// undone with it. Nothing may be running there.
 ///
 /// RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
@@ -69,6 +71,8 @@ struct UndoReport<'a> {
     /// Directories that stay, because what is in them is not covered.
     left: Vec<BytesPath>,
     failed: Vec<FailedPath>,
+    /// Branches and other refs that the run moved or deleted, and that are not as they were then.
+    refs: Vec<RefReport>,
     /// Where the repository stood then and stands now, if that differs; commits are not undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     head_then: Option<&'a Head>,
@@ -107,6 +111,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         None => undo.before()?,
     };
     undo.warn_of_later_runs(&workspace, args);
+    let mut refs = match args.to {
+        // What branches were in the middle of a run is not known.
+        Some(_) => RefUndo::nothing(),
+        None => RefUndo::plan(&history, id, args.redo).map_err(not_kept)?,
+    };
     // By the rules of what is put back: what they leave out is not there to be compared, and must not look new.
     let earlier = scope.as_ref().unwrap_or(&target);
     let repositories = undo.repositories_made(earlier)?;
@@ -115,13 +124,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if args.dry_run {
         let present = undo.save(&SnapshotName::seen(id), scope(true))?;
         let changes = changes_to(&present, &target);
-        return undo.report(args, &present, &target, &changes, &Restored::default());
+        return undo.report(args, &target, &changes, &Restored::default(), &refs);
     }
     let name = history.next_replaced(id);
     let present = undo.save(&name, scope(false))?;
     let changes = changes_to(&present, &target);
     let mut outcome = Restored::default();
-    if !changes.is_empty() {
+    if !changes.is_empty() || !refs.is_empty() {
         let operation = Operation {
             at: now_ms(),
             run: id,
@@ -140,9 +149,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         outcome = restore(&history, &present, &target).map_err(|error| {
             CommandError::new(ExitCode::Failed, "the workspace was not put back").because(error)
         })?;
+        refs.apply(&history);
         history.end(&operation).map_err(not_kept)?;
     }
-    undo.report(args, &present, &target, &changes, &outcome)
+    undo.report(args, &target, &changes, &outcome, &refs)
 }
 
 /// What the workspace is to be.
@@ -263,12 +273,13 @@ impl Undo<'_> {
     fn report(
         &self,
         args: &Args,
-        present: &Snapshot,
         target: &Snapshot,
         changes: &[Change<'_>],
         outcome: &Restored,
+        refs: &RefUndo,
     ) -> Result<ExitCode, CommandError> {
-        let heads = (target.head.as_ref(), present.head.as_ref());
+        let now = self.history.git().head(self.history.workspace());
+        let heads = (target.head.as_ref(), now.as_ref());
         let (head_then, head_now) = match heads {
             (then, now) if then == now => (None, None),
             heads => heads,
@@ -294,6 +305,7 @@ impl Undo<'_> {
                         why: why.clone(),
                     })
                     .collect(),
+                refs: refs.report(),
                 head_then,
                 head_now,
             })?;
@@ -302,9 +314,15 @@ impl Undo<'_> {
             change_view::print_paths(&mut out, changes)
                 .and_then(|()| out.flush())
                 .map_err(CommandError::writing)?;
-            self.talk(args, changes, outcome, head_then, head_now);
+            refs.talk(args.dry_run);
+            let is_nothing = changes.is_empty() && refs.is_empty();
+            self.talk(args, changes, outcome, is_nothing, head_then, head_now);
         }
-        if outcome.failed.is_empty() { Ok(ExitCode::Success) } else { Ok(ExitCode::Failed) }
+        if outcome.failed.is_empty() && !refs.has_failed() {
+            Ok(ExitCode::Success)
+        } else {
+            Ok(ExitCode::Failed)
+        }
     }
 
     fn talk(
@@ -312,6 +330,7 @@ impl Undo<'_> {
         args: &Args,
         changes: &[Change<'_>],
         outcome: &Restored,
+        is_nothing: bool,
         then: Option<&Head>,
         now: Option<&Head>,
     ) {
@@ -330,7 +349,7 @@ impl Undo<'_> {
         }
         let id = short_id(self.run);
         let counts = change_view::counts(count(changes));
-        say(&match (changes.is_empty(), args.dry_run, args.redo) {
+        say(&match (is_nothing, args.dry_run, args.redo) {
             (true, ..) => "nothing to do: the workspace is as it was".to_owned(),
             (false, true, _) => format!("would change: {counts}"),
             (false, false, false) => {

@@ -108,6 +108,7 @@ fn shown() -> ShownRun {
                 what: FindingKind::Executable,
                 path: "run.sh".into(),
                 target: None,
+                was: None,
             }],
             more: 0,
             incomplete: None,
