@@ -1,8 +1,8 @@
 //! Runs a program on the host to its end: bounded in time and in output, in a process group of its own.
 //!
 //! ```text
-//!   we ──► the program, first of its process group ──► whatever it starts
-//!    └───► the guard: waits for the end of its stdin, which is our death, and then kills that group
+//!   we ──► the guard, first of a process group: waits for the end of its stdin, which is our death, and kills the group
+//!    └───► the program, in the same group ──► whatever it starts
 //! ```
 //!
 //! **Invariant:** when [`run`] returns, nothing that stayed in the program's process group is alive. The same holds when
@@ -82,20 +82,29 @@ pub fn run(
 ) -> Result<Answer, NoAnswer> {
     let deadline = Instant::now() + bounds.within;
     let program = command.get_program().to_owned();
-    let mut child = command
+    let failed = |source| NoAnswer::Start { program: program.clone(), source };
+    // First, so that there is no moment in which our death would leave the program alone.
+    let mut guard = post_guard().map_err(failed)?;
+    let group = Pid::from_child(&guard);
+    let spawned = command
         .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|source| NoAnswer::Start { program, source })?;
-    let group = Pid::from_child(&child);
-    let guard = Guard::post(group);
+        .process_group(group.as_raw_pid())
+        .spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(source) => {
+            guard.kill().ok();
+            guard.wait().ok();
+            return Err(failed(source));
+        }
+    };
     if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
         // A program that does not read to the end says why by its exit code.
         thread::spawn(move || stdin.write_all(&input).ok());
     }
-    let parts = parts_of(&mut child, group, bounds.most_output);
+    let parts = parts_of(&mut child, bounds.most_output);
     let (mut stdout, mut stderr, mut timed_out) = (Vec::new(), Vec::new(), false);
     // A process that left the group and still holds a pipe keeps us no longer than the bounds say.
     for _ in 0..3 {
@@ -106,9 +115,9 @@ pub fn run(
             Err(_) => timed_out = true,
         }
     }
-    // We have not reaped the child yet, so the number is still its own. The guard goes first for the same reason.
+    // We have not reaped the guard yet, so the number is still its own.
     kill_process_group(group, Signal::KILL).ok();
-    drop(guard);
+    guard.wait().ok();
     let status = child.wait().map_err(NoAnswer::Wait)?;
     if timed_out {
         return Err(NoAnswer::TimedOut(bounds.within));
@@ -116,8 +125,9 @@ pub fn run(
     Ok(Answer { status, stdout, stderr })
 }
 
-fn parts_of(child: &mut Child, pid: Pid, most_output: u64) -> mpsc::Receiver<Part> {
+fn parts_of(child: &mut Child, most_output: u64) -> mpsc::Receiver<Part> {
     let (sender, parts) = mpsc::channel();
+    let pid = Pid::from_child(child);
     let stdout = child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
     let stderr = child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
     for (pipe, part) in [(stdout, Part::Stdout as fn(Vec<u8>) -> Part), (stderr, Part::Stderr as _)]
@@ -137,35 +147,17 @@ fn parts_of(child: &mut Child, pid: Pid, most_output: u64) -> mpsc::Receiver<Par
     parts
 }
 
-/// Kills a process group when we die.
-struct Guard {
-    process: Option<Child>,
-}
-
-impl Guard {
-    /// Without a shell on the host there is no guard, and the deadline alone must do.
-    fn post(group: Pid) -> Self {
-        let process = Command::new("/bin/sh")
-            .args(["-c", "read -r _; kill -s KILL -- \"-$0\""])
-            .arg(group.to_string())
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn();
-        Self { process: process.ok() }
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some(process) = &mut self.process {
-            process.kill().ok();
-            process.wait().ok();
-        }
-    }
+/// Starts what kills its process group when we die.
+fn post_guard() -> io::Result<Child> {
+    Command::new("/bin/sh")
+        .args(["-c", "read -r _; kill -s KILL 0"])
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
 }
 
 #[cfg(test)]

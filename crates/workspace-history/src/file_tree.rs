@@ -178,11 +178,13 @@ impl Found {
         let nanoseconds = |seconds: i64, rest: u64| {
             seconds.saturating_mul(1_000_000_000).saturating_add(i64::try_from(rest).unwrap_or(0))
         };
+        #[allow(clippy::useless_conversion, reason = "its width is another on other processors")]
+        let links = u64::from(stat.st_nlink);
         Self {
             file_type: FileType::from_raw_mode(stat.st_mode),
             mode: stat.st_mode & 0o7777,
             size: u64::try_from(stat.st_size).unwrap_or(0),
-            links: u64::from(stat.st_nlink),
+            links,
             stamp: Stamp {
                 modified_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
                 changed_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),

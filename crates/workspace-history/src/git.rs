@@ -2,7 +2,7 @@
 //! repository that an agent could write only after a look at what git would find there.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -16,8 +16,6 @@ use crate::tree_path::TreePath;
 
 /// Longer than a question about names takes in any repository.
 const QUESTION: Duration = Duration::from_secs(10);
-/// Some hundred thousand names.
-const MOST_OUTPUT: u64 = 64 << 20;
 const BRANCHES: &str = "refs/heads/";
 
 /// Settings that would start programs or reach out, switched off wherever git looks at a repository that is not ours.
@@ -105,10 +103,9 @@ impl Git {
     /// A command that checks files out as the user's own git would: with the user's settings, but without any program that
     /// the repository itself names.
     pub fn command_as_user(&self, directory: &Path) -> Result<Command, GitError> {
-        let mut question = self.command_in(directory)?;
         // Nothing but the repository's own is read here. Settings are listed as `name`, line feed, value, NUL.
-        question.args(["config", "-z", "--get-regexp", r"^filter\."]);
-        let answer = run_git(&mut question, None, QUESTION)?;
+        let question = ["config", "-z", "--get-regexp", r"^filter\."];
+        let answer = self.run_in(directory, question, None, QUESTION)?;
         let mut command = self.command_in(directory)?;
         command.env_remove("GIT_CONFIG_GLOBAL").env_remove("GIT_CONFIG_NOSYSTEM");
         if let Some(home) = &self.home {
@@ -163,19 +160,23 @@ impl Git {
         command
     }
 
-    fn ask(&self, workspace: &Path, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
-        let mut command = self.command_in(workspace)?;
-        command.args(arguments);
-        let bounds = Bounds { within: QUESTION, most_output: MOST_OUTPUT };
-        run_bounded(&mut command, None, bounds)?.checked()
+    /// Runs git in a repository of somebody else's, to its end.
+    pub fn run_in(
+        &self,
+        directory: &Path,
+        words: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        input: Option<Vec<u8>>,
+        within: Duration,
+    ) -> Result<GitAnswer, GitError> {
+        let mut command = self.command_in(directory)?;
+        command.args(words);
+        run_git(&mut command, input, within).map_err(|error| explained(error, directory))
     }
 
     /// What the repository tracks below the workspace; nothing where it is in none, or in a broken one.
     pub(crate) fn tracked(&self, workspace: &Path) -> Result<BTreeSet<TreePath>, GitError> {
-        let listed = match self.ask(workspace, &["ls-files", "-z", "--cached"]) {
-            Err(GitError::Refused(_)) => Vec::new(),
-            listed => listed?,
-        };
+        let answer = self.run_in(workspace, ["ls-files", "-z", "--cached"], None, QUESTION)?;
+        let listed = answer.checked().unwrap_or_default();
         Ok(listed.split(|byte| *byte == 0).filter_map(TreePath::checked).collect())
     }
 
@@ -239,17 +240,22 @@ pub fn run_git(
     input: Option<Vec<u8>>,
     within: Duration,
 ) -> Result<GitAnswer, GitError> {
-    run_bounded(command, input, Bounds { within, most_output: u64::MAX })
-}
-
-fn run_bounded(
-    command: &mut Command,
-    input: Option<Vec<u8>>,
-    bounds: Bounds,
-) -> Result<GitAnswer, GitError> {
-    let answer = host_command::run(command, input, bounds)?;
+    let answer = host_command::run(command, input, Bounds { within, most_output: u64::MAX })?;
     let stderr = answer.stderr_text();
     Ok(GitAnswer { status: answer.status, stdout: answer.stdout, stderr })
+}
+
+/// Why git did not answer in time: an agent that works there may have put something in its way since we looked.
+fn explained(error: GitError, directory: &Path) -> GitError {
+    let is_late = matches!(error, GitError::Run(NoAnswer::TimedOut(_)));
+    let look = || match Repository::around(directory) {
+        Ok(found) => found.and_then(|found| found.check().err()),
+        Err(error) => Some(error),
+    };
+    match is_late.then(look).flatten() {
+        Some(found) => found.into(),
+        None => error,
+    }
 }
 
 #[cfg(test)]
@@ -270,8 +276,8 @@ mod tests {
         tree.git("add a");
         tree.git("commit -qm one");
         tree.shell("git checkout -q -b feature/x");
-        let said = |words: &[&str]| one_line(git.ask(&tree.workspace(), words).unwrap()).unwrap();
-        let commit = said(&["rev-parse", "HEAD"]);
+        let said = git.run_in(&tree.workspace(), ["rev-parse", "HEAD"], None, QUESTION);
+        let commit = one_line(said.unwrap().stdout).unwrap();
         let on_branch = Head { commit: commit.clone(), branch: Some("feature/x".to_owned()) };
         assert_eq!(git.head(&tree.workspace()), Some(on_branch.clone()));
         tree.git("pack-refs --all");
@@ -283,6 +289,23 @@ mod tests {
         assert_eq!(git.head(&linked), Some(Head { commit: commit.clone(), branch: None }));
         tree.shell("git checkout -q --detach");
         assert_eq!(git.head(&tree.workspace()), Some(Head { commit, branch: None }));
+    }
+
+    #[test]
+    fn what_was_put_in_the_way_of_git_after_the_look_is_named() {
+        let git = Git::new("/usr/bin/git".into(), None);
+        let tree = TestTree::new();
+        tree.git("init -q");
+        let mut command = git.command_in(&tree.workspace()).unwrap();
+        tree.shell("mkfifo .git/packed-refs");
+        let late = run_git(command.args(["for-each-ref"]), None, Duration::from_millis(300));
+        let late = explained(late.unwrap_err(), &tree.workspace());
+        let GitError::Repository(found) = late else { panic!("{late:?}") };
+        let fifo = tree.path(".git/packed-refs");
+        assert_eq!(
+            found.to_string(),
+            format!("`{}` is a FIFO, and git would use it", fifo.display())
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use uuid::Uuid;
-use workspace_history::{Git, GitAnswer, GitError as HostGitError, run_git};
+use workspace_history::{Git, GitAnswer, GitError as HostGitError};
 
 /// Longer than any answer takes, in any repository.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
@@ -136,9 +136,7 @@ fn ask<'a>(
     directory: &Path,
     words: impl IntoIterator<Item = &'a str>,
 ) -> Result<GitAnswer, HostGitError> {
-    let mut command = git.command_in(directory)?;
-    command.args(words);
-    run_git(&mut command, None, LONGEST_ANSWER)
+    git.run_in(directory, words, None, LONGEST_ANSWER)
 }
 
 fn text(answer: &GitAnswer) -> String {

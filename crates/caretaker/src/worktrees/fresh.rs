@@ -1,5 +1,6 @@
 //! Makes a worktree for a run that is about to begin, and takes it back if the run does not.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -137,12 +138,10 @@ impl<'a> Fresh<'a> {
         // In steps, because an agent may work in the repository at this moment. Git writes only where a sandbox lets no
         // agent write, which is the directory of worktrees and the worktree itself. The branch is written by us: git would
         // follow links to it.
-        let mut command = self.git.command_in(&repository.root).map_err(failed)?;
-        command
-            .args(["worktree", "add", "--quiet", "--detach", "--no-checkout"])
-            .arg(&self.path)
-            .arg(&self.origin.base);
-        run_git(&mut command, None, QUESTION).and_then(GitAnswer::checked).map_err(failed)?;
+        let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout"].map(OsStr::new);
+        let words = add.into_iter().chain([self.path.as_os_str(), self.origin.base.as_ref()]);
+        let added = self.git.run_in(&repository.root, words, None, QUESTION);
+        added.and_then(GitAnswer::checked).map_err(failed)?;
         let branch = format!("refs/heads/{}", self.origin.branch);
         let own = Repository::at(&self.path).map_err(|error| failed(error.into()))?;
         let not_written = |error: Box<dyn std::error::Error + Send + Sync>| {
@@ -224,10 +223,8 @@ pub(crate) fn remove(
         .map_err(|error| failed("the repository could not forget the worktree", error.into()))?;
     if branch == Branch::Delete {
         let what = "the branch of the worktree could not be removed";
-        let mut command =
-            git.command_in(repository).map_err(|error| host_git::refused(what, error))?;
-        command.args(["update-ref", "-d", &format!("refs/heads/{}", origin.branch)]);
-        run_git(&mut command, None, QUESTION)
+        let words = ["update-ref", "-d", &format!("refs/heads/{}", origin.branch)];
+        git.run_in(repository, words, None, QUESTION)
             .and_then(GitAnswer::checked)
             .map_err(|error| host_git::refused(what, error))?;
     }

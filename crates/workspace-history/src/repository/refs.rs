@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::finding::Repository;
 use crate::file_tree::{FileTree, OpenDirectory};
-use crate::git::{Git, GitAnswer, GitError, run_git};
+use crate::git::{Git, GitError};
 use crate::tree_path::TreePath;
 
 const HEAD: &[u8] = b"HEAD";
@@ -74,9 +74,9 @@ impl Repository {
     }
 
     fn refs_in_tables(&self, git: &Git) -> Result<Refs, GitError> {
-        let mut command = git.command_in(&self.root)?;
-        command.args(["for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)"]);
-        let answer = run_git(&mut command, None, PATIENCE)?.checked()?;
+        let ask = |words: &[&str]| git.run_in(&self.root, words, None, PATIENCE);
+        let format = "--format=%(refname)%00%(objectname)%00%(symref)";
+        let answer = ask(&["for-each-ref", format])?.checked()?;
         let mut refs = Refs::new();
         for line in answer.split(|byte| *byte == b'\n') {
             let mut fields = line.split(|byte| *byte == 0);
@@ -89,15 +89,11 @@ impl Repository {
             let value = if symref.is_empty() { id.into_owned() } else { format!("ref: {symref}") };
             refs.extend(TreePath::checked(name).map(|name| (name, value)));
         }
-        let mut command = git.command_in(&self.root)?;
-        command.args(["symbolic-ref", "--quiet", "HEAD"]);
-        let answer = run_git(&mut command, None, PATIENCE)?;
+        let answer = ask(&["symbolic-ref", "--quiet", "HEAD"])?;
         let head = match answer.status.success() {
             true => format!("ref: {}", String::from_utf8_lossy(&answer.stdout).trim_end()),
             false => {
-                let mut command = git.command_in(&self.root)?;
-                command.args(["rev-parse", "--verify", "--quiet", "HEAD"]);
-                let answer = run_git(&mut command, None, PATIENCE)?.checked()?;
+                let answer = ask(&["rev-parse", "--verify", "--quiet", "HEAD"])?.checked()?;
                 String::from_utf8_lossy(&answer).trim_end().to_owned()
             }
         };
@@ -110,11 +106,9 @@ impl Repository {
         let path = TreePath::from(name);
         let exists = || RefProblem::Exists(path.clone());
         if self.has_tables() {
-            let mut command = git.command_in(&self.root)?;
-            command.args(["update-ref", "--no-deref", name, commit, ""]);
-            return Ok(run_git(&mut command, None, PATIENCE)
-                .and_then(GitAnswer::checked)
-                .map(drop)?);
+            let words = ["update-ref", "--no-deref", name, commit, ""];
+            git.run_in(&self.root, words, None, PATIENCE)?.checked()?;
+            return Ok(());
         }
         let failed = |source| RefProblem::Write { name: path.clone(), source };
         let refs = self.refs(git).map_err(failed)?;
@@ -139,13 +133,12 @@ impl Repository {
                 // By git, because packed refs and tables are rewritten as a whole.
                 let text = String::from_utf8(name.as_bytes().to_vec());
                 let text = text.map_err(|error| failed(io::Error::other(error)))?;
-                let mut command = git.command_in(&self.root)?;
-                match value.map(|value| (value, value.strip_prefix("ref: "))) {
-                    None => command.args(["update-ref", "--no-deref", "-d", &text]),
-                    Some((_, Some(target))) => command.args(["symbolic-ref", &text, target]),
-                    Some((value, None)) => command.args(["update-ref", "--no-deref", &text, value]),
+                let words = match value.map(|value| (value, value.strip_prefix("ref: "))) {
+                    None => vec!["update-ref", "--no-deref", "-d", &text],
+                    Some((_, Some(target))) => vec!["symbolic-ref", &text, target],
+                    Some((value, None)) => vec!["update-ref", "--no-deref", &text, value],
                 };
-                run_git(&mut command, None, PATIENCE)?.checked().map(drop)?;
+                git.run_in(&self.root, words, None, PATIENCE)?.checked()?;
                 Ok(())
             }
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::cleaning::{Irregular, irregular_in};
 use super::finding::{Repository, RepositoryError};
 use super::refs::{Refs, resolve};
-use crate::git::{Git, GitError, run_git};
+use crate::git::{Git, GitError};
 use crate::tree_path::TreePath;
 
 /// Longer than all repositories of a workspace take that are not made to take long.
@@ -336,9 +336,8 @@ fn missing_commits(
     let wanted = changes.iter().filter_map(|change| change.to.as_deref());
     let wanted: String =
         wanted.filter(|to| !to.starts_with("ref: ")).map(|to| format!("{to}\n")).collect();
-    let mut command = git.command_in(&repository.root)?;
-    command.args(["cat-file", "--batch-check"]);
-    let answer = run_git(&mut command, Some(wanted.into_bytes()), PATIENCE)?.checked()?;
+    let (words, wanted) = (["cat-file", "--batch-check"], wanted.into_bytes());
+    let answer = git.run_in(&repository.root, words, Some(wanted), PATIENCE)?.checked()?;
     let answer = String::from_utf8_lossy(&answer);
     let missing = answer.lines().filter_map(|line| line.strip_suffix(" missing"));
     Ok(missing.map(ToOwned::to_owned).collect())
@@ -346,14 +345,11 @@ fn missing_commits(
 
 /// Brings the index from one commit to another, if it holds that commit and nothing else: what somebody staged is not lost.
 fn bring_index(git: &Git, repository: &Repository, from: &str, to: &str) -> Result<bool, GitError> {
-    let mut command = git.command_in(&repository.root)?;
-    command.args(["diff-index", "--cached", "--quiet", "--no-ext-diff", from, "--"]);
-    if !run_git(&mut command, None, PATIENCE)?.status.success() {
+    let words = ["diff-index", "--cached", "--quiet", "--no-ext-diff", from, "--"];
+    if !git.run_in(&repository.root, words, None, PATIENCE)?.status.success() {
         return Ok(false);
     }
-    let mut command = git.command_in(&repository.root)?;
-    command.args(["read-tree", to]);
-    run_git(&mut command, None, PATIENCE)?.checked()?;
+    git.run_in(&repository.root, ["read-tree", to], None, PATIENCE)?.checked()?;
     Ok(true)
 }
 
