@@ -31,6 +31,7 @@ mod follow_all;
 mod full_disk;
 mod homes_of_others;
 mod hooks;
+mod hostile_repository;
 mod inheritance;
 mod key_sets;
 mod limits;

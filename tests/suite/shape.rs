@@ -11,13 +11,14 @@ use crate::programs::checkout;
 /// readers and planners there know no other crate of ours but the protocol.
 const EDGES: &[(&str, &[&str])] = &[
     ("run-protocol", &[]),
+    ("host-command", &[]),
     ("agent-stream", &[]),
     ("cursor-home", &[]),
     ("egress", &["run-protocol"]),
     ("sandbox-plan", &["egress", "run-protocol"]),
     ("cursor-stores", &["run-protocol"]),
     ("run-journal", &["run-protocol"]),
-    ("workspace-history", &["run-protocol"]),
+    ("workspace-history", &["host-command", "run-protocol"]),
     (
         "run-shim",
         &[
@@ -42,6 +43,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "cursor-home",
             "cursor-stores",
             "egress",
+            "host-command",
             "run-journal",
             "run-protocol",
             "run-shim",

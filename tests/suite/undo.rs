@@ -196,16 +196,22 @@ fn without_git_or_beyond_a_bound_the_run_goes_on_and_says_that_it_cannot_be_undo
 }
 
 #[test]
-fn a_run_that_commits_leaves_its_commits_and_undo_says_so() {
+fn a_run_that_commits_leaves_its_commits_and_undo_puts_the_branch_back() {
     let stage = Stage::new();
     furnish(&stage.workspace());
     let output = stage.play("shell echo x > new && git add new && git commit -qm two", &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(git(&stage.workspace(), &["rev-list", "--count", "HEAD"]), "2\n");
+    let commit = git(&stage.workspace(), &["rev-parse", "HEAD"]);
     let undone = stage.output(&["undo", "-"]);
-    assert!(stderr(&undone).contains("commits stay"), "{}", stderr(&undone));
+    let was = format!("it was at {}", &commit[..12]);
+    assert!(stderr(&undone).contains(&was), "{}", stderr(&undone));
     assert!(!stage.workspace().join("new").exists());
-    assert_eq!(git(&stage.workspace(), &["rev-list", "--count", "HEAD"]), "2\n");
+    assert_eq!(git(&stage.workspace(), &["rev-list", "--count", "HEAD"]), "1\n");
+    // The commit itself is still there, for who wants it.
+    assert_eq!(git(&stage.workspace(), &["rev-list", "--count", commit.trim()]), "2\n");
+    let status = git(&stage.workspace(), &["status", "--porcelain", "--untracked-files=no"]);
+    assert_eq!(status, "");
 }
 
 #[test]

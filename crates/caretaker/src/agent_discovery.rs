@@ -11,12 +11,12 @@ use cursor_home::{
     AgentCheck, AgentSearch, Candidate, Exposure, PinnedAgent, candidates, parse_version,
     says_it_is_cursor,
 };
+use host_command::Bounds;
 use nix::unistd::{AccessFlags, access};
 use run_protocol::{AgentKind, AgentProgram, ExitCode};
 
 use crate::command_error::CommandError;
 use crate::environment::Environment;
-use crate::probe;
 
 /// The word that stands for our own stand-in, and the name of its entry point.
 pub(crate) const SIMULATED: &str = "simulated";
@@ -204,9 +204,11 @@ impl Search<'_> {
     }
 
     fn answer(&self, program: &Path, flag: &str) -> Option<String> {
-        let answer =
-            probe::ask(agent_command(program, self.environment).arg(flag), PATIENCE).ok()?;
-        answer.status.success().then_some(answer.stdout)
+        let mut command = agent_command(program, self.environment);
+        command.arg(flag);
+        let bounds = Bounds::of_question(PATIENCE);
+        let answer = host_command::run(&mut command, None, bounds).ok()?;
+        answer.status.success().then(|| answer.stdout_text())
     }
 }
 

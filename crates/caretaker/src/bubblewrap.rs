@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use host_command::{Answer, Bounds, NoAnswer};
 use run_protocol::ExitCode;
 use sandbox_plan::{
     BwrapFileError, BwrapProblem, BwrapVersion, bwrap_trial, check_bwrap_file,
@@ -15,7 +16,6 @@ use sandbox_plan::{
 
 use crate::command_error::CommandError;
 use crate::environment::Environment;
-use crate::probe::{self, ProbeError};
 
 /// A trial takes some 10 ms; a machine under load may take longer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub(crate) enum BubblewrapError {
     #[error("bubblewrap cannot be trusted")]
     File(#[source] BwrapFileError),
     #[error("bubblewrap at `{}` does not answer", .path.display())]
-    Silent { path: PathBuf, source: ProbeError },
+    Silent { path: PathBuf, source: NoAnswer },
     #[error("bubblewrap at `{}` is too old: it has no {}", .path.display(), .missing.join(", "))]
     TooOld { path: PathBuf, missing: Vec<&'static str> },
     #[error("bubblewrap cannot make a sandbox here: {problem}")]
@@ -90,12 +90,12 @@ impl Bubblewrap {
 
     pub(crate) fn version(&self) -> Result<Option<BwrapVersion>, BubblewrapError> {
         let answer = self.ask(["--version".into()])?;
-        Ok(BwrapVersion::parse(&answer.stdout))
+        Ok(BwrapVersion::parse(&answer.stdout_text()))
     }
 
     /// Makes a sandbox that does nothing.
     pub(crate) fn try_out(&self) -> Result<(), BubblewrapError> {
-        let missing = missing_bwrap_options(&self.ask(["--help".into()])?.stdout);
+        let missing = missing_bwrap_options(&self.ask(["--help".into()])?.stdout_text());
         if !missing.is_empty() {
             return Err(BubblewrapError::TooOld { path: self.path.clone(), missing });
         }
@@ -103,7 +103,7 @@ impl Bubblewrap {
         if answer.status.success() {
             return Ok(());
         }
-        let complaint = answer.stderr.trim().to_owned();
+        let complaint = answer.stderr_text().trim().to_owned();
         Err(BubblewrapError::Trial { problem: BwrapProblem::classify(&complaint), complaint })
     }
 
@@ -137,10 +137,10 @@ impl Bubblewrap {
     fn ask(
         &self,
         arguments: impl IntoIterator<Item = std::ffi::OsString>,
-    ) -> Result<probe::Answer, BubblewrapError> {
+    ) -> Result<Answer, BubblewrapError> {
         let mut command = Command::new(&self.path);
         command.env_clear().args(arguments);
-        probe::ask(&mut command, PATIENCE)
+        host_command::run(&mut command, None, Bounds::of_question(PATIENCE))
             .map_err(|source| BubblewrapError::Silent { path: self.path.clone(), source })
     }
 }

@@ -190,11 +190,20 @@ fn run_examples() -> Vec<RunEvent> {
         RunEvent::WorkspaceNotSaved { reason: text("git is not installed") },
         RunEvent::Audit(Audit {
             changes: Some(ChangeCounts { added: 2, changed: 3, removed: 1 }),
-            findings: vec![Finding {
-                what: FindingKind::LinkOut,
-                path: "data".into(),
-                target: Some("/etc".into()),
-            }],
+            findings: vec![
+                Finding {
+                    what: FindingKind::LinkOut,
+                    path: "data".into(),
+                    target: Some("/etc".into()),
+                    was: None,
+                },
+                Finding {
+                    what: FindingKind::RefMoved,
+                    path: "refs/heads/main".into(),
+                    target: None,
+                    was: Some("5e".repeat(20)),
+                },
+            ],
             more: 1,
             incomplete: Some(text("`target`: there was no time to look at all of it")),
         }),

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use host_command::Bounds;
 use nix::unistd::{AccessFlags, access};
 use run_protocol::{AgentKind, AgentProgram, LimitBackend, NetworkMode, RunId};
 use run_shim::{LimitSurvey, SocketPaths, survey_limits};
@@ -20,7 +21,6 @@ use crate::disk;
 use crate::host::{Host, now_ms};
 use crate::login_file;
 use crate::places::is_private_directory_of;
-use crate::probe;
 use crate::profiles::{self, NamedBy};
 use crate::promises;
 use crate::view::{units, words};
@@ -269,14 +269,16 @@ fn login(host: &Host, agent: &AgentProgram) -> Finding {
         return Finding::ok("login", "a key is set; whether it is valid shows in a run");
     }
     let mut command = agent_command(&agent.program.0, environment);
-    let answer = match probe::ask(command.args(["status", "--format", "json"]), LOGIN_PATIENCE) {
+    command.args(["status", "--format", "json"]);
+    let bounds = Bounds::of_question(LOGIN_PATIENCE);
+    let answer = match host_command::run(&mut command, None, bounds) {
         Ok(answer) => answer,
         Err(error) => {
             let summary = format!("the agent does not tell whether it is logged in: {error}");
             return Finding::warning("login", summary, "see what `cursor-agent status` says");
         }
     };
-    let status = serde_json::from_str::<LoginStatus>(&answer.stdout).ok();
+    let status = serde_json::from_slice::<LoginStatus>(&answer.stdout).ok();
     match status.and_then(|status| status.is_authenticated) {
         Some(true) => match environment.cursor_roots() {
             Ok(roots) if login_file::find(&roots).is_some() => Finding::ok("login", "logged in"),

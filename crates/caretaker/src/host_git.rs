@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 use run_protocol::ExitCode;
-use workspace_history::{Git, History};
+use workspace_history::{Git, GitError, History, RepositoryError};
 
 use crate::command_error::CommandError;
 use crate::environment::Environment;
@@ -42,4 +42,24 @@ pub(crate) fn history(host: &Host, workspace: &Path) -> Result<History, CommandE
     }
     let git = find(host, Some(workspace))?;
     Ok(History::of(&host.state.checkpoints(), workspace, git))
+}
+
+/// Says that git did not do something, and what to do where the repository itself is the reason.
+pub(crate) fn refused(what: impl Into<String>, error: GitError) -> CommandError {
+    let hint = match &error {
+        GitError::Repository(RepositoryError::Unsound { path, .. }) => {
+            Some(format!("an agent may have left it; look at it, then: rm '{}'", path.display()))
+        }
+        GitError::Repository(RepositoryError::Foreign { file, .. }) => Some(format!(
+            "an agent may have written `{}`; if it is yours, say in that repository: git config core.worktree '{}'",
+            file.display(),
+            file.parent().unwrap_or(file).display()
+        )),
+        _ => None,
+    };
+    let failed = CommandError::new(ExitCode::Failed, what).because(error);
+    match hint {
+        Some(hint) => failed.hint(hint),
+        None => failed,
+    }
 }

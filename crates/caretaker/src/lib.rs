@@ -58,7 +58,6 @@ mod named_secret;
 mod network_sum;
 mod places;
 mod point_in_time;
-mod probe;
 mod profiles;
 mod progress;
 mod promises;

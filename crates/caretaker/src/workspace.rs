@@ -42,7 +42,7 @@ fn refused(error: WorkspaceError) -> CommandError {
         | WorkspaceError::Git(_)
         | WorkspaceError::CommonDir(_)
         | WorkspaceError::ProtectedSymlink(_) => {
-            "look at what the repository ships there, and remove it".to_owned()
+            "the repository or an earlier run put it there: look at it, and remove it".to_owned()
         }
         _ => "name a project of your own with --workspace DIR".to_owned(),
     };

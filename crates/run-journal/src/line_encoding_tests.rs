@@ -212,6 +212,7 @@ fn every_event_of_ours_is_read_back() {
                 what: FindingKind::LinkOut,
                 path: BytesPath::from("link"),
                 target: Some(BytesPath::from("/etc")),
+                was: None,
             }],
             more: 7,
             incomplete: Some("no time".to_owned()),

@@ -68,11 +68,14 @@ fn is_zero(number: &u64) -> bool {
 pub struct Finding {
     /// What it is.
     pub what: FindingKind,
-    /// Where, relative to the workspace.
+    /// Where, relative to the workspace; of a ref of the workspace's own repository its full name.
     pub path: BytesPath,
     /// Where a link leads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<BytesPath>,
+    /// The commit that a ref was before, or the ref that it led to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was: Option<String>,
 }
 
 /// Kinds of findings. All are new since the run began, or changed by it.
@@ -87,12 +90,22 @@ pub enum FindingKind {
     Fifo,
     /// A socket.
     Socket,
+    /// A symlink in a `.git`, or in its place. The supervisor removed it.
+    GitLink,
+    /// A FIFO, a socket or a device in a `.git`, or in its place. The supervisor removed it.
+    GitSpecial,
+    /// A file in a `.git` that has another name outside of it. The supervisor made it a file of its own.
+    GitHardLink,
     /// A symlink that leaves the workspace.
     LinkOut,
     /// A program that git starts: a hook, or the configuration of a tool for hooks.
     Hook,
     /// git's own configuration, its attributes or its modules.
     GitConfig,
+    /// A branch or another ref that is gone.
+    RefDeleted,
+    /// A branch or another ref, HEAD included, that leads elsewhere than before.
+    RefMoved,
     /// A repository within the workspace.
     Repository,
     /// What a CI service runs.

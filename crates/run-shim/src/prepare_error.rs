@@ -108,9 +108,10 @@ impl PrepareError {
             Self::Plan(PlanError::TooManyProtected { pattern, .. }) => Some(format!(
                 "move some of them out of the workspace, or take `{pattern}` out of `protect` with a profile of your own"
             )),
-            Self::Plan(PlanError::Workspace(WorkspaceError::ProtectedKind { .. })) => {
-                Some("look at what the repository ships there, and remove it".to_owned())
-            }
+            Self::Plan(PlanError::Workspace(WorkspaceError::ProtectedKind { .. })) => Some(
+                "the repository or an earlier run put it there: look at it, and remove it"
+                    .to_owned(),
+            ),
             Self::Login(_) => {
                 Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
             }

@@ -12,7 +12,8 @@ use run_protocol::{Audit, BytesPath, RunEvent, RunId, RunSpec, WorkspaceSaving};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use workspace_history::{
-    Git, History, Limits, SaveError, Saved, Scope, SnapshotName, TreePath, audit, forget_the_gone,
+    Git, History, Limits, Looked, SaveError, Saved, Scope, Snapshot, SnapshotName, TreePath,
+    forget_the_gone, look_over,
 };
 
 use crate::limits::DiskAccount;
@@ -174,10 +175,18 @@ impl Watched {
     }
 
     fn before(&self) -> Option<RunEvent> {
+        let (event, seen) = self.save_or_glance();
+        if let Err(error) = self.history.save_refs(self.run, seen.as_ref()) {
+            tracing::warn!(%error, "the branches of the workspace were not saved");
+        }
+        event
+    }
+
+    /// Saves the workspace, or looks at it where it is not to be saved or cannot be; what is to be said, and what was seen.
+    fn save_or_glance(&self) -> (Option<RunEvent>, Option<Snapshot>) {
         let name = SnapshotName::before(self.run);
         let Some(saving) = &self.saving else {
-            self.glance(&name);
-            return None;
+            return (None, self.glance(&name));
         };
         let outcome = match &saving.git {
             Some(_) => {
@@ -188,42 +197,53 @@ impl Watched {
             }
             None => Err("git is not installed".to_owned()),
         };
-        Some(match outcome {
+        match outcome {
             Ok(saved) => {
                 self.forget(saving);
-                saved_event(&saved)
+                (Some(saved_event(&saved)), Some(saved.snapshot))
             }
             Err(reason) => {
                 tracing::warn!(reason, "the workspace was not saved");
-                self.glance(&name);
-                RunEvent::WorkspaceNotSaved { reason }
+                (Some(RunEvent::WorkspaceNotSaved { reason }), self.glance(&name))
             }
-        })
-    }
-
-    /// Looks without keeping contents. What is too much for that is not known afterwards either.
-    fn glance(&self, name: &SnapshotName) {
-        let limits =
-            Limits { most_files: MOST_FILES, most_new_bytes: u64::MAX, within: LONGEST_GLANCE };
-        if let Err(error) = self.history.look(name, &self.skip, limits) {
-            tracing::info!(%error, "what the workspace was is not known");
         }
     }
 
+    /// Looks without keeping contents. What is too much for that is not known afterwards either.
+    fn glance(&self, name: &SnapshotName) -> Option<Snapshot> {
+        let limits =
+            Limits { most_files: MOST_FILES, most_new_bytes: u64::MAX, within: LONGEST_GLANCE };
+        let looked = self.history.look(name, &self.skip, limits);
+        let failed =
+            |error: &SaveError| tracing::info!(%error, "what the workspace was is not known");
+        looked.inspect_err(failed).ok().map(|saved| saved.snapshot)
+    }
+
     fn after(&self) -> Option<RunEvent> {
-        let name = SnapshotName::before(self.run);
-        let before = match self.history.snapshot(&name) {
-            Ok(before) => before?,
+        let before = match self.history.snapshot(&SnapshotName::before(self.run)) {
+            Ok(before) => before,
             Err(error) => {
                 tracing::warn!(%error, "what the workspace was cannot be read");
-                return None;
+                None
             }
         };
+        let is_known = before.is_some();
+        let mut looked = before.map_or_else(Looked::default, |before| self.look_over(&before));
+        if let Err(error) = self.history.end_refs(self.run, &mut looked) {
+            tracing::warn!(%error, "the repositories of the workspace were not looked through");
+            looked = looked.or_incomplete(error.to_string());
+        }
+        let audit = looked.audit();
+        (is_known || audit != Audit::default()).then_some(RunEvent::Audit(audit))
+    }
+
+    /// What the run did to the workspace, by what there was before.
+    fn look_over(&self, before: &Snapshot) -> Looked {
         let name = SnapshotName::after(self.run);
         let after = match (&self.saving, &before.commit) {
             (Some(saving), Some(_)) => {
                 // The same rules as before: what the run hid from git is found too.
-                self.history.save(&name, Scope::LookAs(&before), &[], limits_of(saving))
+                self.history.save(&name, Scope::LookAs(before), &[], limits_of(saving))
             }
             _ => {
                 let within = LONGEST_GLANCE;
@@ -232,13 +252,12 @@ impl Watched {
             }
         };
         let deadline = Instant::now() + LONGEST_LOOK;
-        let found = match after {
+        match after {
             Ok(Saved { snapshot: after, passed_over, .. }) => {
-                audit(self.history.workspace(), &before, &after, &passed_over, deadline)
+                look_over(self.history.workspace(), before, &after, &passed_over, deadline)
             }
-            Err(error) => Audit { incomplete: Some(in_words(&error)), ..Audit::default() },
-        };
-        Some(RunEvent::Audit(found))
+            Err(error) => Looked::default().or_incomplete(in_words(&error)),
+        }
     }
 
     fn forget(&self, saving: &WorkspaceSaving) {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
-use run_protocol::{Audit, BytesPath, Finding, FindingKind};
+use run_protocol::{Audit, BytesPath, ChangeCounts, Finding, FindingKind};
 use rustix::fs::FileType;
 
 use crate::audit_git::{self, is_born_since};
@@ -25,14 +25,37 @@ const MOST_BYTES: usize = 16 * 1024;
 /// A long list of scripts must not hide the rest.
 const MOST_OF_A_KIND: usize = 20;
 
+/// What was found, before it is cut to what an event may hold.
+#[derive(Debug, Default)]
+pub struct Looked {
+    changes: Option<ChangeCounts>,
+    pub(crate) found: Vec<Finding>,
+    /// Every `.git` that was seen, among what git ignores too.
+    pub(crate) gits: Vec<TreePath>,
+    pub(crate) incomplete: Option<String>,
+}
+
+impl Looked {
+    /// Says why not everything was looked at, unless something said so already.
+    #[must_use]
+    pub fn or_incomplete(mut self, why: String) -> Self {
+        self.incomplete.get_or_insert(why);
+        self
+    }
+
+    pub fn audit(self) -> Audit {
+        Audit { changes: self.changes, ..shorten(self.found, self.incomplete) }
+    }
+}
+
 /// Compares two snapshots, and looks through what they pass over for what is never harmless.
-pub fn audit(
+pub fn look_over(
     workspace: &Path,
     before: &Snapshot,
     after: &Snapshot,
     passed_over: &[TreePath],
     deadline: Instant,
-) -> Audit {
+) -> Looked {
     let mut found = Vec::new();
     let changes = compare(before, after);
     for change in &changes {
@@ -41,18 +64,20 @@ pub fn audit(
     let made = repositories_made(before, after);
     found.extend(made.iter().map(|path| finding(FindingKind::Repository, path)));
     let mut incomplete = None;
+    let gits = after.left_out.iter().filter(|path| is_git(path.name()));
+    let mut gits: Vec<TreePath> = gits.cloned().collect();
     match FileTree::open(workspace) {
         Ok(tree) => {
             let since_ns = before.began_ns;
             audit_git::look_at_workspace(&tree, since_ns, &mut found);
-            for path in after.left_out.iter().filter(|path| is_git(path.name())) {
+            for path in &gits {
                 match made.contains(path) {
                     true => audit_git::look_at_new(&tree, path, since_ns, &mut found),
                     false => audit_git::look_at_git(&tree, path, since_ns, &mut found),
                 }
             }
             audit_git::look_for_bare(&tree, &changes, &mut found);
-            let look = PassedOver { tree: &tree, since_ns, deadline };
+            let mut look = PassedOver { tree: &tree, since_ns, deadline, gits: &mut gits };
             for path in passed_over {
                 if let Err(problem) = look.look_through(path, &mut found) {
                     incomplete = Some(format!("`{path}`: {problem}"));
@@ -62,7 +87,7 @@ pub fn audit(
         }
         Err(error) => incomplete = Some(error.to_string()),
     }
-    Audit { changes: Some(count(&changes)), ..shorten(found, incomplete) }
+    Looked { changes: Some(count(&changes)), found, gits, incomplete }
 }
 
 /// Repositories that are in a later snapshot and not in an earlier one, each by its `.git`; not those among what git ignores.
@@ -95,7 +120,7 @@ fn shorten(mut found: Vec<Finding>, incomplete: Option<String>) -> Audit {
 }
 
 pub(crate) fn finding(what: FindingKind, path: &TreePath) -> Finding {
-    Finding { what, path: BytesPath::from(path.as_path()), target: None }
+    Finding { what, path: BytesPath::from(path.as_path()), target: None, was: None }
 }
 
 fn look_at(workspace: &Path, change: &Change<'_>, found: &mut Vec<Finding>) {
@@ -159,11 +184,13 @@ struct PassedOver<'a> {
     tree: &'a FileTree,
     since_ns: i64,
     deadline: Instant,
+    /// Every `.git` that it comes by.
+    gits: &'a mut Vec<TreePath>,
 }
 
 impl PassedOver<'_> {
     /// Looks at a path, and at everything in it.
-    fn look_through(&self, path: &TreePath, found: &mut Vec<Finding>) -> io::Result<()> {
+    fn look_through(&mut self, path: &TreePath, found: &mut Vec<Finding>) -> io::Result<()> {
         let parent = path.parent().unwrap_or_default();
         if let Ok(directory) = self.tree.directory(&parent)
             && self.look_at(&directory, path, found) != Some(FileType::Directory)
@@ -195,7 +222,7 @@ impl PassedOver<'_> {
 
     /// Looks at one name; returns what it is, and nothing where that needs no further look.
     fn look_at(
-        &self,
+        &mut self,
         directory: &OpenDirectory,
         path: &TreePath,
         found: &mut Vec<Finding>,
@@ -203,6 +230,7 @@ impl PassedOver<'_> {
         let name = path.name();
         let seen = directory.look(name).ok()?;
         if is_git(name) {
+            self.gits.push(path.clone());
             if is_born_since(directory, name, self.since_ns) {
                 found.push(finding(FindingKind::Repository, path));
                 audit_git::look_at_new(self.tree, path, self.since_ns, found);

@@ -10,6 +10,16 @@ fn in_an_hour() -> Instant {
     Instant::now() + Duration::from_secs(3600)
 }
 
+fn audited(
+    workspace: &Path,
+    before: &Snapshot,
+    after: &Snapshot,
+    passed_over: &[TreePath],
+    deadline: Instant,
+) -> Audit {
+    look_over(workspace, before, after, passed_over, deadline).audit()
+}
+
 fn said(audited: &Audit) -> Vec<String> {
     let line = |finding: &Finding| format!("{:?} {}", finding.what, finding.path.0.display());
     audited.findings.iter().map(line).collect()
@@ -76,7 +86,7 @@ fn what_a_careful_person_wants_to_know_is_listed_the_gravest_first() {
     tree.shell(DEEDS);
     let after = tree.save(&SnapshotName::after(run));
     let audited =
-        audit(&tree.workspace(), &before, &after.snapshot, &after.passed_over, in_an_hour());
+        audited(&tree.workspace(), &before, &after.snapshot, &after.passed_over, in_an_hour());
     assert_eq!(said(&audited), EXPECTED);
     assert_eq!((audited.more, audited.incomplete), (0, None));
     assert_eq!(audited.findings[3].target, Some("/etc/passwd".into()));
@@ -92,7 +102,7 @@ fn audited_since(tree: &TestTree, deeds: &str) -> Vec<String> {
     let scope = crate::Scope::LookAs(&before);
     let after = history.save(&SnapshotName::after(run), scope, &[], AMPLE).unwrap();
     let audited =
-        audit(&tree.workspace(), &before, &after.snapshot, &after.passed_over, in_an_hour());
+        audited(&tree.workspace(), &before, &after.snapshot, &after.passed_over, in_an_hour());
     assert_eq!(audited.incomplete, None);
     said(&audited)
 }
@@ -190,7 +200,7 @@ fn without_contents_the_same_is_found() {
     tree.shell(DEEDS);
     let after = history.look(&SnapshotName::after(run), &[], AMPLE).unwrap();
     let audited =
-        audit(&tree.workspace(), &before, &after.snapshot, &after.passed_over, in_an_hour());
+        audited(&tree.workspace(), &before, &after.snapshot, &after.passed_over, in_an_hour());
     assert_eq!(said(&audited), EXPECTED);
     let counts = audited.changes.unwrap();
     assert_eq!((counts.added, counts.changed, counts.removed), (15, 3, 2));
@@ -216,7 +226,7 @@ fn a_flood_of_findings_is_counted_and_cut() {
     let before = tree.save(&SnapshotName::before(run)).snapshot;
     tree.shell("for n in $(seq 100); do echo x > s$n; chmod +x s$n; done; mkfifo pipe");
     let after = tree.save(&SnapshotName::after(run)).snapshot;
-    let audited = audit(&tree.workspace(), &before, &after, &[], in_an_hour());
+    let audited = audited(&tree.workspace(), &before, &after, &[], in_an_hour());
     assert_eq!((audited.findings.len(), audited.more), (21, 80));
     assert_eq!(audited.findings[0].what, FindingKind::Fifo);
 }
@@ -229,7 +239,7 @@ fn what_there_was_no_time_for_is_said() {
     let saved = tree.save(&SnapshotName::before(run()));
     let past = Instant::now() - Duration::from_secs(1);
     let audited =
-        audit(&tree.workspace(), &saved.snapshot, &saved.snapshot, &saved.passed_over, past);
+        audited(&tree.workspace(), &saved.snapshot, &saved.snapshot, &saved.passed_over, past);
     assert!(audited.incomplete.is_some_and(|why| why.contains("ignored")));
 }
 

@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,8 @@ use crate::snapshot::{EntryKind, Stamp};
 use crate::tree_path::TreePath;
 
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
+/// What the kernel takes for a path at once is 4096 bytes, the end included.
+const LONGEST_PATH: usize = 4000;
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A workspace that is held open: everything is done below it, whatever becomes of its name.
@@ -33,6 +36,8 @@ pub(crate) struct Found {
     pub(crate) file_type: FileType,
     pub(crate) mode: u32,
     pub(crate) size: u64,
+    /// How many names it has.
+    pub(crate) links: u64,
     pub(crate) stamp: Stamp,
 }
 
@@ -49,14 +54,24 @@ impl FileTree {
 
     /// Opens a directory below, or the workspace itself, to be read and changed.
     pub(crate) fn directory(&self, path: &TreePath) -> Result<OpenDirectory, Errno> {
-        let relative = match path.as_bytes() {
-            [] => Path::new("."),
-            _ => path.as_path(),
-        };
         let flags = OFlags::RDONLY | DIRECTORY;
         let resolve = NO_LINKS | ResolveFlags::BENEATH;
-        let opened = rustix::fs::openat2(&self.root, relative, flags, Mode::empty(), resolve)?;
-        Ok(OpenDirectory(opened))
+        let open = |at: BorrowedFd<'_>, relative: &[u8]| {
+            let relative = Path::new(OsStr::from_bytes(relative));
+            rustix::fs::openat2(at, relative, flags, Mode::empty(), resolve)
+        };
+        let mut rest = path.as_bytes();
+        let mut opened = None;
+        // The kernel takes no longer path at once; a tree may be deeper.
+        while rest.len() > LONGEST_PATH {
+            let end = rest[..LONGEST_PATH].iter().rposition(|byte| *byte == b'/');
+            let (piece, after) = rest.split_at(end.ok_or(Errno::NAMETOOLONG)?);
+            let at = opened.as_ref().unwrap_or(&self.root).as_fd();
+            opened = Some(open(at, piece)?);
+            rest = &after[1..];
+        }
+        let at = opened.as_ref().unwrap_or(&self.root).as_fd();
+        Ok(OpenDirectory(open(at, if rest.is_empty() { b"." } else { rest })?))
     }
 }
 
@@ -68,14 +83,37 @@ impl OpenDirectory {
     /// The names in it, in no order.
     pub(crate) fn names(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
+        let flow = self.each_entry(|name, _| {
+            names.push(name.to_vec());
+            ControlFlow::Continue(())
+        });
+        flow.map(|_| names)
+    }
+
+    /// Shows each name in it with what it is, in no order, until there is no more or it is enough.
+    pub(crate) fn each_entry(
+        &self,
+        mut show: impl FnMut(&[u8], FileType) -> ControlFlow<()>,
+    ) -> io::Result<ControlFlow<()>> {
         for entry in rustix::fs::Dir::read_from(&self.0)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
-                names.push(name.to_vec());
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let file_type = match entry.file_type() {
+                // Not every file system tells; and it may be gone by now.
+                FileType::Unknown => match self.look(name) {
+                    Ok(found) => found.file_type,
+                    Err(_) => continue,
+                },
+                known => known,
+            };
+            if show(name, file_type).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(names)
+        Ok(ControlFlow::Continue(()))
     }
 
     pub(crate) fn look(&self, name: &[u8]) -> Result<Found, Errno> {
@@ -110,13 +148,15 @@ impl OpenDirectory {
 
     /// A small text; `None` where there is none that can be read as such.
     pub(crate) fn small_text(&self, name: &[u8], most: u64) -> Option<String> {
+        Some(String::from_utf8_lossy(&self.small_bytes(name, most)?).into_owned())
+    }
+
+    /// What is in a regular file that is not too long.
+    pub(crate) fn small_bytes(&self, name: &[u8], most: u64) -> Option<Vec<u8>> {
         let file = self.open_file(name).ok()?;
         let mut bytes = Vec::new();
         file.take(most + 1).read_to_end(&mut bytes).ok()?;
-        if bytes.len() as u64 > most {
-            return None;
-        }
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        (bytes.len() as u64 <= most).then_some(bytes)
     }
 
     /// Gives something below a mode, links excepted, also where we may not read it.
@@ -138,10 +178,13 @@ impl Found {
         let nanoseconds = |seconds: i64, rest: u64| {
             seconds.saturating_mul(1_000_000_000).saturating_add(i64::try_from(rest).unwrap_or(0))
         };
+        #[allow(clippy::useless_conversion, reason = "its width is another on other processors")]
+        let links = u64::from(stat.st_nlink);
         Self {
             file_type: FileType::from_raw_mode(stat.st_mode),
             mode: stat.st_mode & 0o7777,
             size: u64::try_from(stat.st_size).unwrap_or(0),
+            links,
             stamp: Stamp {
                 modified_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
                 changed_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),

@@ -1,21 +1,21 @@
-//! Runs git: bounded in time and output, with nothing of anybody's configuration that could start a program.
+//! Runs git: bounded in time and output, with nothing of anybody's configuration that could start a program, and in a
+//! repository that an agent could write only after a look at what git would find there.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
+use host_command::{Bounds, NoAnswer};
+
+use crate::repository::{Repository, RepositoryError, resolve};
 use crate::snapshot::Head;
 use crate::tree_path::TreePath;
 
 /// Longer than a question about names takes in any repository.
 const QUESTION: Duration = Duration::from_secs(10);
-/// Some hundred thousand names.
-const MOST_OUTPUT: u64 = 64 << 20;
 const BRANCHES: &str = "refs/heads/";
 
 /// Settings that would start programs or reach out, switched off wherever git looks at a repository that is not ours.
@@ -27,6 +27,13 @@ pub const SAFE_SETTINGS: &[&str] = &[
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
+    // No reflogs by us: their places are the agent's to choose.
+    "core.logAllRefUpdates=false",
+    // The names of people in a file of the workspace.
+    "log.mailmap=false",
+    "log.showSignature=false",
+    // A directory that only looks like a repository is none.
+    "safe.bareRepository=explicit",
     // Whose the repository is does not matter, since it decides nothing.
     "safe.directory=*",
 ];
@@ -44,12 +51,14 @@ pub struct Git {
 pub enum GitError {
     #[error("git cannot be started from `{}`", program.display())]
     Start { program: PathBuf, source: io::Error },
-    #[error("git took longer than {} s", .0.as_secs())]
-    TimedOut(Duration),
+    #[error("git gave no answer")]
+    Run(#[from] NoAnswer),
     #[error("git cannot be waited for")]
     Wait(#[source] io::Error),
     #[error("git said: {0}")]
     Refused(String),
+    #[error("git is not run in this repository")]
+    Repository(#[from] RepositoryError),
 }
 
 /// What git said.
@@ -77,24 +86,27 @@ impl Git {
         Self { program, home }
     }
 
-    /// A command in a repository of somebody else's.
-    pub fn command_in(&self, directory: &Path) -> Command {
+    /// A command in a repository of somebody else's, in which an agent may have put anything: refused where git would come
+    /// upon links or special files.
+    pub fn command_in(&self, directory: &Path) -> Result<Command, GitError> {
+        if let Some(repository) = Repository::around(directory)? {
+            repository.check()?;
+        }
         let mut command = self.command();
         command.arg("-C").arg(directory);
         for setting in SAFE_SETTINGS {
             command.args(["-c", setting]);
         }
-        command
+        Ok(command)
     }
 
     /// A command that checks files out as the user's own git would: with the user's settings, but without any program that
     /// the repository itself names.
     pub fn command_as_user(&self, directory: &Path) -> Result<Command, GitError> {
-        let mut question = self.command_in(directory);
         // Nothing but the repository's own is read here. Settings are listed as `name`, line feed, value, NUL.
-        question.args(["config", "-z", "--get-regexp", r"^filter\."]);
-        let answer = run_git(&mut question, None, QUESTION)?;
-        let mut command = self.command_in(directory);
+        let question = ["config", "-z", "--get-regexp", r"^filter\."];
+        let answer = self.run_in(directory, question, None, QUESTION)?;
+        let mut command = self.command_in(directory)?;
         command.env_remove("GIT_CONFIG_GLOBAL").env_remove("GIT_CONFIG_NOSYSTEM");
         if let Some(home) = &self.home {
             command.env("HOME", home);
@@ -148,30 +160,33 @@ impl Git {
         command
     }
 
-    fn ask(&self, workspace: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
-        let mut command = self.command_in(workspace);
-        command.args(arguments);
-        let running = start(&mut command, None, MOST_OUTPUT).ok()?;
-        running.finish(Instant::now() + QUESTION, QUESTION).ok()?.checked().ok()
+    /// Runs git in a repository of somebody else's, to its end.
+    pub fn run_in(
+        &self,
+        directory: &Path,
+        words: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        input: Option<Vec<u8>>,
+        within: Duration,
+    ) -> Result<GitAnswer, GitError> {
+        let mut command = self.command_in(directory)?;
+        command.args(words);
+        run_git(&mut command, input, within).map_err(|error| explained(error, directory))
     }
 
     /// What the repository tracks below the workspace; nothing where it is in none, or in a broken one.
-    pub(crate) fn tracked(&self, workspace: &Path) -> BTreeSet<TreePath> {
-        let listed = self.ask(workspace, &["ls-files", "-z", "--cached"]).unwrap_or_default();
-        listed.split(|byte| *byte == 0).filter_map(TreePath::checked).collect()
+    pub(crate) fn tracked(&self, workspace: &Path) -> Result<BTreeSet<TreePath>, GitError> {
+        let answer = self.run_in(workspace, ["ls-files", "-z", "--cached"], None, QUESTION)?;
+        let listed = answer.checked().unwrap_or_default();
+        Ok(listed.split(|byte| *byte == 0).filter_map(TreePath::checked).collect())
     }
 
-    /// Where the repository around the workspace stands.
+    /// Where the repository around the workspace stands; `None` where there is none, or none that can be looked at.
     pub fn head(&self, workspace: &Path) -> Option<Head> {
-        let is_root = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
-        if !workspace.ancestors().any(is_root) {
-            return None;
-        }
-        if let Some(head) = plain_head(&workspace.join(".git")) {
-            return Some(head);
-        }
-        let commit = one_line(self.ask(workspace, &["rev-parse", "--verify", "--quiet", "HEAD"])?)?;
-        let branch = self.ask(workspace, &["symbolic-ref", "--quiet", "HEAD"]).and_then(one_line);
+        let repository = Repository::around(workspace).ok()??;
+        let refs = repository.refs(self).ok()?;
+        let head = TreePath::from("HEAD");
+        let commit = resolve(&refs, &head)?.to_owned();
+        let branch = refs.get(&head)?.strip_prefix("ref: ");
         let branch = branch.map(|name| name.trim_start_matches(BRANCHES).to_owned());
         Some(Head { commit, branch })
     }
@@ -199,44 +214,9 @@ impl Git {
             "--get",
             "core.excludesFile",
         ]);
-        let running = start(&mut command, None, MOST_OUTPUT).ok()?;
-        let answer = running.finish(Instant::now() + QUESTION, QUESTION).ok()?;
+        let answer = run_git(&mut command, None, QUESTION).ok()?;
         answer.checked().ok().and_then(one_line).map(PathBuf::from)
     }
-}
-
-/// What an ordinary repository says of itself in plain files; `None` where that takes more to know.
-fn plain_head(git: &Path) -> Option<Head> {
-    let read = |name: &str| {
-        let path = git.join(name);
-        // No link, and nothing that holds us up.
-        let is_file = path.symlink_metadata().ok()?.is_file();
-        if is_file { small_text(&path) } else { None }
-    };
-    let is_commit = |text: &str| {
-        matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
-    let head = read("HEAD")?;
-    let head = head.trim_end();
-    if is_commit(head) {
-        return Some(Head { commit: head.to_owned(), branch: None });
-    }
-    let branch = head.strip_prefix("ref: ")?.strip_prefix(BRANCHES)?;
-    TreePath::checked(branch.as_bytes())?;
-    let loose = read(&format!("{BRANCHES}{branch}")).map(|text| text.trim_end().to_owned());
-    let commit = match loose {
-        Some(commit) => commit,
-        None => {
-            let packed = read("packed-refs")?;
-            let line = packed.lines().find(|line| {
-                line.split_once(' ').is_some_and(|(_, name)| {
-                    name.strip_prefix(BRANCHES).is_some_and(|name| name == branch)
-                })
-            })?;
-            line.split_once(' ')?.0.to_owned()
-        }
-    };
-    is_commit(&commit).then(|| Head { commit, branch: Some(branch.to_owned()) })
 }
 
 /// A regular file that is not long.
@@ -254,72 +234,27 @@ fn one_line(bytes: Vec<u8>) -> Option<String> {
     (!line.is_empty()).then(|| line.to_owned())
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end, however much it has to say.
 pub fn run_git(
     command: &mut Command,
     input: Option<Vec<u8>>,
-    limit: Duration,
+    within: Duration,
 ) -> Result<GitAnswer, GitError> {
-    start(command, input, u64::MAX)?.finish(Instant::now() + limit, limit)
+    let answer = host_command::run(command, input, Bounds { within, most_output: u64::MAX })?;
+    let stderr = answer.stderr_text();
+    Ok(GitAnswer { status: answer.status, stdout: answer.stdout, stderr })
 }
 
-enum Part {
-    Stdout(Vec<u8>),
-    Stderr(Vec<u8>),
-}
-
-struct Running {
-    child: Child,
-    parts: mpsc::Receiver<Part>,
-}
-
-fn start(
-    command: &mut Command,
-    input: Option<Vec<u8>>,
-    most_output: u64,
-) -> Result<Running, GitError> {
-    let program = PathBuf::from(command.get_program());
-    let mut child = command
-        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|source| GitError::Start { program, source })?;
-    let (sender, parts) = mpsc::channel();
-    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
-        // Whoever does not read to the end says so by its exit code.
-        thread::spawn(move || stdin.write_all(&input).ok());
-    }
-    let stdout = child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
-    let stderr = child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
-    for (pipe, part) in [(stdout, Part::Stdout as fn(Vec<u8>) -> Part), (stderr, Part::Stderr as _)]
-    {
-        let sender = sender.clone();
-        thread::spawn(move || {
-            let mut bytes = Vec::new();
-            pipe.map(|pipe| pipe.take(most_output).read_to_end(&mut bytes));
-            sender.send(part(bytes)).ok();
-        });
-    }
-    Ok(Running { child, parts })
-}
-
-impl Running {
-    fn finish(mut self, until: Instant, limit: Duration) -> Result<GitAnswer, GitError> {
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        for _ in 0..2 {
-            match self.parts.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Part::Stdout(bytes)) => stdout = bytes,
-                Ok(Part::Stderr(bytes)) => stderr = bytes,
-                Err(_) => {
-                    self.child.kill().ok();
-                    self.child.wait().ok();
-                    return Err(GitError::TimedOut(limit));
-                }
-            }
-        }
-        let status = self.child.wait().map_err(GitError::Wait)?;
-        Ok(GitAnswer { status, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
+/// Why git did not answer in time: an agent that works there may have put something in its way since we looked.
+fn explained(error: GitError, directory: &Path) -> GitError {
+    let is_late = matches!(error, GitError::Run(NoAnswer::TimedOut(_)));
+    let look = || match Repository::around(directory) {
+        Ok(found) => found.and_then(|found| found.check().err()),
+        Err(error) => Some(error),
+    };
+    match is_late.then(look).flatten() {
+        Some(found) => found.into(),
+        None => error,
     }
 }
 
@@ -341,19 +276,36 @@ mod tests {
         tree.git("add a");
         tree.git("commit -qm one");
         tree.shell("git checkout -q -b feature/x");
-        let said = |words: &[&str]| one_line(git.ask(&tree.workspace(), words).unwrap()).unwrap();
-        let commit = said(&["rev-parse", "HEAD"]);
+        let said = git.run_in(&tree.workspace(), ["rev-parse", "HEAD"], None, QUESTION);
+        let commit = one_line(said.unwrap().stdout).unwrap();
         let on_branch = Head { commit: commit.clone(), branch: Some("feature/x".to_owned()) };
-        assert_eq!(plain_head(&tree.path(".git")), Some(on_branch.clone()));
+        assert_eq!(git.head(&tree.workspace()), Some(on_branch.clone()));
         tree.git("pack-refs --all");
-        assert_eq!(plain_head(&tree.path(".git")), Some(on_branch.clone()));
+        assert_eq!(git.head(&tree.workspace()), Some(on_branch.clone()));
         tree.shell("mkdir sub");
-        assert_eq!(git.head(&tree.path("sub")), Some(on_branch.clone()), "by asking git");
+        assert_eq!(git.head(&tree.path("sub")), Some(on_branch.clone()));
         tree.git("worktree add -q --detach ../linked");
         let linked = tree.workspace().parent().unwrap().join("linked");
         assert_eq!(git.head(&linked), Some(Head { commit: commit.clone(), branch: None }));
         tree.shell("git checkout -q --detach");
-        assert_eq!(plain_head(&tree.path(".git")), Some(Head { commit, branch: None }));
+        assert_eq!(git.head(&tree.workspace()), Some(Head { commit, branch: None }));
+    }
+
+    #[test]
+    fn what_was_put_in_the_way_of_git_after_the_look_is_named() {
+        let git = Git::new("/usr/bin/git".into(), None);
+        let tree = TestTree::new();
+        tree.git("init -q");
+        let mut command = git.command_in(&tree.workspace()).unwrap();
+        tree.shell("mkfifo .git/packed-refs");
+        let late = run_git(command.args(["for-each-ref"]), None, Duration::from_millis(300));
+        let late = explained(late.unwrap_err(), &tree.workspace());
+        let GitError::Repository(found) = late else { panic!("{late:?}") };
+        let fifo = tree.path(".git/packed-refs");
+        assert_eq!(
+            found.to_string(),
+            format!("`{}` is a FIFO, and git would use it", fifo.display())
+        );
     }
 
     #[test]
@@ -367,7 +319,7 @@ mod tests {
         for remote in
             [format!("ext::touch {}", made.display()), tree.path("").display().to_string()]
         {
-            let mut command = git.command_in(&tree.workspace());
+            let mut command = git.command_in(&tree.workspace()).unwrap();
             command.args(["ls-remote", &remote]);
             let answer = run_git(&mut command, None, QUESTION).unwrap();
             assert!(answer.stderr.contains("not allowed"), "{remote}: {}", answer.stderr);

@@ -9,6 +9,7 @@
 //!     <run>.marked-1.jsonl     as it was when the agent asked for it
 //!     <run>.replaced-1.jsonl   what an undo replaced
 //!     <run>.restored-1.jsonl   what it made of it; contents are those of the others, and of merged files
+//!     <run>.refs.json      what its repositories were, before and after: all refs
 //!     latest               the name of the snapshot that was taken last, by which unchanged files are known
 //!     operations.jsonl     what was put back when
 //!     restoring.json       while something is put back
@@ -31,6 +32,7 @@ use sha2::{Digest, Sha256};
 use crate::contents::ContentReader;
 use crate::git::{Git, GitError, run_git};
 use crate::import::{Content, Import};
+use crate::repository::RefsKept;
 use crate::snapshot::{EntryKind, Snapshot};
 use crate::tree_path::TreePath;
 
@@ -57,6 +59,8 @@ const STORE_CONFIG: &str = "\
 const TIDYING: Duration = Duration::from_secs(600);
 /// Marks a history in which something was forgotten whose room was not given back yet.
 const UNTIDY: &str = "untidy";
+/// The end of the name of what is kept of repositories.
+const REFS: &str = ".refs.json";
 /// What is kept of a workspace that is gone, after its last snapshot.
 const KEPT_WITHOUT_WORKSPACE: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -333,6 +337,24 @@ impl History {
         write_whole(&self.directory.join("latest"), name.0.as_bytes())
     }
 
+    fn refs_file(&self, run: RunId) -> PathBuf {
+        self.directory.join(format!("{run}{REFS}"))
+    }
+
+    /// What the repositories of the workspace were around a run; `None` where it is not kept.
+    pub fn refs_kept(&self, run: RunId) -> Result<Option<RefsKept>, HistoryError> {
+        let path = self.refs_file(run);
+        RefsKept::read(&path).map_err(|source| HistoryError::Io { path, source })
+    }
+
+    pub(crate) fn keep_refs(&self, run: RunId, kept: &RefsKept) -> Result<(), HistoryError> {
+        let _lock = self.open_for_writing()?;
+        let path = self.refs_file(run);
+        let written = serde_json::to_vec(kept).map_err(io::Error::from);
+        let written = written.and_then(|text| write_whole(&path, &text));
+        written.map_err(|source| HistoryError::Io { path, source })
+    }
+
     /// The next free name for what a restore replaces.
     pub fn next_replaced(&self, run: RunId) -> SnapshotName {
         (1..)
@@ -405,6 +427,9 @@ impl History {
         for name in names.iter().filter(|name| name.run().is_some_and(|run| old.contains(run))) {
             fs::remove_file(self.store().join(name.reference())).ok();
             fs::remove_file(self.file_of(name)).ok();
+        }
+        for run in old {
+            fs::remove_file(self.directory.join(format!("{run}{REFS}"))).ok();
         }
         Ok(surplus)
     }

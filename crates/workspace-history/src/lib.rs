@@ -11,10 +11,12 @@
 //! with any git: `git --git-dir=<state>/checkpoints/<workspace>/store.git log --all`.
 //!
 //! **Invariant:** nothing that the workspace holds decides what program is run. Our repository has its own configuration;
-//! the user's is only asked for names and commits, with all that could start something switched off.
+//! in the user's all that could start something is switched off, and git is run there only after a look that found neither
+//! links nor special files where git reads and writes.
 //!
-//! **Invariant:** a directory or file named `.git` is never read into a snapshot, changed or removed, but for one that a run
-//! made, when that very run is undone.
+//! **Invariant:** a directory or file named `.git` is never read into a snapshot, changed or removed, with three exceptions:
+//! one that a run made goes when that very run is undone; refs that a run moved or deleted are put back by an undo; and at
+//! the end of a run, what it put there that is neither a directory nor a file of its own is removed.
 //!
 //! **Invariant:** nothing outside the workspace is changed by a restore, whatever links the workspace is full of.
 //!
@@ -25,6 +27,7 @@ mod audit_git;
 mod changes;
 mod contents;
 mod coverage;
+mod end_of_run;
 mod file_tree;
 mod git;
 mod history;
@@ -32,6 +35,7 @@ mod ignore_rules;
 mod import;
 mod known_names;
 mod merge;
+mod repository;
 mod restore;
 mod saving;
 mod snapshot;
@@ -43,12 +47,16 @@ mod tree_path;
 mod undo;
 mod walk;
 
-pub use audit::{audit, repositories_made};
+pub use audit::{Looked, look_over, repositories_made};
 pub use changes::{Change, ChangeKind, compare, count};
 pub use contents::ContentReader;
 pub use git::{Git, GitAnswer, GitError, SAFE_SETTINGS, run_git};
 pub use history::{History, HistoryError, Operation, OperationKind, SnapshotName, forget_the_gone};
 pub use merge::{Conflict, MergeError, MergePlan, merge};
+pub use repository::{
+    RefChange, RefPlan, RefProblem, Refs, RefsKept, RefsRestored, RefsSide, Repository,
+    RepositoryError,
+};
 pub use restore::{RestoreError, Restored, changes_to, restore, restore_with};
 pub use saving::{Limits, SaveError, Saved, Scope};
 pub use snapshot::{Entry, EntryKind, Head, Snapshot, Stamp};

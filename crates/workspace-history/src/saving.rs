@@ -1,6 +1,6 @@
 //! Takes a snapshot: walks, reads what is not known yet, and writes it all down.
 
-use std::cell::LazyCell;
+use std::cell::{Cell, LazyCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
@@ -114,9 +114,17 @@ impl History {
         let tree = FileTree::open(&self.workspace)
             .map_err(|source| SaveError::Workspace { path: self.workspace.clone(), source })?;
         let head = self.git.head(&self.workspace);
+        // Asked in the middle of the walk; without an answer some of what git tracks would be missing.
+        let unanswered = Cell::new(None);
         let coverage = match scope {
             Scope::AsGitWould => Coverage::AsGitWould {
-                tracked: LazyCell::new(Box::new(|| self.git.tracked(&self.workspace))),
+                tracked: LazyCell::new(Box::new(|| {
+                    let tracked = self.git.tracked(&self.workspace);
+                    tracked.unwrap_or_else(|error| {
+                        unanswered.set(Some(error));
+                        BTreeSet::new()
+                    })
+                })),
                 everywhere: self.git.ignored_everywhere(),
             },
             Scope::As(earlier) | Scope::LookAs(earlier) => {
@@ -132,6 +140,9 @@ impl History {
         let walk = Walk { tree: &tree, coverage: &coverage, skip, bounds, locked };
         let Walked { entries, rules, rules_above, left_out, has_git, passed_over } =
             walk.run().map_err(|error| walk_error(error, limits))?;
+        if let Some(error) = unanswered.take() {
+            return Err(SaveError::Git(error));
+        }
         let mut snapshot = Snapshot {
             commit: None,
             began_ns,
@@ -386,7 +397,7 @@ fn walk_error(error: WalkError, limits: Limits) -> SaveError {
     }
 }
 
-fn now_ns() -> i64 {
+pub(crate) fn now_ns() -> i64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -7,6 +7,7 @@
 
 mod bombs;
 mod evidence;
+mod git_plants;
 mod hostile;
 mod logins;
 mod meta;
@@ -19,6 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bombs::{BOMBS, END_THEIR_RUN};
+use git_plants::GIT_PLANTS;
 use hostile::{Caller, Hostile, is_root};
 use logins::LOGINS;
 use table::{Table, Verdict};
@@ -56,6 +58,7 @@ fn whole_runs(table: &mut Table) {
         .iter()
         .chain(WHOLE_RUNS)
         .chain(LOGINS)
+        .chain(GIT_PLANTS)
         .flat_map(|whole| whole.callers.iter().map(move |caller| (whole, *caller)))
         .collect();
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

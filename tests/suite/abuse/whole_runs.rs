@@ -137,11 +137,11 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
 const HIDE: &str =
     "(setsid sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1; done' > /dev/null 2>&1 &)";
 
-fn hostile(caller: Caller) -> Hostile {
+pub(super) fn hostile(caller: Caller) -> Hostile {
     Hostile::new(caller).expect("who cannot be this caller was not asked")
 }
 
-fn held(by: &str) -> Verdict {
+pub(super) fn held(by: &str) -> Verdict {
     Verdict::Held(by.to_owned())
 }
 

@@ -1,6 +1,7 @@
 //! `caretaker undo`: takes back what a run changed in its workspace, or what it changed after a checkpoint.
 
 mod end_of_run;
+mod refs;
 mod report;
 mod task;
 
@@ -19,6 +20,7 @@ use crate::host_git;
 use crate::worktrees::GENEROUS;
 
 pub(crate) use end_of_run::RunEnd;
+use refs::RefUndo;
 use report::Report;
 use task::Task;
 
@@ -29,9 +31,10 @@ use task::Task;
 /// conflict: it is listed, nothing at all is undone, and the exit code is 4. With `--yes` the rest is undone, and the
 /// conflicting files stay as they are.
 ///
-/// Files that git ignored before the run are left alone, and so is what is in a `.git` that was there before: commits
-/// stay. A repository that the run made goes, unless it changed after the run. What there is now is saved first, and
-/// `--redo` brings back what the undo took. Nothing may be running in the workspace.
+/// Files that git ignored before the run are left alone. Branches that the run moved or deleted go back to where they
+/// were, unless they were moved again since; commits and branches that the run made stay. A repository that the run made
+/// goes, unless it changed after the run. What there is now is saved first, and `--redo` brings back what the undo took.
+/// Nothing may be running in the workspace.
 ///
 /// If the workspace could not be saved when the run ended (its supervisor was killed, for instance), nobody can tell
 /// the run's changes from later ones. Then `undo` needs `--yes`, and takes back everything that changed until the
@@ -84,8 +87,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let changes = changes_to(&present, &plan.target);
     let is_a_guess = task.assumed_end().is_some() && !changes.is_empty();
     let is_refused = (is_a_guess || !plan.conflicts.is_empty()) && !args.yes;
-    let has_work = !changes.is_empty() || task.unfinished().is_some();
-    let mut report = Report::new(args, &place, &task, &present, &plan, &changes);
+    let refs = match args.to {
+        // Where branches stood in the middle of a run is not known.
+        Some(_) => RefUndo::nothing(),
+        None => RefUndo::plan(&history, id, args.redo).map_err(not_kept)?,
+    };
+    let has_work = !changes.is_empty() || task.unfinished().is_some() || !refs.is_empty();
+    let mut report = Report::new(args, &place, &task, &present, &plan, &changes, refs);
     if args.dry_run {
         report.is_refused = is_refused;
     } else if is_refused || !has_work {
@@ -93,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         // To be saved, directories may have been opened up.
         restore(&history, &present, &present).map_err(not_put_back)?;
     } else {
-        report.outcome = Some(place.carry_out(&task, &present, &plan)?);
+        report.outcome = Some(place.carry_out(&task, &present, &plan, &mut report.refs)?);
     }
     report.print()
 }
@@ -128,6 +136,7 @@ impl Place<'_> {
         task: &Task,
         present: &Snapshot,
         plan: &MergePlan,
+        refs: &mut RefUndo,
     ) -> Result<Restored, CommandError> {
         let operation = match task.unfinished() {
             Some(operation) => operation.clone(),
@@ -144,6 +153,7 @@ impl Place<'_> {
         };
         self.history.begin(&operation).map_err(not_kept)?;
         let outcome = restore(self.history, present, &plan.target).map_err(not_put_back)?;
+        refs.apply(self.history);
         self.history.end(&operation).map_err(not_kept)?;
         Ok(outcome)
     }

@@ -1,33 +1,13 @@
 //! Asking git, in a repository that nobody has to trust.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use uuid::Uuid;
-use workspace_history::SAFE_SETTINGS;
-
-use crate::probe::{Answer, ProbeError, ask_for_much};
+use workspace_history::{Git, GitAnswer, GitError as HostGitError};
 
 /// Longer than any answer takes, in any repository.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
-/// Some hundred thousand names of files.
-const MOST_OUTPUT: u64 = 64 << 20;
-
-/// What a caller's environment would say about another repository.
-const FOREIGN_VARIABLES: &[&str] = &[
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_PAGER",
-    "GIT_TRACE",
-];
 
 /// What a commit says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +23,9 @@ pub(crate) struct Commit {
 }
 
 /// A repository, and all places where it is checked out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Repository {
+    git: Git,
     pub(crate) root: PathBuf,
     /// The root is one of them.
     pub(crate) worktrees: Vec<PathBuf>,
@@ -53,23 +34,22 @@ pub(crate) struct Repository {
 /// Says why git gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
-    #[error("git cannot be run")]
-    Run(#[from] ProbeError),
+    #[error("the repository cannot be asked")]
+    Run(#[from] HostGitError),
     #[error("`{}` is not in a git repository", .path.display())]
     NotARepository { path: PathBuf, said: String },
     #[error("there is no commit `{0}`")]
     NoSuchCommit(String),
     #[error("git said: {0}")]
     Refused(String),
-    #[error("git's answer is longer than {MOST_OUTPUT} bytes")]
-    TooMuch,
 }
 
 impl Repository {
     /// The repository that a directory is in.
-    pub(crate) fn around(directory: &Path) -> Result<Self, GitError> {
-        let answer = git(directory, ["rev-parse", "--show-toplevel"])?;
-        let root = answer.stdout.trim_end_matches('\n');
+    pub(crate) fn around(git: Git, directory: &Path) -> Result<Self, GitError> {
+        let answer = ask(&git, directory, ["rev-parse", "--show-toplevel"])?;
+        let root = text(&answer);
+        let root = root.trim_end_matches('\n');
         if !answer.status.success() || root.is_empty() {
             return Err(GitError::NotARepository {
                 path: directory.to_owned(),
@@ -77,9 +57,8 @@ impl Repository {
             });
         }
         let root = PathBuf::from(root);
-        let listed = git(&root, ["worktree", "list", "--porcelain", "-z"])?;
-        let mut worktrees: Vec<PathBuf> = listed
-            .stdout
+        let listed = ask(&git, &root, ["worktree", "list", "--porcelain", "-z"])?;
+        let mut worktrees: Vec<PathBuf> = text(&listed)
             .split('\0')
             .filter_map(|line| line.strip_prefix("worktree "))
             .map(PathBuf::from)
@@ -87,7 +66,7 @@ impl Repository {
         if !worktrees.contains(&root) {
             worktrees.push(root.clone());
         }
-        Ok(Self { root, worktrees })
+        Ok(Self { git, root, worktrees })
     }
 
     /// The commit that a revision names.
@@ -115,9 +94,10 @@ impl Repository {
             return Err(no_such());
         }
         let wanted = format!("{revision}^{{commit}}");
-        let answer =
-            git(&self.root, ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted])?;
-        let id = answer.stdout.trim();
+        let words = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
+        let answer = ask(&self.git, &self.root, words)?;
+        let id = text(&answer);
+        let id = id.trim();
         let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         if answer.status.success() && is_id { Ok(id.to_owned()) } else { Err(no_such()) }
     }
@@ -133,6 +113,7 @@ impl Repository {
             "--no-textconv",
             "--no-color",
             "--no-show-signature",
+            "--no-mailmap",
             "--no-renames",
             "--no-notes",
             // Of a merge, what it brought to where it was made.
@@ -142,38 +123,24 @@ impl Repository {
         ];
         args.extend(what);
         args.push("--");
-        let answer = git(&self.root, args)?;
+        let answer = ask(&self.git, &self.root, args)?;
         if !answer.status.success() {
             return Err(GitError::Refused(first_line(&answer.stderr)));
         }
-        if answer.stdout.len() as u64 >= MOST_OUTPUT {
-            return Err(GitError::TooMuch);
-        }
-        Ok(parse_log(&answer.stdout, &mark))
+        Ok(parse_log(&text(&answer), &mark))
     }
 }
 
-fn git<'a>(
+fn ask<'a>(
+    git: &Git,
     directory: &Path,
-    args: impl IntoIterator<Item = &'a str>,
-) -> Result<Answer, ProbeError> {
-    let mut command = Command::new("git");
-    command.arg("--no-pager").arg("-C").arg(directory);
-    // What a repository says it would start or write, switched off: its configuration is its author's.
-    for setting in SAFE_SETTINGS.iter().chain(&["log.showSignature=false"]) {
-        command.arg("-c").arg(setting);
-    }
-    command.args(args.into_iter().map(OsStr::new));
-    for name in FOREIGN_VARIABLES {
-        command.env_remove(name);
-    }
-    command
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        // A clone that is only a part would fetch the rest.
-        .env("GIT_NO_LAZY_FETCH", "1")
-        .env("LC_ALL", "C");
-    ask_for_much(&mut command, LONGEST_ANSWER, MOST_OUTPUT)
+    words: impl IntoIterator<Item = &'a str>,
+) -> Result<GitAnswer, HostGitError> {
+    git.run_in(directory, words, None, LONGEST_ANSWER)
+}
+
+fn text(answer: &GitAnswer) -> String {
+    String::from_utf8_lossy(&answer.stdout).into_owned()
 }
 
 /// `mark␁id␁time␁time␁subject` and the names of the files of each commit; with `-z` all of it ends in NUL, and a line

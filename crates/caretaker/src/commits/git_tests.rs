@@ -1,9 +1,14 @@
 use std::fs;
+use std::process::Command;
 
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;
 
 use super::*;
+
+fn around(directory: &Path) -> Result<Repository, GitError> {
+    Repository::around(Git::new("/usr/bin/git".into(), None), directory)
+}
 
 struct Scratch {
     directory: TempDir,
@@ -51,7 +56,7 @@ fn a_commit_is_its_times_its_subject_and_its_files() {
     scratch.commit("first", &["a", "src/b"]);
     scratch.git(&["mv", "a", "sp ace\nü"]);
     scratch.commit("second: \u{1} \"ü\"", &["src/b"]);
-    let repository = Repository::around(&scratch.path().join("src")).unwrap();
+    let repository = around(&scratch.path().join("src")).unwrap();
     assert_eq!(repository.root, scratch.path());
     let commit = repository.commit("HEAD").unwrap();
     assert_eq!(commit.subject, "second: \u{1} \"ü\"");
@@ -68,7 +73,7 @@ fn commits_between_two_are_those_that_the_second_has_more() {
         scratch.commit(n, &[n]);
     }
     scratch.commit("empty", &[]);
-    let repository = Repository::around(&scratch.path()).unwrap();
+    let repository = around(&scratch.path()).unwrap();
     let subjects = |most| -> Vec<String> {
         let commits = repository.commits_between("HEAD~3", "main", most).unwrap();
         commits.into_iter().map(|commit| commit.subject).collect()
@@ -87,7 +92,7 @@ fn a_merge_has_the_files_that_it_brought() {
     scratch.git(&["checkout", "--quiet", "main"]);
     scratch.commit("main", &["main"]);
     scratch.git(&["merge", "--quiet", "--no-edit", "side"]);
-    let repository = Repository::around(&scratch.path()).unwrap();
+    let repository = around(&scratch.path()).unwrap();
     assert_eq!(repository.commit("HEAD").unwrap().files, ["side"]);
 }
 
@@ -98,7 +103,7 @@ fn other_worktrees_of_the_repository_are_known() {
     let elsewhere = tempfile::tempdir().unwrap();
     let place = elsewhere.path().canonicalize().unwrap().join("fix");
     scratch.git(&["worktree", "add", "--quiet", place.to_str().unwrap()]);
-    let repository = Repository::around(&place).unwrap();
+    let repository = around(&place).unwrap();
     assert_eq!(repository.root, place);
     assert_eq!(repository.worktrees, [scratch.path(), place]);
 }
@@ -107,13 +112,13 @@ fn other_worktrees_of_the_repository_are_known() {
 fn what_is_no_commit_and_no_repository_is_said_so() {
     let scratch = Scratch::new();
     scratch.commit("first", &["a"]);
-    let repository = Repository::around(&scratch.path()).unwrap();
+    let repository = around(&scratch.path()).unwrap();
     for revision in ["", "nowhere", "--output=/tmp/x", "-p", "HEAD:a", "HEAD..HEAD"] {
         let outcome = repository.commit(revision);
         assert!(matches!(outcome, Err(GitError::NoSuchCommit(_))), "{revision}: {outcome:?}");
     }
     let empty = tempfile::tempdir().unwrap();
-    let outcome = Repository::around(empty.path());
+    let outcome = around(empty.path());
     assert!(matches!(outcome, Err(GitError::NotARepository { .. })), "{outcome:?}");
 }
 
@@ -142,7 +147,7 @@ fn a_repository_starts_no_program_of_its_own() {
         scratch.git(&["config", setting, program]);
     }
     scratch.git(&["config", "log.showSignature", "true"]);
-    let repository = Repository::around(&scratch.path()).unwrap();
+    let repository = around(&scratch.path()).unwrap();
     let before = fs::metadata(scratch.path().join(".git/index")).unwrap().modified().unwrap();
     assert_eq!(repository.commit("HEAD").unwrap().subject, "second");
     assert_eq!(repository.commits_between("HEAD~1", "HEAD", 5).unwrap().len(), 1);

@@ -24,9 +24,13 @@ fn line(finding: &Finding) -> String {
         FindingKind::Device => "new device",
         FindingKind::Fifo => "new FIFO",
         FindingKind::Socket => "new socket",
+        FindingKind::GitLink => "link in .git, removed",
+        FindingKind::GitSpecial => "special file in .git, removed",
+        FindingKind::GitHardLink => "file in .git with another name elsewhere, now separate",
         FindingKind::LinkOut => "link out of the workspace",
         FindingKind::Hook => "hook",
         FindingKind::GitConfig => "git configuration",
+        FindingKind::RefDeleted | FindingKind::RefMoved => return ref_line(finding),
         FindingKind::Repository => "new repository",
         FindingKind::Ci => "CI file",
         FindingKind::Editor => "editor configuration",
@@ -43,6 +47,20 @@ fn line(finding: &Finding) -> String {
     line
 }
 
+/// `deleted branch: old (was 1a2b3c4d5e6f)`.
+fn ref_line(finding: &Finding) -> String {
+    let name = finding.path.0.display().to_string();
+    let (kind, name) = match name.strip_prefix("refs/heads/") {
+        Some(branch) => ("branch", branch),
+        None => ("ref", name.as_str()),
+    };
+    let verb = if finding.what == FindingKind::RefDeleted { "deleted" } else { "moved" };
+    let was = finding.was.as_deref().unwrap_or("unknown");
+    let is_commit = was.len() >= 40 && was.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let was = if is_commit { &was[..12] } else { was };
+    format!("{verb} {kind}: {} (was {})", on_one_line(name), on_one_line(was))
+}
+
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -55,6 +73,7 @@ mod tests {
             what: FindingKind::LinkOut,
             path: "a\u{1b}[2J\nb".into(),
             target: Some("/etc/\u{202e}x".into()),
+            was: None,
         };
         let audit = Audit { findings: vec![finding], more: 3, ..Audit::default() };
         assert_eq!(

@@ -109,6 +109,7 @@ fn shown() -> ShownRun {
                 what: FindingKind::Executable,
                 path: "run.sh".into(),
                 target: None,
+                was: None,
             }],
             more: 0,
             incomplete: None,

@@ -1,5 +1,6 @@
 //! Makes a worktree for a run that is about to begin, and takes it back if the run does not.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,9 @@ use std::time::Duration;
 
 use run_journal::RunDirectory;
 use run_protocol::{BytesPath, ExitCode, RunId, WorktreeOrigin};
-use workspace_history::{Git, GitAnswer, GitError, History, Scope, SnapshotName, run_git};
+use workspace_history::{
+    Git, GitAnswer, GitError, History, Repository, RepositoryError, Scope, SnapshotName, run_git,
+};
 
 use super::{GENEROUS, Record, write_record};
 use crate::command_error::CommandError;
@@ -49,8 +52,8 @@ impl<'a> Fresh<'a> {
     pub(crate) fn check(host: &Host, named: Option<&Path>) -> Result<(), CommandError> {
         let checkout = workspace::check(host, named)?;
         let git = host_git::find(host, Some(checkout.as_path()))?;
-        let repository = root_of(&git, checkout.as_path())?;
-        base_of(&git, &repository).map(drop)
+        let repository = repository_of(checkout.as_path())?;
+        base_of(&git, &repository.root).map(drop)
     }
 
     /// The same as `make`, without a word.
@@ -61,7 +64,7 @@ impl<'a> Fresh<'a> {
     ) -> Result<Self, CommandError> {
         let checkout = workspace::check(host, named)?;
         let git = host_git::find(host, Some(checkout.as_path()))?;
-        let repository = root_of(&git, checkout.as_path())?;
+        let repository = repository_of(checkout.as_path())?;
         Self::make_in(host, git, repository, name)
     }
 
@@ -72,8 +75,8 @@ impl<'a> Fresh<'a> {
         name: Option<&RunName>,
     ) -> Result<Self, CommandError> {
         let git = host_git::find(host, Some(checkout))?;
-        let repository = root_of(&git, checkout)?;
-        if repository != checkout {
+        let repository = repository_of(checkout)?;
+        if repository.root != checkout {
             let what =
                 "the workspace is a part of a git repository, and a worktree is of all of it";
             return Err(CommandError::new(ExitCode::Usage, what));
@@ -84,10 +87,10 @@ impl<'a> Fresh<'a> {
     fn make_in(
         host: &'a Host,
         git: Git,
-        repository: PathBuf,
+        repository: Repository,
         name: Option<&RunName>,
     ) -> Result<Self, CommandError> {
-        let base = base_of(&git, &repository)?;
+        let base = base_of(&git, &repository.root)?;
         let id = short_id(RunId::generate());
         let name = match name {
             Some(name) => format!("{}-{id}", name.as_str()),
@@ -105,10 +108,11 @@ impl<'a> Fresh<'a> {
             })?;
         let branch = format!("caretaker/{name}");
         let path = home.join(&name);
-        let origin = WorktreeOrigin { repository: BytesPath::from(repository), branch, base };
+        let root = BytesPath::from(repository.root.as_path());
+        let origin = WorktreeOrigin { repository: root, branch, base };
         // Before anything is made: what is half made is taken back.
         let fresh = Self { host, git, path, origin, is_kept: false };
-        fresh.check_out()?;
+        fresh.check_out(&repository)?;
         Ok(fresh)
     }
 
@@ -128,17 +132,28 @@ impl<'a> Fresh<'a> {
             .any(|spec| Path::new(&spec.workspace) == self.path)
     }
 
-    fn check_out(&self) -> Result<(), CommandError> {
-        let failed = |error: GitError| {
-            let what =
-                format!("no worktree of `{}` could be made", self.origin.repository.0.display());
-            CommandError::new(ExitCode::Failed, what).because(error)
+    fn check_out(&self, repository: &Repository) -> Result<(), CommandError> {
+        let what = || format!("no worktree of `{}` could be made", repository.root.display());
+        let failed = |error: GitError| host_git::refused(what(), error);
+        // In steps, because an agent may work in the repository at this moment. Git writes only where a sandbox lets no
+        // agent write, which is the directory of worktrees and the worktree itself. The branch is written by us: git would
+        // follow links to it.
+        let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout"].map(OsStr::new);
+        let words = add.into_iter().chain([self.path.as_os_str(), self.origin.base.as_ref()]);
+        let added = self.git.run_in(&repository.root, words, None, QUESTION);
+        added.and_then(GitAnswer::checked).map_err(failed)?;
+        let branch = format!("refs/heads/{}", self.origin.branch);
+        let own = Repository::at(&self.path).map_err(|error| failed(error.into()))?;
+        let not_written = |error: Box<dyn std::error::Error + Send + Sync>| {
+            CommandError::new(ExitCode::Failed, what()).because(error)
         };
-        let mut command = self.git.command_as_user(&self.origin.repository.0).map_err(failed)?;
-        command
-            .args(["worktree", "add", "--quiet", "-b", &self.origin.branch])
-            .arg(&self.path)
-            .arg(&self.origin.base);
+        let own = own.ok_or_else(|| not_written("git made no repository there".into()))?;
+        repository
+            .create_ref(&self.git, &branch, &self.origin.base)
+            .and_then(|()| own.set_ref(&self.git, &"HEAD".into(), Some(&format!("ref: {branch}"))))
+            .map_err(|error| not_written(error.into()))?;
+        let mut command = self.git.command_as_user(&self.path).map_err(failed)?;
+        command.args(["read-tree", "--reset", "-u", &self.origin.base]);
         run_git(&mut command, None, CHECKOUT).and_then(GitAnswer::checked).map_err(failed)?;
         let record =
             Record { v: 1, origin: self.origin.clone(), created_ms: now_ms(), discarded_ms: None };
@@ -199,51 +214,35 @@ pub(crate) fn remove(
     if !repository.is_dir() {
         return Ok(());
     }
-    let mut command = git.command_in(repository);
-    command.args(["worktree", "remove", "--force", "--force"]).arg(path);
-    // Git removes the directory of all worktrees with the last of them. A run in the checkout has it protected, and would
-    // end for it; git passes over names that begin with a dot.
-    let stay = repository.join(".git/worktrees/.stay");
-    let is_kept = fs::File::create_new(&stay).is_ok();
-    let forgotten = run_git(&mut command, None, QUESTION);
-    if is_kept {
-        fs::remove_file(&stay).ok();
-    }
-    // A repository that does not know it any more has nothing to forget.
-    if let Err(error) = forgotten {
-        return Err(failed("the repository could not forget the worktree", error.into()));
-    }
+    let found = Repository::at(repository).map_err(|error| {
+        host_git::refused("the repository could not forget the worktree", error.into())
+    })?;
+    let Some(found) = found else { return Ok(()) };
+    found
+        .forget_worktree(path)
+        .map_err(|error| failed("the repository could not forget the worktree", error.into()))?;
     if branch == Branch::Delete {
-        let mut command = git.command_in(repository);
-        command.args(["update-ref", "-d", &format!("refs/heads/{}", origin.branch)]);
-        run_git(&mut command, None, QUESTION).and_then(GitAnswer::checked).map_err(|error| {
-            failed("the branch of the worktree could not be removed", error.into())
-        })?;
+        let what = "the branch of the worktree could not be removed";
+        let words = ["update-ref", "-d", &format!("refs/heads/{}", origin.branch)];
+        git.run_in(repository, words, None, QUESTION)
+            .and_then(GitAnswer::checked)
+            .map_err(|error| host_git::refused(what, error))?;
     }
     Ok(())
 }
 
-/// The root of the repository that a directory is in.
-fn root_of(git: &Git, directory: &Path) -> Result<PathBuf, CommandError> {
-    let mut command = git.command_in(directory);
-    command.args(["rev-parse", "--show-toplevel"]);
-    let answer = run_git(&mut command, None, QUESTION).and_then(GitAnswer::checked);
-    let not_one = |error: Box<dyn std::error::Error + Send + Sync>| {
+/// The repository that a directory is in, in which git may be run.
+fn repository_of(directory: &Path) -> Result<Repository, CommandError> {
+    let what = || format!("no worktree of `{}` could be made", directory.display());
+    let refused = |error: RepositoryError| host_git::refused(what(), error.into());
+    let found = Repository::around(directory).map_err(refused)?.ok_or_else(|| {
         let what =
             format!("`{}` is in no git repository, so it has no worktrees", directory.display());
         CommandError::new(ExitCode::Usage, what)
-            .because(error)
             .hint("run without --worktree, or make it one with `git init` and a first commit")
-    };
-    let answer = answer.map_err(|error| not_one(error.into()))?;
-    let root = PathBuf::from(String::from_utf8_lossy(&answer).trim_end_matches('\n'));
-    let root = fs::canonicalize(&root).map_err(|error| not_one(error.into()))?;
-    // A repository may claim another directory for its own.
-    if directory.starts_with(&root) {
-        Ok(root)
-    } else {
-        Err(not_one("its root is elsewhere".into()))
-    }
+    })?;
+    found.check_is_own().and_then(|()| found.check()).map_err(refused)?;
+    Ok(found)
 }
 
 fn base_of(git: &Git, repository: &Path) -> Result<String, CommandError> {

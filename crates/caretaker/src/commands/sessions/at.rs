@@ -16,6 +16,7 @@ use crate::commits::git::{Commit, GitError, Repository};
 use crate::commits::ranking::{Match, Timing, rank};
 use crate::data_out::print_json;
 use crate::host::Host;
+use crate::host_git;
 use crate::human_duration::HumanDuration;
 use crate::progress::Progress;
 use crate::talk::note;
@@ -131,7 +132,8 @@ impl Common {
             Some(path) => host.environment.absolute(path),
             None => host.environment.working_directory.clone(),
         };
-        let repository = Repository::around(&directory).map_err(refused)?;
+        let git = host_git::find(&host, None)?;
+        let repository = Repository::around(git, &directory).map_err(refused)?;
         let commits = commits(&repository).map_err(refused)?;
         let catalogue = self.place.open(&host)?;
         let mut ranked = if commits.is_empty() {
@@ -249,26 +251,16 @@ fn workspace_names(workspace: Option<&Workspace>) -> Vec<String> {
 }
 
 fn refused(error: GitError) -> CommandError {
-    let (code, hint) = match &error {
-        GitError::NoSuchCommit(_) => {
-            (ExitCode::NotFound, Some("see the commits with `git log --oneline`"))
+    let what = error.to_string();
+    match error {
+        GitError::NoSuchCommit(_) => CommandError::new(ExitCode::NotFound, what)
+            .hint("see the commits with `git log --oneline`"),
+        GitError::NotARepository { said, .. } => {
+            let failed = CommandError::new(ExitCode::Usage, what).hint("name one with `-C DIR`");
+            if said.is_empty() { failed } else { failed.because(said) }
         }
-        GitError::NotARepository { .. } => (ExitCode::Usage, Some("name one with `-C DIR`")),
-        GitError::Run(_) => (ExitCode::Failed, Some("install git")),
-        GitError::Refused(_) | GitError::TooMuch => (ExitCode::Failed, None),
-    };
-    let said = match &error {
-        GitError::NotARepository { said, .. } if !said.is_empty() => Some(said.clone()),
-        GitError::Run(cause) => Some(cause.to_string()),
-        _ => None,
-    };
-    let mut failed = CommandError::new(code, error.to_string());
-    if let Some(said) = said {
-        failed = failed.because(said);
-    }
-    match hint {
-        Some(hint) => failed.hint(hint),
-        None => failed,
+        GitError::Run(cause) => host_git::refused(what, cause),
+        GitError::Refused(_) => CommandError::new(ExitCode::Failed, what),
     }
 }
 

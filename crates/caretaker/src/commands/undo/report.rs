@@ -8,6 +8,7 @@ use workspace_history::{
     Change, ChangeKind, Head, MergePlan, OperationKind, Restored, Snapshot, TreePath, count,
 };
 
+use super::refs::{RefReport, RefUndo};
 use super::task::Task;
 use super::{Args, Place, RunEnd};
 use crate::command_error::CommandError;
@@ -41,6 +42,8 @@ struct UndoReport<'a> {
     /// Directories that stay, because what is in them is not covered.
     left: Vec<BytesPath>,
     failed: Vec<PathAndReason<'a>>,
+    /// Branches and other refs that the run moved or deleted, and that are not as they were then.
+    refs: Vec<RefReport>,
     /// What was taken for the end of the run, where that was not saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<&'static str>,
@@ -74,6 +77,7 @@ pub(super) struct Report<'a> {
     present: &'a Snapshot,
     plan: &'a MergePlan,
     changes: &'a [Change<'a>],
+    pub(super) refs: RefUndo,
     /// `None`: nothing was done.
     pub(super) outcome: Option<Restored>,
     /// The user has to say yes first.
@@ -88,9 +92,10 @@ impl<'a> Report<'a> {
         present: &'a Snapshot,
         plan: &'a MergePlan,
         changes: &'a [Change<'a>],
+        refs: RefUndo,
     ) -> Self {
         let (outcome, is_refused) = (None, false);
-        Self { args, place, task, present, plan, changes, outcome, is_refused }
+        Self { args, place, task, present, plan, changes, refs, outcome, is_refused }
     }
 
     pub(super) fn print(&self) -> Result<ExitCode, CommandError> {
@@ -108,7 +113,8 @@ impl<'a> Report<'a> {
             }
             self.conclude();
         }
-        let has_failed = self.outcome.as_ref().is_some_and(|outcome| !outcome.failed.is_empty());
+        let has_failed = self.refs.has_failed()
+            || self.outcome.as_ref().is_some_and(|outcome| !outcome.failed.is_empty());
         Ok(match (self.is_refused, has_failed) {
             (true, _) => ExitCode::Conflict,
             (false, true) => ExitCode::Failed,
@@ -144,6 +150,7 @@ impl<'a> Report<'a> {
                 .collect(),
             left: bytes(left),
             failed: failed.iter().map(|(path, why)| with_reason(path, why)).collect(),
+            refs: self.refs.report(),
             end: self.task.assumed_end().map(RunEnd::name),
             head_then,
             head_now,
@@ -185,6 +192,7 @@ impl<'a> Report<'a> {
                 note(&format!("`{path}` is not as it was: {why}"));
             }
         }
+        self.refs.talk(self.outcome.is_none());
         if let (Some(then), Some(now)) = self.heads()
             && !self.is_redo()
         {
@@ -230,7 +238,8 @@ impl<'a> Report<'a> {
         let id = short_id(self.place.run);
         let counts = change_view::counts(count(self.changes));
         let is_redo = self.is_redo();
-        say(&match (self.changes.is_empty(), &self.outcome) {
+        let is_nothing = self.changes.is_empty() && self.refs.is_empty();
+        say(&match (is_nothing, &self.outcome) {
             (true, None) if !self.plan.conflicts.is_empty() => {
                 "nothing to do but what is in conflict".to_owned()
             }

@@ -1,0 +1,141 @@
+//! The part of `caretaker undo` that is about branches: those that the run moved or deleted, and nobody since.
+
+use run_protocol::{BytesPath, RunId};
+use serde::Serialize;
+use workspace_history::{
+    History, HistoryError, OperationKind, RefChange, RefPlan, RefsRestored, RefsSide,
+};
+
+use crate::talk::note;
+use crate::view::safe_text::on_one_line;
+
+/// What becomes of branches with an undo or a redo.
+pub(super) struct RefUndo {
+    plan: RefPlan,
+    outcome: RefsRestored,
+    /// Whether it is the way to before the run.
+    is_back: bool,
+}
+
+/// A ref in the form for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct RefReport {
+    repository: BytesPath,
+    name: BytesPath,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    /// Why it is as it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<String>,
+}
+
+impl RefUndo {
+    /// What has to be done to the branches of a run's workspace.
+    pub(super) fn plan(history: &History, run: RunId, is_redo: bool) -> Result<Self, HistoryError> {
+        let side = if is_redo && is_undone(history, run) {
+            RefsSide::AfterRun
+        } else {
+            RefsSide::BeforeRun
+        };
+        let kept = history.refs_kept(run)?;
+        let plan = kept.map(|kept| kept.plan(history.git(), side)).unwrap_or_default();
+        let is_back = side == RefsSide::BeforeRun;
+        Ok(Self { plan, outcome: RefsRestored::default(), is_back })
+    }
+
+    /// Where branches are none of its business.
+    pub(super) fn nothing() -> Self {
+        let (plan, outcome) = (RefPlan::default(), RefsRestored::default());
+        Self { plan, outcome, is_back: true }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.plan.is_empty()
+    }
+
+    pub(super) fn apply(&mut self, history: &History) {
+        self.outcome = self.plan.apply(history.git());
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        !self.outcome.failed.is_empty()
+    }
+
+    /// Says what becomes of each branch.
+    pub(super) fn talk(&self, is_dry: bool) {
+        for change in &self.plan.changes {
+            let failed = self.outcome.failed.iter().find(|(failed, _)| failed == change);
+            let name = shown(change);
+            let to = change.to.as_deref().map(short);
+            note(&match (failed, to) {
+                (Some((_, why)), _) => format!("{name} is not as it was: {why}"),
+                (None, Some(to)) if is_dry => format!("{name} would be at {to} again"),
+                (None, Some(to)) => match &change.now {
+                    Some(now) => format!("{name} is at {to} again; it was at {}", short(now)),
+                    None => format!("{name} is back, at {to}"),
+                },
+                (None, None) if is_dry => format!("{name} would be gone again"),
+                (None, None) => format!("{name} is gone again"),
+            });
+        }
+        for change in &self.plan.conflicts {
+            let when = if self.is_back { "since" } else { "since it was undone" };
+            note(&format!("{} was moved again {when}, and is left alone", shown(change)));
+        }
+        for why in &self.plan.unusable {
+            note(&format!("branches are left alone: {}", on_one_line(why)));
+        }
+        for root in &self.outcome.index_left {
+            let root = root.display();
+            note(&format!(
+                "the index of `{root}` holds changes that are in no commit; it is left alone"
+            ));
+        }
+    }
+
+    pub(super) fn report(&self) -> Vec<RefReport> {
+        let of = |change: &RefChange, left: Option<String>| RefReport {
+            repository: BytesPath::from(change.root.as_path()),
+            name: BytesPath::from(change.name.as_path()),
+            from: change.now.clone(),
+            to: change.to.clone(),
+            left,
+        };
+        let changes = self.plan.changes.iter().map(|change| {
+            let failed = self.outcome.failed.iter().find(|(failed, _)| failed == change);
+            of(change, failed.map(|(_, why)| why.clone()))
+        });
+        let conflicts = self.plan.conflicts.iter();
+        let conflicts =
+            conflicts.map(|change| of(change, Some("it was moved again since".to_owned())));
+        changes.chain(conflicts).collect()
+    }
+}
+
+/// Whether the last word about a run was to undo it.
+fn is_undone(history: &History, run: RunId) -> bool {
+    let operations = history.operations();
+    operations.iter().filter(|operation| operation.run == run).fold(
+        false,
+        |is_undone, operation| match operation.kind {
+            OperationKind::Undo => true,
+            OperationKind::Redo => !is_undone,
+            _ => is_undone,
+        },
+    )
+}
+
+/// `main`, or the full name of what is no branch.
+fn shown(change: &RefChange) -> String {
+    let name = change.name.to_string();
+    let name = name.strip_prefix("refs/heads/").unwrap_or(&name);
+    format!("`{}`", on_one_line(name))
+}
+
+fn short(value: &str) -> String {
+    let value = value.trim_start_matches("ref: refs/heads/");
+    let is_commit = value.len() >= 40 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    on_one_line(if is_commit { &value[..12] } else { value }).into()
+}

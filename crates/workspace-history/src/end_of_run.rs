@@ -1,0 +1,184 @@
+//! What a run left in any `.git` of its workspace: what is neither a directory nor a file of its own goes, and refs that
+//! moved or are gone are told.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use run_protocol::{BytesPath, Finding, FindingKind, RunId};
+
+use crate::audit::Looked;
+use crate::audit_git::is_born_since;
+use crate::coverage::is_git;
+use crate::file_tree::FileTree;
+use crate::git::Git;
+use crate::history::{History, HistoryError};
+use crate::repository::{
+    Irregular, IrregularKind, KeptDirectory, KeptRepository, Refs, RefsKept, Repository,
+    directories_of, irregular_in, remove, repositories_at,
+};
+use crate::saving::now_ns;
+use crate::snapshot::Snapshot;
+use crate::tree_path::TreePath;
+
+/// Longer than all repositories of a workspace take that are not made to take long.
+const LONGEST: Duration = Duration::from_secs(30);
+
+impl History {
+    /// Keeps what the repositories of the workspace are before a run. `seen` is the workspace as it was looked at, as far
+    /// as it was.
+    pub fn save_refs(&self, run: RunId, seen: Option<&Snapshot>) -> Result<(), HistoryError> {
+        let gits = gits_of(seen);
+        let kept = RefsKept::look(&self.git, &self.workspace, &gits, now_ns());
+        self.keep_refs(run, &kept)
+    }
+
+    /// Removes what the run put into any `.git` that is no file of its own, and adds what it did to the audit. The agent
+    /// must be gone.
+    pub fn end_refs(&self, run: RunId, looked: &mut Looked) -> Result<(), HistoryError> {
+        let Some(mut kept) = self.refs_kept(run)? else { return Ok(()) };
+        if let Some(why) = kept.incomplete.take() {
+            looked.incomplete.get_or_insert(why);
+        }
+        let mut gits: BTreeSet<TreePath> = looked.gits.iter().cloned().collect();
+        gits.insert(TreePath::from(".git"));
+        let of_before = kept.repositories.iter().filter_map(|kept| {
+            let path = kept.root.0.join(".git");
+            let relative = path.strip_prefix(&self.workspace).ok()?;
+            TreePath::checked(relative.as_os_str().as_encoded_bytes())
+        });
+        gits.extend(of_before);
+        let gits: Vec<TreePath> = gits.into_iter().collect();
+        let mut cleaning = Cleaning {
+            workspace: &self.workspace,
+            kept: &kept,
+            until: Instant::now() + LONGEST,
+            looked,
+        };
+        cleaning.odd(&gits);
+        cleaning.known();
+        cleaning.unknown(&gits);
+        for repository in &mut kept.repositories {
+            match refs_of(&self.git, repository) {
+                Ok(after) => repository.after = Some(after.into_iter().collect()),
+                Err(why) => looked.incomplete = Some(why),
+            }
+            let prefix = repository.root.0.strip_prefix(&self.workspace).ok();
+            let prefix = prefix.filter(|prefix| !prefix.as_os_str().is_empty());
+            for (name, before, after) in repository.touched() {
+                let what = match after {
+                    Some(_) => FindingKind::RefMoved,
+                    None => FindingKind::RefDeleted,
+                };
+                let path = match prefix {
+                    Some(prefix) => prefix.join(".git").join(name.as_path()),
+                    None => name.as_path().to_owned(),
+                };
+                let was = Some(before.trim_start_matches("ref: ").to_owned());
+                let path = BytesPath::from(path.as_path());
+                looked.found.push(Finding { what, path, target: None, was });
+            }
+        }
+        self.keep_refs(run, &kept)
+    }
+}
+
+/// Where repositories may be: the workspace's own, and all within it that are not among what git ignores.
+fn gits_of(seen: Option<&Snapshot>) -> Vec<TreePath> {
+    let within = seen.iter().flat_map(|seen| &seen.left_out);
+    let within = within.filter(|path| is_git(path.name())).cloned();
+    std::iter::once(TreePath::from(".git")).chain(within).collect()
+}
+
+struct Cleaning<'a> {
+    workspace: &'a Path,
+    kept: &'a RefsKept,
+    until: Instant,
+    looked: &'a mut Looked,
+}
+
+impl Cleaning<'_> {
+    /// Names `.git` that are links or special files now.
+    fn odd(&mut self, gits: &[TreePath]) {
+        for git in gits.iter().filter(|git| !self.kept.odd.contains(git)) {
+            let path = self.workspace.join(git.as_path());
+            let Ok(found) = path.symlink_metadata() else { continue };
+            let kind = match found.file_type() {
+                plain if plain.is_dir() || plain.is_file() => continue,
+                link if link.is_symlink() => IrregularKind::Link,
+                _ => IrregularKind::Special,
+            };
+            let target = std::fs::read_link(&path).ok();
+            let target = target.map(|target| BytesPath::from(target.as_path()));
+            let irregular = Irregular { path: git.clone(), kind, target };
+            self.remove(self.workspace, &irregular);
+        }
+    }
+
+    /// Git directories that were there before: what was in them then is the user's.
+    fn known(&mut self) {
+        for KeptDirectory { path, irregular } in &self.kept.directories {
+            self.clean(&path.0, |one, _| !irregular.contains(one));
+        }
+    }
+
+    /// Git directories that nobody looked at before: new ones, and those among what git ignores.
+    fn unknown(&mut self, gits: &[TreePath]) {
+        let is_known = |directory: &PathBuf| {
+            self.kept.directories.iter().any(|known| directory.starts_with(&known.path.0))
+        };
+        let mut directories = directories_of(&repositories_at(self.workspace, gits));
+        directories.retain(|directory| !is_known(directory));
+        let since_ns = self.kept.began_ns;
+        for directory in directories {
+            let parent = directory.parent().and_then(|parent| FileTree::open(parent).ok());
+            let parent = parent.and_then(|tree| tree.directory(&TreePath::default()).ok());
+            let name = directory.file_name().unwrap_or_default().as_encoded_bytes();
+            let is_new = parent.is_some_and(|parent| is_born_since(&parent, name, since_ns));
+            self.clean(&directory, |_, changed_ns| is_new || changed_ns >= since_ns);
+        }
+    }
+
+    fn clean(&mut self, git_dir: &Path, is_of_run: impl Fn(&Irregular, i64) -> bool) {
+        match irregular_in(git_dir, self.until) {
+            Ok(found) => {
+                for (irregular, changed_ns) in found {
+                    if is_of_run(&irregular, changed_ns) {
+                        self.remove(git_dir, &irregular);
+                    }
+                }
+            }
+            // With it being gone there is nothing in it.
+            Err(_) if git_dir.symlink_metadata().is_err() => {}
+            Err(error) => self.looked.incomplete = Some(error.to_string()),
+        }
+    }
+
+    fn remove(&mut self, within: &Path, irregular: &Irregular) {
+        let path = within.join(irregular.path.as_path());
+        if let Err(error) = remove(within, irregular) {
+            let why = format!("`{}` cannot be removed: {error}", path.display());
+            self.looked.incomplete = Some(why);
+        }
+        let what = match irregular.kind {
+            IrregularKind::Link => FindingKind::GitLink,
+            IrregularKind::Special => FindingKind::GitSpecial,
+            IrregularKind::HardLink { .. } => FindingKind::GitHardLink,
+        };
+        let shown = path.strip_prefix(self.workspace).unwrap_or(&path);
+        let (path, target) = (BytesPath::from(shown), irregular.target.clone());
+        self.looked.found.push(Finding { what, path, target, was: None });
+    }
+}
+
+/// The refs of a repository after the run. Without a HEAD no git would know it any more, the one for an undo included.
+fn refs_of(git: &Git, kept: &KeptRepository) -> Result<Refs, String> {
+    if kept.is_gone() {
+        return Ok(Refs::new());
+    }
+    let root = kept.root.0.display();
+    kept.mend().map_err(|error| format!("`{root}` is no repository any more: {error}"))?;
+    let found = Repository::at(&kept.root.0).map_err(|error| error.to_string())?;
+    let found = found.ok_or_else(|| format!("`{root}` is no repository any more"))?;
+    found.refs(git).map_err(|error| format!("the branches of `{root}`: {error}"))
+}

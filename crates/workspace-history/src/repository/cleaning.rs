@@ -1,0 +1,108 @@
+//! What in a git directory is neither a directory nor a file of its own: listed, so that what a run put there is known, and
+//! removed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::time::Instant;
+
+use run_protocol::BytesPath;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use super::finding::RepositoryError;
+use super::soundness::{Visit, walk};
+use crate::file_tree::{FileTree, OpenDirectory};
+use crate::tree_path::TreePath;
+
+/// Where files are shared by hard links between clones, and never written in place.
+const SHARED: [&[u8]; 3] = [b"objects", b"lfs", b"annex"];
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Irregular {
+    /// Below the git directory.
+    pub(crate) path: TreePath,
+    pub(crate) kind: IrregularKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<BytesPath>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IrregularKind {
+    Link,
+    /// A FIFO, a socket or a device.
+    Special,
+    /// A file that has another name outside of the git directory.
+    HardLink {
+        inode: u64,
+    },
+}
+
+/// Everything irregular in a git directory, with the time when it was changed last.
+pub(crate) fn irregular_in(
+    git_dir: &Path,
+    until: Instant,
+) -> Result<Vec<(Irregular, i64)>, RepositoryError> {
+    let mut found = Vec::new();
+    // Files with several names, by inode: how many names each has, and those that are here.
+    let mut linked: BTreeMap<u64, (u64, Vec<(TreePath, i64)>)> = BTreeMap::new();
+    walk(git_dir, until, &mut |directory, path, file_type| {
+        let is_shared = path.names().next().is_some_and(|first| SHARED.contains(&first));
+        if file_type == FileType::Directory || (file_type == FileType::RegularFile && is_shared) {
+            return Visit::GoOn;
+        }
+        let Ok(seen) = directory.look(path.name()) else { return Visit::GoOn };
+        let changed_ns = seen.stamp.changed_ns;
+        let (kind, target) = match file_type {
+            FileType::RegularFile if seen.links > 1 => {
+                let entry = linked.entry(seen.stamp.inode).or_insert((seen.links, Vec::new()));
+                entry.1.push((path.clone(), changed_ns));
+                return Visit::GoOn;
+            }
+            FileType::RegularFile => return Visit::GoOn,
+            FileType::Symlink => {
+                let target = directory.read_link(path.name()).ok();
+                (IrregularKind::Link, target.map(|target| BytesPath::from(target.as_path())))
+            }
+            _ => (IrregularKind::Special, None),
+        };
+        found.push((Irregular { path: path.clone(), kind, target }, changed_ns));
+        Visit::GoOn
+    })?;
+    for (inode, (n_names, here)) in linked {
+        if (here.len() as u64) < n_names {
+            let kind = IrregularKind::HardLink { inode };
+            let of = |(path, changed_ns)| (Irregular { path, kind, target: None }, changed_ns);
+            found.extend(here.into_iter().map(of));
+        }
+    }
+    Ok(found)
+}
+
+/// Removes something irregular. Of a file with another name the content stays, in a file of its own.
+pub(crate) fn remove(git_dir: &Path, irregular: &Irregular) -> io::Result<()> {
+    let tree = FileTree::open(git_dir)?;
+    let (parent, name) = (irregular.path.parent().unwrap_or_default(), irregular.path.name());
+    let directory = tree.directory(&parent)?;
+    if let IrregularKind::HardLink { .. } = irregular.kind {
+        return separate(&directory, name);
+    }
+    Ok(rustix::fs::unlinkat(directory.fd(), name, AtFlags::empty())?)
+}
+
+fn separate(directory: &OpenDirectory, name: &[u8]) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(directory.look(name)?.mode);
+    let mut from = directory.open_file(name)?;
+    let own = [name, b".caretaker"].concat();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut to =
+        rustix::fs::openat(directory.fd(), own.as_slice(), flags, mode).map(std::fs::File::from)?;
+    let copied = io::copy(&mut from, &mut to).and_then(|_| {
+        Ok(rustix::fs::renameat(directory.fd(), own.as_slice(), directory.fd(), name)?)
+    });
+    if copied.is_err() {
+        rustix::fs::unlinkat(directory.fd(), own.as_slice(), AtFlags::empty()).ok();
+    }
+    copied
+}

@@ -1,0 +1,221 @@
+//! What an agent leaves in a `.git` for whoever uses git on the host: links, FIFOs, and a `.git` that names another
+//! repository. That each would do harm without us is shown with git alone.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use super::hostile::{Caller, Hostile};
+use super::table::Verdict;
+use super::whole_runs::{WholeRun, held, hostile, whole};
+use crate::repository::make_repository;
+use crate::stage::stderr;
+
+/// A link that the agent plants, below `.git`, and where git would write through it when a worktree is made.
+const BRANCH: &str = "refs/heads/caretaker";
+const REFLOG: &str = "logs/refs/heads/caretaker";
+
+pub(super) const GIT_PLANTS: &[WholeRun] = &[
+    whole("C21a", "plants a link where the host's next worktree has its branch", |caller| {
+        planted_for_worktree(caller, BRANCH)
+    }),
+    whole("C21b", "plants a link where the host's next worktree has its reflog", |caller| {
+        planted_for_worktree(caller, REFLOG)
+    }),
+    whole("C22", "leads the user's own git by its log to a file outside", led_to_a_file),
+    whole("C23", "leaves a FIFO where git on the host reads", fifo_on_the_host),
+    whole("C24", "names another repository of the user's as its own", foreign_repository),
+    whole("C25", "deletes a branch of the user's from a worktree", deleted_branch),
+];
+
+/// Git as the owner of the workspace would start it, without anybody's configuration.
+fn git(directory: &Path, words: &[&str]) -> Output {
+    let identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"];
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", "3", "git"]).args(identity).args(words);
+    command.current_dir(directory).env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap()
+}
+
+fn git_does(directory: &Path, words: &[&str]) -> String {
+    let output = git(directory, words);
+    assert!(output.status.success(), "git {words:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A stage whose repository has a commit, and a directory and a file that nobody may write to.
+fn with_commit(caller: Caller) -> (Hostile, PathBuf) {
+    let hostile = hostile(caller);
+    let main = hostile.workspace();
+    fs::remove_file(main.join(".git/config.worktree")).unwrap();
+    git_does(&main, &["commit", "--quiet", "--allow-empty", "-m", "one"]);
+    let victim = hostile.stage.home().join("victim");
+    fs::create_dir(&victim).unwrap();
+    fs::write(victim.join("start-up"), "harmless\n").unwrap();
+    hostile.give_away();
+    (hostile, victim)
+}
+
+/// Starts a run whose first tool is done and whose second goes on.
+fn while_it_works(hostile: &Hostile, script: &str) -> String {
+    let run = hostile.detach(&format!("{script}\nshell sleep 600"), &[]);
+    let mut tail = hostile.command(&["tail", &run, "--follow", "--json"]);
+    let mut tail = tail.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(tail.stdout.take().unwrap()).lines();
+    let n_begun = lines.filter(|line| line.as_ref().unwrap().contains("agent.tool_started"));
+    assert_eq!(n_begun.take(2).count(), 2, "the run ended before its second tool ran");
+    tail.kill().ok();
+    tail.wait().unwrap();
+    run
+}
+
+fn assert_untouched(victim: &Path) {
+    let names: Vec<_> =
+        fs::read_dir(victim).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["start-up"], "something is at the victim's");
+    assert_eq!(fs::read_to_string(victim.join("start-up")).unwrap(), "harmless\n");
+}
+
+/// The agent still works when the user has a worktree made of its repository.
+fn planted_for_worktree(caller: Caller, place: &str) -> Verdict {
+    let (hostile, victim) = with_commit(caller);
+    let plant = format!(
+        "shell mkdir -p .git/$(dirname {place}) && ln -s {} .git/{place}",
+        victim.display()
+    );
+    let run = while_it_works(&hostile, &plant);
+    let output = hostile.play("shell touch it-ran", &["--worktree"]);
+    assert!(!output.status.success());
+    let link = hostile.workspace().join(".git").join(place);
+    let named = format!("`{}` is a link", link.display());
+    assert!(stderr(&output).contains(&named), "{}", stderr(&output));
+    assert_untouched(&victim);
+    hostile.command(&["kill", "--now", &run]).output().unwrap();
+    assert!(link.symlink_metadata().is_err(), "the link is still there after the run");
+    held("a look before git is run")
+}
+
+/// A log that is a link to a file that a shell executes, and a branch whose name is a command: the user's own checkout
+/// would write it there.
+fn led_to_a_file(caller: Caller) -> Verdict {
+    let (hostile, victim) = with_commit(caller);
+    let script = format!(
+        "shell rm -f .git/logs/HEAD && ln -s {} .git/logs/HEAD && git branch '$(evil)'\nsay done",
+        victim.join("start-up").display()
+    );
+    let output = hostile.play(&script, &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    git_does(&hostile.workspace(), &["checkout", "--quiet", "$(evil)"]);
+    assert_untouched(&victim);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("link in .git, removed: .git/logs/HEAD"), "{said}");
+    held("the check at the end of the run")
+}
+
+fn fifo_on_the_host(caller: Caller) -> Verdict {
+    let (hostile, _victim) = with_commit(caller);
+    let fifos = ["packed-refs", "objects/info/alternates", "shallow"];
+    let plant = format!(
+        "shell cd .git && mkdir -p objects/info && rm -f {0} && mkfifo {0}",
+        fifos.join(" ")
+    );
+    let run = while_it_works(&hostile, &plant);
+    let workspace = hostile.workspace();
+    let args = ["sessions", "at", "HEAD", "-C", workspace.to_str().unwrap()];
+    let output = hostile.command(&args).output().unwrap();
+    assert!(stderr(&output).contains("is a FIFO"), "{}", stderr(&output));
+    let output = hostile.play("shell touch it-ran", &["--worktree"]);
+    assert!(stderr(&output).contains("is a FIFO"), "{}", stderr(&output));
+    hostile.command(&["kill", "--now", &run]).output().unwrap();
+    git_does(&workspace, &["log", "--oneline"]);
+    held("a look before git is run, and the check at the end of the run")
+}
+
+/// In a workspace without a repository the agent makes a `.git` that names one of the user's: a worktree of it would show
+/// the agent what is in it.
+fn foreign_repository(caller: Caller) -> Verdict {
+    let hostile = hostile(caller);
+    let (plain, secret) = (hostile.stage.home().join("plain"), hostile.stage.home().join("secret"));
+    for directory in [&plain, &secret] {
+        fs::create_dir(directory).unwrap();
+    }
+    make_repository(&secret);
+    hostile.give_away();
+    let plain_name = plain.to_str().unwrap();
+    let script = format!("shell echo 'gitdir: {}/.git' > .git\nsay done", secret.display());
+    let output = hostile.play(&script, &["--workspace", plain_name]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = hostile.play("shell touch it-ran", &["--worktree", "--workspace", plain_name]);
+    assert!(!output.status.success());
+    assert!(
+        stderr(&output).contains("does not say that this is its checkout"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(git_does(&secret, &["worktree", "list"]).lines().count(), 1);
+    assert_eq!(git_does(&secret, &["branch", "--format=%(refname)"]), "refs/heads/main\n");
+    held("the repository, which must name the checkout")
+}
+
+fn deleted_branch(caller: Caller) -> Verdict {
+    let (hostile, _victim) = with_commit(caller);
+    let main = hostile.workspace();
+    git_does(&main, &["branch", "precious"]);
+    hostile.give_away();
+    let before = git_does(&main, &["rev-parse", "precious"]);
+    let script = "shell rm \"$(git rev-parse --git-common-dir)/refs/heads/precious\"\nsay done";
+    let output = hostile.play(script, &["--worktree"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains(&format!("deleted branch: precious (was {}", &before[..12])), "{said}");
+    let run = hostile.stage.run_ids().pop().unwrap();
+    let undone = hostile.command(&["undo", &run]).output().unwrap();
+    assert!(undone.status.success(), "{}", stderr(&undone));
+    assert_eq!(git_does(&main, &["rev-parse", "precious"]), before);
+    held("the audit after the run, and undo")
+}
+
+#[test]
+fn each_plant_does_harm_where_only_git_stands_in_its_way() {
+    let repository = || {
+        let directory = tempfile::tempdir().unwrap();
+        let (main, victim) = (directory.path().join("main"), directory.path().join("victim"));
+        fs::create_dir(&main).unwrap();
+        fs::create_dir(&victim).unwrap();
+        make_repository(&main);
+        (directory, main, victim)
+    };
+    // C21a and C21b: git makes the branch and its log through the links.
+    for place in [BRANCH, REFLOG] {
+        let (directory, main, victim) = repository();
+        let link = main.join(".git").join(place);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&victim, link).unwrap();
+        let worktree = directory.path().join("worktree");
+        git_does(
+            &main,
+            &["worktree", "add", "-q", "-b", "caretaker/x", worktree.to_str().unwrap()],
+        );
+        assert!(victim.join("x").exists(), "{place}: git wrote nothing there");
+    }
+    // C22: git writes the name of the branch into the file.
+    let (_directory, main, victim) = repository();
+    let (file, log) = (victim.join("start-up"), main.join(".git/logs/HEAD"));
+    fs::write(&file, "harmless\n").unwrap();
+    fs::remove_file(&log).unwrap();
+    std::os::unix::fs::symlink(&file, &log).unwrap();
+    git_does(&main, &["checkout", "-q", "-b", "$(evil)"]);
+    assert!(fs::read_to_string(&file).unwrap().contains("$(evil)"));
+    // C23: git waits for ever.
+    let (_directory, main, _victim) = repository();
+    let fifo = main.join(".git/packed-refs");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let killed = git(&main, &["log"]);
+    assert!(!killed.status.success() && killed.stdout.is_empty(), "git did not wait");
+    // C24: git makes the worktree, and what is in it can be read.
+    let (directory, secret, plain) = repository();
+    fs::write(plain.join(".git"), format!("gitdir: {}\n", secret.join(".git").display())).unwrap();
+    let worktree = directory.path().join("worktree");
+    git_does(&plain, &["worktree", "add", "-q", worktree.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(worktree.join("plain")).unwrap(), "plain\n");
+}
