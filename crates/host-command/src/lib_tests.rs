@@ -60,6 +60,7 @@ fn a_program_that_hangs_is_killed_with_its_children() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test starts itself once more, as who is killed")]
 fn a_program_is_killed_with_its_children_when_we_are_killed() {
     const CHILD: &str = "HOST_COMMAND_TEST_FIFO";
     if let Some(path) = std::env::var_os(CHILD) {
