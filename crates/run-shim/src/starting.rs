@@ -23,7 +23,7 @@ use crate::control_socket::Order;
 use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
 use crate::launch::{HeldSandbox, LaunchError, Sandbox};
 use crate::launch_guard::LaunchGuard;
-use crate::limits::{Confined, PreparedLimits};
+use crate::limits::PreparedLimits;
 use crate::network::{DoorMaker, Doors, PlaceError};
 use crate::preparation::Prepared;
 use crate::run_record::{AppendError, RunRecord};
@@ -213,7 +213,7 @@ impl Starting {
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
         // All look at what bwrap is making, and none waits for another.
-        let (sandbox_pid, placing) = (held.pid(), place_doors(door_maker, &held));
+        let placing = place_doors(door_maker, &held);
         let moving = held.begin_to_confine(limits);
         let working = async { tokio::join!(held.verify(&prepared.launchable), placing, moving) };
         let (verified, placed, limits) = self.attend(working).await;
@@ -221,11 +221,11 @@ impl Starting {
             held.keep_doors(placed?);
             Ok(mounts)
         });
-        let confined = match verified {
+        let mounts = match verified {
             Ok(mounts) => match limits {
                 Ok(limits) => {
                     let confining = held.confine(limits, &prepared.launchable, prepared.home());
-                    self.attend(confining).await.map(|held| (mounts, held))
+                    self.attend(confining).await.map(|()| mounts)
                 }
                 Err(error) => Err(error),
             },
@@ -235,7 +235,7 @@ impl Starting {
         if let Ok(Some(saved)) = self.attend_or_end(workspace.saved()).await {
             self.record.event(&saved);
         }
-        match self.decide_on_release(prepared, sandbox_pid, confined) {
+        match self.decide_on_release(prepared, &mut held, mounts) {
             Ok(()) => Ok(held),
             Err(why) => {
                 held.end().await;
@@ -250,12 +250,13 @@ impl Starting {
     fn decide_on_release(
         &mut self,
         prepared: &Prepared,
-        sandbox_pid: u32,
-        confined: Result<(u32, &Confined), LaunchError>,
+        held: &mut HeldSandbox,
+        mounts: Result<u32, LaunchError>,
     ) -> Result<(), NotLaunched> {
         self.catch_up();
         self.go_on()?;
-        let (mounts, confined) = confined?;
+        let mounts = mounts?;
+        let (sandbox_pid, confined) = (held.pid(), held.check_held()?);
         tracing::debug!("the agent is at the gate, the mounts are verified, the limits hold");
         let profile = prepared.profile.clone();
         let mut warnings = prepared.warnings();
