@@ -22,7 +22,7 @@ use command_fds::{CommandFdExt, FdMapping};
 use run_protocol::LimitKind;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use sandbox_plan::{BwrapProblem, Mismatch, PlanFds, SandboxPlan, SandboxRoot};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -30,6 +30,9 @@ use tokio::process::Command;
 
 pub(crate) use self::process::SandboxProcess;
 use self::process::{StatusLines, pid_number};
+use self::record::Ends;
+pub(crate) use self::record::{end_sandbox, forget_sandbox, has_sandbox};
+pub use self::without_shim::{Supervision, kill_without_shim, supervision};
 use crate::gate;
 use crate::keeper;
 use crate::limits::{Confined, PreparedLimits, Room};
@@ -38,6 +41,8 @@ use crate::unconfined::UnconfinedPlan;
 
 mod first_process;
 mod process;
+mod record;
+mod without_shim;
 
 /// How long setting up may take before it counts as failed.
 const SETUP_LIMIT: Duration = Duration::from_secs(10);
@@ -60,6 +65,8 @@ pub(crate) enum LaunchError {
     TooSlow,
     #[error("the sandbox is not as planned")]
     Mismatch(#[source] Mismatch),
+    #[error("which process the sandbox begins with could not be written down")]
+    Record(#[source] io::Error),
     #[error("the sandbox could not be put under its limits")]
     Limits(#[source] io::Error),
     #[error("the sandbox has no way to the hosts that it may reach")]
@@ -102,14 +109,14 @@ impl HeldSandbox {
         // Should bubblewrap die before its sandbox, or a keeper before its agent, what is left is ours to end.
         nix::sys::prctl::set_child_subreaper(true)
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
-        let (program, arguments, pipes, killed_by) = match launchable {
+        let (program, arguments, pipes, ends) = match launchable {
             Launchable::Sandbox { plan, bwrap } => {
                 let pipes = Pipes::new(plan).map_err(LaunchError::Descriptors)?;
-                (bwrap.as_path(), plan.command_line(ARGS_FD), pipes, Signal::KILL)
+                (bwrap.as_path(), plan.command_line(ARGS_FD), pipes, Ends::WithItsFirst)
             }
             Launchable::Unconfined(plan) => {
                 let pipes = Pipes::for_keeper(plan).map_err(LaunchError::Descriptors)?;
-                (plan.keeper(), plan.keeper_arguments(), pipes, Signal::TERM)
+                (plan.keeper(), plan.keeper_arguments(), pipes, Ends::WhenAsked)
             }
         };
         let mut command = Command::new(program);
@@ -154,12 +161,17 @@ impl HeldSandbox {
                 Ok(_) => LaunchError::Setup { complaint: complaint(&mut stderr).await },
             });
         };
-        let Ok(process) = SandboxProcess::new(child, status, first, killed_by).await else {
+        let Ok(process) = SandboxProcess::new(child, status, first, ends).await else {
             return Err(LaunchError::Setup { complaint: complaint(&mut stderr).await });
         };
         let sandbox =
             Sandbox { process, stdin, stdout: pipes.stdout, stderr, doors: None, limits: None };
         Ok(Self { sandbox })
+    }
+
+    /// Writes down in the run's directory which process ends it, for those who must do without us.
+    pub(crate) fn write_down(&self, run_dir: &Path) -> Result<(), LaunchError> {
+        self.sandbox.process.record().write(run_dir).map_err(LaunchError::Record)
     }
 
     /// Waits for the gate, and returns how many mounts were compared with the plan.

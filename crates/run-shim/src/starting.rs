@@ -210,6 +210,10 @@ impl Starting {
         let door_maker = goes_by_us.then(|| tokio::task::spawn_blocking(DoorMaker::post));
         let mut held = self.attend(HeldSandbox::start(&prepared.launchable)).await?;
         tracing::debug!("bubblewrap has a child");
+        if let Err(error) = held.write_down(prepared.run_dir()) {
+            held.end().await;
+            return Err(error.into());
+        }
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
         // All look at what bwrap is making, and none waits for another.

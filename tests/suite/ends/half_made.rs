@@ -3,14 +3,13 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::OwnedFd;
 use std::process::Command;
 
 use pretty_assertions::assert_eq;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 use serde_json::json;
 
+use super::process::Process;
 use crate::namespace::Namespace;
 use crate::stage::{Stage, stderr};
 use crate::strict::{as_user, give_away};
@@ -46,8 +45,8 @@ struct HalfMade {
     stage: Stage,
     owner: Option<u32>,
     run: String,
-    outer: OwnedFd,
-    first: OwnedFd,
+    outer: Process,
+    first: Process,
     go: File,
 }
 
@@ -83,15 +82,15 @@ impl HalfMade {
         assert!(output.status.success(), "{}", stderr(&output));
         let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
         let outer = std::fs::read_to_string(&held).unwrap().trim().parse().unwrap();
-        let first = first_child(outer);
+        let outer = Process::open(outer);
+        let first = outer.wait_for_child();
         let go = File::options().read(true).write(true).open(&go).unwrap();
-        Some(Self { stage, owner, run, outer: pidfd(outer), first: pidfd(first), go })
+        Some(Self { stage, owner, run, outer, first, go })
     }
 
     /// Kills the outer bubblewrap and lets what it leaves go on, as if there had been no stand-in.
     fn kill_the_outer(&mut self) {
-        pidfd_send_signal(&self.outer, Signal::KILL).unwrap();
-        poll(&mut [PollFd::new(&self.outer, PollFlags::IN)], None).unwrap();
+        self.outer.kill();
         self.go.write_all(b"gogogogo").unwrap();
     }
 
@@ -102,7 +101,7 @@ impl HalfMade {
             None => wait.output().unwrap(),
         };
         assert_eq!(waited.status.code(), Some(125), "{}", stderr(&waited));
-        assert!(has_ended(&self.first), "the run is over and its sandbox lives");
+        assert!(self.first.has_ended(), "the run is over and its sandbox lives");
         let kinds: Vec<_> = self
             .stage
             .journal(&self.run)
@@ -116,27 +115,6 @@ impl HalfMade {
         let next = self.stage.play("say I am the next one.", &[]);
         assert_eq!(next.status.code(), Some(0), "{}", stderr(&next));
     }
-}
-
-/// Waits for a process to have a child.
-fn first_child(parent: i32) -> i32 {
-    let children = format!("/proc/{parent}/task/{parent}/children");
-    loop {
-        let found = std::fs::read_to_string(&children).expect("the parent lives");
-        if let Some(child) = found.split_whitespace().next() {
-            return child.parse().unwrap();
-        }
-        std::thread::yield_now();
-    }
-}
-
-fn pidfd(pid: i32) -> OwnedFd {
-    pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap()
-}
-
-fn has_ended(process: &OwnedFd) -> bool {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)).unwrap() == 1
 }
 
 const ORDINARY_USER: u32 = 65534;
@@ -173,23 +151,15 @@ fn a_run_whose_bubblewrap_is_stuck_is_over_once_its_sandbox_is_dead() {
     let stage = Stage::new();
     let run = stage.detach("shell sleep 60", &[]);
     stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
-    let journal = stage.journal(&run);
-    let first = journal.iter().find_map(|entry| entry.line["run"]["sandbox_pid"].as_i64()).unwrap();
-    let outer = pidfd(parent_of(first));
-    pidfd_send_signal(&outer, Signal::STOP).unwrap();
+    let outer = Process::first(&stage, &run).parent();
+    outer.stop();
     let killed = stage.caretaker(&["kill", "--now", &run]).spawn().unwrap();
     let waited = stage.output(&["wait", &run, "--timeout", "30s"]);
     // Whatever came of it, nothing of this test stays.
-    pidfd_send_signal(&outer, Signal::KILL).ok();
+    outer.signal(Signal::KILL);
     assert!({ killed }.wait().unwrap().success());
     assert_eq!(waited.status.code(), Some(130), "{}", stderr(&waited));
     stage.assert_no_survivors("a run whose bubblewrap was stopped");
-}
-
-fn parent_of(pid: i64) -> i32 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
-    parent.trim().parse().unwrap()
 }
 
 /// As ourselves, with control groups where we are root, and as an ordinary user, where we can be one.

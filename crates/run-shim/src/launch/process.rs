@@ -14,6 +14,7 @@ use tokio::process::Child;
 use tokio::time::Instant;
 
 use super::first_process::{FirstProcess, end_adopted};
+use super::record::{Ends, SandboxRecord};
 use crate::limits::HeldProcesses;
 use crate::mount_watch::MountWatch;
 
@@ -28,8 +29,7 @@ pub(crate) struct SandboxProcess {
     bwrap: Child,
     status: StatusLines,
     first: FirstProcess,
-    /// How the whole is ended: a namespace by its pid 1, which takes all along; a keeper by asking it to.
-    killed_by: Signal,
+    ends: Ends,
     /// When the namespace was seen to be dead.
     dead_since: Option<Instant>,
 }
@@ -62,15 +62,14 @@ impl SandboxProcess {
         bwrap: Child,
         status: StatusLines,
         first: Pid,
-        killed_by: Signal,
+        ends: Ends,
     ) -> io::Result<Self> {
-        // A keeper is the first of its processes and in no namespace of its own.
-        let opened = match bwrap.id() == Some(pid_number(first)) {
-            true => FirstProcess::open(first),
-            false => FirstProcess::open_in_namespace(first),
+        let opened = match ends {
+            Ends::WithItsFirst => FirstProcess::open_in_namespace(first),
+            Ends::WhenAsked => FirstProcess::open(first),
         };
         match opened {
-            Ok(first) => Ok(Self { bwrap, status, first, killed_by, dead_since: None }),
+            Ok(first) => Ok(Self { bwrap, status, first, ends, dead_since: None }),
             Err(error) => {
                 end_unheard(bwrap).await;
                 Err(error)
@@ -81,6 +80,10 @@ impl SandboxProcess {
     /// The namespace's pid 1, as we see it.
     pub(super) fn first(&self) -> Pid {
         self.first.pid
+    }
+
+    pub(super) fn record(&self) -> SandboxRecord {
+        SandboxRecord::of(self.first.pid, self.ends)
     }
 
     /// Whether anything of the namespace lives.
@@ -128,7 +131,7 @@ impl SandboxProcess {
 
     /// Ends the whole namespace, and everything in it.
     pub(crate) fn kill(&mut self) {
-        self.first.signal(self.killed_by);
+        self.first.signal(self.ends.signal());
         // A keeper that the agent has stopped hears nothing until it goes on.
         self.first.signal(Signal::CONT);
     }
@@ -172,7 +175,7 @@ impl SandboxProcess {
 impl Drop for SandboxProcess {
     /// Whoever drops it without waiting for its end must not leave it to run.
     fn drop(&mut self) {
-        self.first.signal(self.killed_by);
+        self.first.signal(self.ends.signal());
     }
 }
 
