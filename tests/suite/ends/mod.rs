@@ -4,3 +4,5 @@ mod early_death;
 mod half_made;
 mod litter;
 mod process;
+mod random_kills;
+mod stopped_shim;
