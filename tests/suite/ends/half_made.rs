@@ -18,11 +18,11 @@ use crate::strict::{as_user, give_away};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Point {
     /// The shim knows the child, which sets up what is inside.
-    ChildSetsUp,
+    SetsUp,
     /// The outer one has not said yet which its child is, and the child waits for it before it does anything.
-    ChildWaits,
+    Waits,
     /// The shim never hears of the child, which sets up what is inside.
-    ChildUnheard,
+    Unheard,
 }
 
 impl Point {
@@ -30,12 +30,12 @@ impl Point {
     /// child is, and 9 is one on which nothing comes until the test says so.
     fn becomes(self) -> &'static str {
         match self {
-            Self::ChildSetsUp => "exec /usr/bin/bwrap --block-fd 9 \"$@\"",
+            Self::SetsUp => "exec /usr/bin/bwrap --block-fd 9 \"$@\"",
             // There is no room for what it has to say. The shim's own pipe stays open, so that the shim waits.
-            Self::ChildWaits => {
+            Self::Waits => {
                 "exec 7>&4 4<>\"$status\"; head -c 65536 /dev/zero >&4; exec /usr/bin/bwrap \"$@\""
             }
-            Self::ChildUnheard => "exec /usr/bin/bwrap --block-fd 9 \"$@\" 7>&4 4>/dev/null",
+            Self::Unheard => "exec /usr/bin/bwrap --block-fd 9 \"$@\" 7>&4 4>/dev/null",
         }
     }
 }
@@ -83,7 +83,7 @@ impl HalfMade {
         let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
         let outer = std::fs::read_to_string(&held).unwrap().trim().parse().unwrap();
         let outer = Process::open(outer);
-        let first = outer.wait_for_child();
+        let first = outer.wait_for_child("bwrap");
         let go = File::options().read(true).write(true).open(&go).unwrap();
         Some(Self { stage, owner, run, outer, first, go })
     }
@@ -122,7 +122,7 @@ const ORDINARY_USER: u32 = 65534;
 #[test]
 fn a_run_whose_bubblewrap_dies_while_its_child_sets_up_is_over_when_the_child_is_dead() {
     for owner in owners() {
-        let Some(mut half_made) = HalfMade::start(Point::ChildSetsUp, owner) else { return };
+        let Some(mut half_made) = HalfMade::start(Point::SetsUp, owner) else { return };
         half_made.kill_the_outer();
         half_made.check_that_nothing_lives();
     }
@@ -131,7 +131,7 @@ fn a_run_whose_bubblewrap_dies_while_its_child_sets_up_is_over_when_the_child_is
 #[test]
 fn a_run_whose_bubblewrap_dies_before_its_child_may_begin_is_over_when_the_child_is_dead() {
     for owner in owners() {
-        let Some(mut half_made) = HalfMade::start(Point::ChildWaits, owner) else { return };
+        let Some(mut half_made) = HalfMade::start(Point::Waits, owner) else { return };
         half_made.kill_the_outer();
         half_made.check_that_nothing_lives();
     }
@@ -140,7 +140,7 @@ fn a_run_whose_bubblewrap_dies_before_its_child_may_begin_is_over_when_the_child
 #[test]
 fn a_run_whose_bubblewrap_dies_before_the_shim_heard_of_its_child_is_over_when_the_child_is_dead() {
     for owner in owners() {
-        let Some(mut half_made) = HalfMade::start(Point::ChildUnheard, owner) else { return };
+        let Some(mut half_made) = HalfMade::start(Point::Unheard, owner) else { return };
         half_made.kill_the_outer();
         half_made.check_that_nothing_lives();
     }

@@ -13,8 +13,12 @@ pub(super) struct Process {
 }
 
 impl Process {
+    #[track_caller]
     pub(super) fn open(pid: i32) -> Self {
-        Self::find(pid).expect("the process lives")
+        match pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) {
+            Ok(fd) => Self { pid, fd },
+            Err(errno) => panic!("process {pid}: {errno}"),
+        }
     }
 
     /// `None` if it is gone.
@@ -62,14 +66,13 @@ impl Process {
         Self::open(self.status("PPid:").parse().unwrap())
     }
 
-    /// Waits until it has a child.
-    pub(super) fn wait_for_child(&self) -> Self {
-        let children = format!("/proc/{0}/task/{0}/children", self.pid);
+    /// Waits until it has a child of this name. A stand-in may have others before it becomes what it stands in for.
+    pub(super) fn wait_for_child(&self, name: &str) -> Self {
         loop {
-            let found = std::fs::read_to_string(&children).expect("the parent lives");
-            if let Some(child) = found.split_whitespace().next() {
-                return Self::open(child.parse().unwrap());
+            if let Some(child) = self.child_named(name) {
+                return child;
             }
+            assert!(!self.has_ended(), "it ended and had no child `{name}`");
             std::thread::yield_now();
         }
     }
