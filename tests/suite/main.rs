@@ -25,6 +25,7 @@ mod daemon_queue;
 mod daemon_stage;
 mod damaged_records;
 mod damaged_stores;
+mod ends;
 mod export_page;
 mod flipped_bits;
 mod follow_all;

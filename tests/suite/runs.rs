@@ -262,12 +262,6 @@ fn after_kill_9_of_the_shim_nothing_lives_nothing_is_lost_and_the_session_can_be
     kill("-KILL", stage.shim_pid(&run));
     // `wait` returns when nobody holds the run any more.
     assert_eq!(stage.output(&["wait", &run]).status.code(), Some(5));
-    let ps = stage.output(&["ps", "--all", "--json"]);
-    assert!(
-        String::from_utf8_lossy(&ps.stdout).contains("lost"),
-        "{}",
-        String::from_utf8_lossy(&ps.stdout)
-    );
 
     let tail = stage.output(&["tail", &run, "--json"]);
     let seen: Vec<Value> = String::from_utf8(tail.stdout)
@@ -287,6 +281,12 @@ fn after_kill_9_of_the_shim_nothing_lives_nothing_is_lost_and_the_session_can_be
     assert!(
         !stage.workspace().join(".cursor").exists(),
         "the next run cleaned up after the dead one"
+    );
+    let ps = stage.output(&["ps", "--all", "--json"]);
+    assert!(
+        String::from_utf8_lossy(&ps.stdout).contains("lost"),
+        "{}",
+        String::from_utf8_lossy(&ps.stdout)
     );
 }
 

@@ -219,7 +219,7 @@ impl Stage {
     }
 
     /// Processes whose environment or command line names this stage, zombies left out.
-    fn processes(&self) -> Vec<(i32, String)> {
+    pub(crate) fn processes(&self) -> Vec<(i32, String)> {
         let mark = self.root();
         let mark = mark.to_str().unwrap();
         let mut found = Vec::new();

@@ -18,11 +18,15 @@ fn play(stage: &Stage, script: &str, flags: &[&str]) -> Output {
         return command_again(&command, Command::new(program("caretaker"))).output().unwrap();
     }
     give_away(&stage.root(), 65534);
+    as_user(65534, &command).output().unwrap()
+}
+
+/// The same command as another user, which root alone can do.
+pub(crate) fn as_user(uid: u32, command: &Command) -> Command {
+    let uid = uid.to_string();
     let mut setpriv = Command::new("setpriv");
-    setpriv
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(program("caretaker"));
-    command_again(&command, setpriv).output().unwrap()
+    setpriv.args(["--reuid", &uid, "--regid", &uid, "--clear-groups"]).arg(command.get_program());
+    command_again(command, setpriv)
 }
 
 /// The words and variables of a command, behind another program.

@@ -10,6 +10,9 @@ use run_shim::{StartShimError, start_queued_shim};
 use crate::daemon::Daemon;
 use crate::host_services::Brought;
 
+/// How many supervisors are started one after the other, if each dies before it begins.
+const AT_ONCE: u32 = 3;
+
 /// What came of it.
 #[derive(Debug)]
 pub(crate) enum StartOutcome {
@@ -31,9 +34,19 @@ pub(crate) fn start(daemon: &Daemon, run: RunId, brought: Option<&Brought>) -> S
         let names = spec.queue.map(|terms| terms.keys).unwrap_or_default();
         return StartOutcome::KeysMissing(names);
     };
-    match start_queued_shim(&directory, &daemon.config.program, &environment) {
-        Ok(_) => StartOutcome::Started,
-        Err(error) => refused(&directory, error),
+    let mut n_silent = 0;
+    loop {
+        match start_queued_shim(&directory, &daemon.config.program, &environment) {
+            Ok(_) => return StartOutcome::Started,
+            // It was killed before it began, and another one simply begins. One that always dies is left alone for a while.
+            Err(StartShimError::Silent { .. })
+                if n_silent < AT_ONCE && directory.is_queued().unwrap_or(false) =>
+            {
+                n_silent += 1;
+                tracing::warn!(%run, "its supervisor died before it began; another is started");
+            }
+            Err(error) => return refused(&directory, error),
+        }
     }
 }
 

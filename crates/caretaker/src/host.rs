@@ -27,6 +27,11 @@ impl Host {
         Ok(Self { environment, places, state })
     }
 
+    /// Takes away what runs that died have left: in workspaces, of logins, of sockets.
+    pub(crate) fn clean_up_after_the_dead(&self) {
+        run_shim::clean_up_after_the_dead(&self.state, &self.places.sockets);
+    }
+
     /// The run that the user means: by id, by a beginning of one, by name, or `-` for the latest.
     pub(crate) fn find_run(&self, text: &str) -> Result<RunDirectory, CommandError> {
         let run = match resolve(&self.state, text) {

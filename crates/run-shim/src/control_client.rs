@@ -30,20 +30,32 @@ pub enum ControlError {
 
 /// Asks one thing of the run's supervisor, and waits until it says yes.
 pub fn order(socket: &Path, run: RunId, request: &ControlRequest) -> Result<(), ControlError> {
+    order_within(PATIENCE, socket, run, request)
+}
+
+/// The same, with so much patience for the greeting. Once asked, a supervisor is given its time: who asks a second time may
+/// ask for something else.
+pub fn order_within(
+    patience: Duration,
+    socket: &Path,
+    run: RunId,
+    request: &ControlRequest,
+) -> Result<(), ControlError> {
     let stream = UnixStream::connect(socket).map_err(ControlError::Connect)?;
+    stream.set_read_timeout(Some(patience)).map_err(ControlError::Conversation)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(ControlError::Conversation)?;
     converse(stream, run, request)
 }
 
 fn converse(stream: UnixStream, run: RunId, request: &ControlRequest) -> Result<(), ControlError> {
     let broke_off = ControlError::Conversation;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(broke_off)?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(broke_off)?;
     let mut replies = BufReader::new(&stream);
     match next_reply(&mut replies)? {
         ControlReply::Hello { run: answering, .. } if answering == run => {}
         ControlReply::Hello { .. } => return Err(ControlError::WrongRun),
         _ => return Err(ControlError::Unexpected),
     }
+    stream.set_read_timeout(Some(PATIENCE)).map_err(broke_off)?;
     let mut line = serde_json::to_vec(request).map_err(|error| broke_off(error.into()))?;
     line.push(b'\n');
     (&stream).write_all(&line).map_err(broke_off)?;

@@ -65,7 +65,8 @@ fn below(root: Pid) -> Vec<Pid> {
     found
 }
 
-fn children(pid: Pid) -> Vec<Pid> {
+/// The children of a process, of all its threads.
+pub(crate) fn children(pid: Pid) -> Vec<Pid> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     let numbers: Vec<i32> = lists

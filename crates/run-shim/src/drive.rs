@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use agent_stream::{AgentStream, AssistantForm, EventKind, ShellArgs, StreamLine};
 use run_protocol::{LimitKind, RunEvent, RunSpec, SignalName, Spend};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
@@ -28,6 +29,8 @@ const CHUNK: usize = 256 * 1024;
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What is kept of a name or an id that the agent gives: it may be as long as a line.
 const LONGEST_NAME: usize = 256;
+/// A delay below this is what a busy machine does to everybody.
+const NOTICED: Duration = Duration::from_millis(100);
 /// Kinds of unknown events that are reported by name.
 const MOST_DRIFT: usize = 32;
 
@@ -134,12 +137,15 @@ impl Drive<'_> {
         let (mut stdout_open, mut stderr_open, mut alive) = (true, true, true);
         let mut exit_code = None;
         let mut ending = None;
+        let mut presence = Presence::new();
 
         while ending.is_none() {
             // Phase one: wait for exactly one thing. Orders come first, or an agent that never stops printing could not
             // be stopped; output comes before the end of the process, so that what was printed is read.
+            self.note_absence(&mut presence, &mut ending);
             let deadline =
                 self.state.next_deadline().map(|at| self.began + Duration::from_millis(at));
+            presence.expect_until(deadline);
             let happened = tokio::select! {
                 biased;
                 Some(order) = self.orders.recv() => Happened::Order(order),
@@ -154,6 +160,13 @@ impl Drive<'_> {
                 () = sleep_until(deadline) => Happened::Deadline,
                 () = tokio::time::sleep(LOOK_EVERY) => Happened::Look,
             };
+
+            self.note_absence(&mut presence, &mut ending);
+            // A stop wakes us with the clock and without the pipes. They are looked at before the clock decides.
+            if matches!(happened, Happened::Deadline) && stdout_open && self.has_output() {
+                tokio::task::yield_now().await;
+                continue;
+            }
 
             // Phase two: decide, then act.
             let inputs = match happened {
@@ -275,6 +288,20 @@ impl Drive<'_> {
         moment_since(self.began)
     }
 
+    /// Time in which we did not run is no silence of the agent's.
+    fn note_absence(&mut self, presence: &mut Presence, ending: &mut Option<Ending>) {
+        if let Some(ms) = presence.absent_ms() {
+            tracing::warn!(ms, "the supervisor did not run");
+            self.step(Input::Absent { ms }, ending);
+        }
+    }
+
+    /// Whether the kernel has something for us to read, whether we have heard of it or not.
+    fn has_output(&self) -> bool {
+        let mut fds = [PollFd::new(&self.sandbox.stdout, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n_ready| n_ready > 0)
+    }
+
     fn step(&mut self, input: Input, ending: &mut Option<Ending>) {
         let now = self.now();
         let (state, effects) = self.state.clone().step(input, now);
@@ -371,6 +398,33 @@ impl Drive<'_> {
             }
         }
         self.stderr.finish(&clean);
+    }
+}
+
+/// Knows when we should have run, and so for how long we did not: stopped, frozen, or without a processor.
+struct Presence {
+    expected: Instant,
+}
+
+impl Presence {
+    fn new() -> Self {
+        Self { expected: Instant::now() + LOOK_EVERY }
+    }
+
+    /// We wait, for the deadline at most, and never for longer than until the next look.
+    fn expect_until(&mut self, deadline: Option<Instant>) {
+        let now = Instant::now();
+        let look = now + LOOK_EVERY;
+        self.expected = deadline.map_or(look, |deadline| deadline.clamp(now, look));
+    }
+
+    /// For how long we did not run though we should have; what is not worth a word is `None`.
+    fn absent_ms(&mut self) -> Option<u64> {
+        let now = Instant::now();
+        let late = now.saturating_duration_since(self.expected);
+        self.expected = now + LOOK_EVERY;
+        let ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
+        (late >= NOTICED).then_some(ms)
     }
 }
 

@@ -11,6 +11,9 @@ use run_journal::{KernelLock, LockSight};
 use run_protocol::{BytesPath, RunId};
 use serde::{Deserialize, Serialize};
 
+/// Runs after which nobody has cleaned up, that are remembered in a lock.
+const MOST_UNCLEANED: usize = 32;
+
 /// Who holds a lock, or held it last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holder {
@@ -23,6 +26,17 @@ pub(crate) struct Holder {
     /// The workspace, for locks on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<BytesPath>,
+    /// Runs that held it before, and after which nobody has cleaned up yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) uncleaned: Vec<RunId>,
+}
+
+impl Holder {
+    /// Those who may have left something, oldest first: this one, and those before it.
+    pub(crate) fn may_have_left(&self) -> impl Iterator<Item = RunId> {
+        let before = self.uncleaned.iter().copied().filter(|run| *run != self.run);
+        before.chain([self.run])
+    }
 }
 
 /// A lock that is held until it is dropped.
@@ -66,7 +80,7 @@ impl HeldLock {
         let previous: Option<Holder> = KernelLock::note(path).map_err(failed)?;
         let Some(lock) = lock else { return Err(LockError::Held(previous)) };
         let generation = previous.as_ref().map_or(1, |previous| previous.generation + 1);
-        let note = Holder { generation, ..holder.clone() };
+        let note = Holder { generation, uncleaned: uncleaned(&previous, holder), ..holder.clone() };
         lock.set_note(&note).map_err(failed)?;
         Ok(Self { lock, path: path.to_owned(), note, previous })
     }
@@ -77,6 +91,23 @@ impl HeldLock {
             Some(previous) => self.lock.set_note(previous),
             None => self.lock.set_note(&()),
         }
+    }
+
+    /// The same, but for those before the last holder.
+    fn give_back_to(mut self, uncleaned: Vec<RunId>) -> io::Result<()> {
+        self.previous.iter_mut().for_each(|previous| previous.uncleaned.clone_from(&uncleaned));
+        self.give_back()
+    }
+
+    /// Those who held it before and may have left something.
+    pub(crate) fn uncleaned(&self) -> &[RunId] {
+        &self.note.uncleaned
+    }
+
+    /// Nothing is left of those who held it before.
+    pub(crate) fn note_clean(&mut self) -> io::Result<()> {
+        self.note.uncleaned.clear();
+        self.lock.set_note(&self.note)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -115,6 +146,15 @@ impl HeldLock {
             Some(LockSight::Free(_)) | None => None,
         })
     }
+}
+
+/// Those after whom the next holder has to clean up: in a workspace alone something is left.
+fn uncleaned(previous: &Option<Holder>, next: &Holder) -> Vec<RunId> {
+    let previous = previous.iter().filter(|_| next.path.is_some());
+    let mut runs: Vec<RunId> = previous.flat_map(Holder::may_have_left).collect();
+    // The note has room for no more. Those that are left out died in a row, before they could do anything.
+    runs.drain(..runs.len().saturating_sub(MOST_UNCLEANED));
+    runs
 }
 
 /// The locks on workspaces: a directory with a file for each that was ever used.
@@ -174,6 +214,41 @@ impl WorkspaceLocks<'_> {
                 }
             }
         }
+    }
+
+    /// The locks that nobody holds, and whose last holders have left something.
+    pub(crate) fn of_the_dead(&self, has_left: impl Fn(RunId) -> bool) -> io::Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.directory)? {
+            let lock = entry?.path();
+            if lock.extension().is_none_or(|extension| extension != "lock") {
+                continue;
+            }
+            // The last look is the dearest.
+            let left = KernelLock::note::<Holder>(&lock).ok().flatten();
+            let left = left.is_some_and(|last| last.may_have_left().any(&has_left));
+            if left && !KernelLock::is_held(&lock).unwrap_or(true) {
+                found.push(lock);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Holds a lock for as long as it takes to clean up after those who had it, and says how many they were. The registry
+    /// is held meanwhile: a run that begins just then waits for us instead of being refused. `None`: somebody has it, or
+    /// something of the dead lives.
+    pub(crate) fn clean<E>(
+        &self,
+        lock: &Path,
+        clean_up: impl FnOnce(&mut HeldLock) -> Result<(), E>,
+    ) -> Option<usize> {
+        let _registry = self.registry().ok()?;
+        let last: Holder = KernelLock::note(lock).ok().flatten()?;
+        let mut lock = HeldLock::acquire(lock, &last, Patience::FailAtOnce).ok()?;
+        let n_dead = lock.uncleaned().len();
+        let cleaned = clean_up(&mut lock).ok().map(|()| n_dead);
+        lock.give_back_to(if cleaned.is_some() { Vec::new() } else { last.uncleaned }).ok();
+        cleaned
     }
 
     fn registry(&self) -> Result<KernelLock, WorkspaceLockError> {

@@ -10,6 +10,7 @@ fn holder() -> Holder {
         since_ms: 5,
         generation: 0,
         path: None,
+        uncleaned: Vec::new(),
     }
 }
 
@@ -77,4 +78,41 @@ fn nested_workspaces_refuse_each_other_in_both_directions_and_siblings_do_not() 
     ));
     drop(lock);
     assert!(locks.acquire(&inner, &holder(), Patience::FailAtOnce).is_ok());
+}
+
+#[test]
+fn who_dies_before_it_cleaned_up_hands_on_what_it_had_to_clean_up_after() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("1-2.lock");
+    let in_workspace = || Holder { path: Some(BytesPath::from(directory.path())), ..holder() };
+    let take = |holder: &Holder| HeldLock::acquire(&path, holder, Patience::FailAtOnce).unwrap();
+    let (first, second, third) = (in_workspace(), in_workspace(), in_workspace());
+    assert_eq!(take(&first).uncleaned(), []);
+    assert_eq!(take(&second).uncleaned(), [first.run]);
+    // The same run, started again.
+    assert_eq!(take(&second).uncleaned(), [first.run, second.run]);
+    let mut lock = take(&third);
+    assert_eq!(lock.uncleaned(), [first.run, second.run]);
+    lock.note_clean().unwrap();
+    assert!(lock.is_current());
+    drop(lock);
+    assert_eq!(take(&in_workspace()).uncleaned(), [third.run]);
+    for _ in 0..2 * MOST_UNCLEANED {
+        take(&in_workspace());
+    }
+    let last = in_workspace();
+    drop(take(&last));
+    let lock = take(&first);
+    assert_eq!(lock.uncleaned().len(), MOST_UNCLEANED, "the note stays one that can be read");
+    assert_eq!(lock.uncleaned().last(), Some(&last.run));
+}
+
+#[test]
+fn a_session_has_nobody_to_clean_up_after() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("lease.lock");
+    for _ in 0..3 {
+        let lock = HeldLock::acquire(&path, &holder(), Patience::FailAtOnce).unwrap();
+        assert_eq!(lock.uncleaned(), []);
+    }
 }

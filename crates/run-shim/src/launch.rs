@@ -6,36 +6,44 @@
 //!   release ► the word to the gate: it becomes the agent
 //! ```
 //!
-//! Whatever happens to us before the release, the gate finds the end of its stdin and the agent never runs.
+//! Whatever happens to us before the release, the gate finds the end of its stdin and the agent never runs. Whatever
+//! happens to bwrap, a sandbox is called ended only when its first process is dead.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
 use run_protocol::LimitKind;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Pid;
 use sandbox_plan::{BwrapProblem, Mismatch, PlanFds, SandboxPlan, SandboxRoot};
-use serde::Deserialize;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
+pub(crate) use self::process::SandboxProcess;
+use self::process::{StatusLines, pid_number};
+use self::record::Ends;
+pub(crate) use self::record::{end_sandbox, forget_sandbox, has_sandbox};
+pub use self::without_shim::{Supervision, kill_without_shim, supervision};
 use crate::entry::{EntryError, Namespaces};
 use crate::gate;
 use crate::keeper;
-use crate::limits::{Confined, HeldProcesses, PreparedLimits, Room};
-use crate::mount_watch::MountWatch;
+use crate::limits::{Confined, PreparedLimits, Room};
 use crate::network::Doors;
 use crate::unconfined::UnconfinedPlan;
+
+mod first_process;
+mod process;
+mod record;
+mod without_shim;
 
 /// How long setting up may take before it counts as failed.
 const SETUP_LIMIT: Duration = Duration::from_secs(10);
@@ -58,6 +66,8 @@ pub(crate) enum LaunchError {
     TooSlow,
     #[error("the sandbox is not as planned")]
     Mismatch(#[source] Mismatch),
+    #[error("which process the sandbox begins with could not be written down")]
+    Record(#[source] io::Error),
     #[error("the sandbox could not be put under its limits")]
     Limits(#[source] io::Error),
     #[error("the sandbox could not be entered to make it ready")]
@@ -93,40 +103,21 @@ pub(crate) struct Sandbox {
     pub(crate) limits: Option<Confined>,
 }
 
-/// bwrap, and the namespace it keeps.
-pub(crate) struct SandboxProcess {
-    bwrap: Child,
-    status: Lines<BufReader<pipe::Receiver>>,
-    /// The namespace's pid 1, as we see it.
-    init: Pid,
-    init_fd: OwnedFd,
-    /// How the whole is ended: a namespace by its pid 1, which takes all along; a keeper by asking it to.
-    killed_by: Signal,
-}
-
-/// Lines of `--json-status-fd`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Status {
-    child_pid: Option<i32>,
-    exit_code: Option<i32>,
-}
-
 impl HeldSandbox {
     /// Starts bwrap and returns when its child exists. Must be called on a thread that lives as long as the run:
     /// `--die-with-parent` is about the thread.
     pub(crate) async fn start(launchable: &Launchable) -> Result<Self, LaunchError> {
-        let (program, arguments, pipes, killed_by) = match launchable {
+        // Should bubblewrap die before its sandbox, or a keeper before its agent, what is left is ours to end.
+        nix::sys::prctl::set_child_subreaper(true)
+            .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
+        let (program, arguments, pipes, ends) = match launchable {
             Launchable::Sandbox { plan, bwrap } => {
                 let pipes = Pipes::new(plan).map_err(LaunchError::Descriptors)?;
-                (bwrap.as_path(), plan.command_line(ARGS_FD), pipes, Signal::KILL)
+                (bwrap.as_path(), plan.command_line(ARGS_FD), pipes, Ends::WithItsFirst)
             }
             Launchable::Unconfined(plan) => {
-                // Should the agent kill its keeper, what is left is ours to end.
-                nix::sys::prctl::set_child_subreaper(true)
-                    .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
                 let pipes = Pipes::for_keeper(plan).map_err(LaunchError::Descriptors)?;
-                (plan.keeper(), plan.keeper_arguments(), pipes, Signal::TERM)
+                (plan.keeper(), plan.keeper_arguments(), pipes, Ends::WhenAsked)
             }
         };
         let mut command = Command::new(program);
@@ -149,44 +140,64 @@ impl HeldSandbox {
         // Our copies of what the child got must go, or its ends never close.
         drop(command);
 
-        let mut status = BufReader::new(pipes.status).lines();
+        // Not the child's own any more, which closes it when it is waited for.
+        let stdin = child.stdin.take();
+        let mut status = StatusLines::new(pipes.status);
         let mut stderr = pipes.stderr;
-        let said = tokio::time::timeout(SETUP_LIMIT, next_status(&mut status)).await;
-        let init = match &said {
-            Ok(Some(Status { child_pid: Some(pid), .. })) => Pid::from_raw(*pid),
-            _ => None,
+        let said = async {
+            tokio::select! {
+                biased;
+                said = status.next() => said.and_then(|said| said.child_pid),
+                _ = child.wait() => None,
+            }
         };
-        let Some(init) = init else {
-            child.kill().await.ok();
+        let said = tokio::time::timeout(SETUP_LIMIT, said).await;
+        let first = said.as_ref().ok().copied().flatten().and_then(Pid::from_raw);
+        let Some(first) = first else {
+            // The gate finds the end of its stdin.
+            drop(stdin);
+            process::end_unheard(child).await;
             return Err(match said {
                 Err(_) => LaunchError::TooSlow,
                 Ok(_) => LaunchError::Setup { complaint: complaint(&mut stderr).await },
             });
         };
-        let init_fd = pidfd_open(init, PidfdFlags::empty())
-            .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
-        let stdin = child.stdin.take();
-        let process = SandboxProcess { bwrap: child, status, init, init_fd, killed_by };
+        let Ok(process) = SandboxProcess::new(child, status, first, ends).await else {
+            return Err(LaunchError::Setup { complaint: complaint(&mut stderr).await });
+        };
         let sandbox =
             Sandbox { process, stdin, stdout: pipes.stdout, stderr, doors: None, limits: None };
         Ok(Self { sandbox })
     }
 
+    /// Writes down in the run's directory which process ends it, for those who must do without us.
+    pub(crate) fn write_down(&self, run_dir: &Path) -> Result<(), LaunchError> {
+        self.sandbox.process.record().write(run_dir).map_err(LaunchError::Record)
+    }
+
     /// Waits for the gate, and returns how many mounts were compared with the plan.
     pub(crate) async fn verify(&mut self, launchable: &Launchable) -> Result<u32, LaunchError> {
         let mut first = [0];
-        let at_the_gate = self.sandbox.stdout.read(&mut first);
+        let at_the_gate = async {
+            tokio::select! {
+                biased;
+                read = self.sandbox.stdout.read(&mut first) => matches!(read, Ok(1)),
+                () = self.sandbox.process.lost() => false,
+            }
+        };
         match tokio::time::timeout(SETUP_LIMIT, at_the_gate).await {
             Err(_) => return Err(LaunchError::TooSlow),
-            Ok(Ok(1)) if first == [gate::HERE] => {}
+            Ok(true) if first == [gate::HERE] => {}
             Ok(_) => {
+                // What is left holds the pipe of the complaint open.
+                self.kill_and_wait().await;
                 let complaint = complaint(&mut self.sandbox.stderr).await;
                 return Err(LaunchError::Setup { complaint });
             }
         }
         match launchable {
             Launchable::Sandbox { plan, .. } => {
-                look_at_mounts(plan, self.sandbox.process.init).map_err(LaunchError::Mismatch)
+                look_at_mounts(plan, self.sandbox.process.first()).map_err(LaunchError::Mismatch)
             }
             Launchable::Unconfined(_) => Ok(0),
         }
@@ -216,18 +227,19 @@ impl HeldSandbox {
         launchable: &Launchable,
         home: &Path,
         segments: Option<File>,
-    ) -> Result<&Confined, LaunchError> {
+    ) -> Result<(), LaunchError> {
         tracing::debug!("the mounts are verified");
         let processes = self.sandbox.process.all().map_err(LaunchError::Limits)?;
         let confined = tokio::task::spawn_blocking(move || limits.confine(&processes)).await;
         let mut confined =
             confined.map_err(io::Error::other).flatten().map_err(LaunchError::Limits)?;
         if let Launchable::Sandbox { plan, .. } = launchable {
-            let rooms = rooms(plan, self.sandbox.process.init, home);
+            let rooms = rooms(plan, self.sandbox.process.first(), home);
             confined.hold_memory(rooms.map_err(LaunchError::Limits)?, segments);
         }
         tracing::debug!("the limits hold");
-        Ok(self.sandbox.limits.insert(confined))
+        self.sandbox.limits = Some(confined);
+        Ok(())
     }
 
     /// The namespaces that bubblewrap made for it, and no others. Its network only where it is to be entered.
@@ -242,11 +254,10 @@ impl HeldSandbox {
 
     /// A namespace of its; `None` where it is ours.
     fn own_namespace(&self, kind: &str) -> io::Result<Option<OwnedFd>> {
-        let init = self.sandbox.process.init.as_raw_nonzero();
+        let init = self.sandbox.process.first().as_raw_nonzero();
         let namespace = File::open(format!("/proc/{init}/ns/{kind}"))?;
         // The number may be somebody else's by now, unless its owner still lives.
-        let mut alive = [PollFd::new(&self.sandbox.process.init_fd, PollFlags::IN)];
-        if poll(&mut alive, Some(&Timespec::default()))? > 0 {
+        if !self.sandbox.process.is_alive() {
             return Err(io::ErrorKind::NotFound.into());
         }
         let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
@@ -262,81 +273,47 @@ impl HeldSandbox {
 
     /// The namespace's pid 1, as the host sees it.
     pub(crate) fn pid(&self) -> u32 {
-        pid_number(self.sandbox.process.init)
+        pid_number(self.sandbox.process.first())
+    }
+
+    /// What it is held by, once nothing is missing. A sandbox whose bubblewrap is gone is not let go: if we died, nobody
+    /// would end it.
+    pub(crate) fn check_held(&mut self) -> Result<&Confined, LaunchError> {
+        let is_held = self.sandbox.process.is_held();
+        let missing = |what: &str| LaunchError::Setup { complaint: what.to_owned() };
+        let confined = self.sandbox.limits.as_ref().filter(|_| is_held);
+        confined.ok_or_else(|| missing("bubblewrap ended before its sandbox was let go"))
     }
 
     /// Ends it unrun, and returns when nothing of it is left.
     pub(crate) async fn end(mut self) {
+        self.kill_and_wait().await;
+    }
+
+    async fn kill_and_wait(&mut self) {
+        // The gate finds the end of its stdin, should it be faster.
+        self.sandbox.stdin = None;
         self.sandbox.process.kill();
         self.sandbox.process.wait().await.ok();
     }
 
     /// Lets the agent run.
     pub(crate) async fn release(mut self) -> Result<Sandbox, LaunchError> {
-        let gone = || LaunchError::Release(io::ErrorKind::BrokenPipe.into());
+        match self.say_the_word().await {
+            Ok(()) => Ok(self.sandbox),
+            Err(error) => {
+                self.end().await;
+                Err(LaunchError::Release(error))
+            }
+        }
+    }
+
+    async fn say_the_word(&mut self) -> io::Result<()> {
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let stdin = self.sandbox.stdin.as_mut().ok_or_else(gone)?;
         // What was never put under limits is not let go.
         let limits = self.sandbox.limits.as_ref().ok_or_else(gone)?;
-        let word = gate::word(&limits.process_limits);
-        stdin.write_all(&word).await.map_err(LaunchError::Release)?;
-        Ok(self.sandbox)
-    }
-}
-
-impl SandboxProcess {
-    /// bwrap and everything below it, as it is now.
-    fn all(&self) -> io::Result<HeldProcesses> {
-        let bwrap = self.bwrap.id().ok_or(io::ErrorKind::NotFound)?;
-        let mut all = vec![bwrap];
-        let mut next = 0;
-        while let Some(pid) = all.get(next) {
-            for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-                let children = std::fs::read_to_string(thread?.path().join("children"))?;
-                all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
-            }
-            next += 1;
-        }
-        Ok(HeldProcesses { all, init: pid_number(self.init) })
-    }
-
-    /// Sees that everything which the plan says stays mounted.
-    pub(crate) fn watch_mounts(&self, plan: &Arc<SandboxPlan>) -> io::Result<MountWatch> {
-        MountWatch::new(Arc::clone(plan), pid_number(self.init))
-    }
-
-    /// Signals the payload: neither bwrap, which would kill everything at once, nor pid 1, which would ignore it.
-    pub(crate) fn signal_agent(&self, signal: Signal) -> io::Result<()> {
-        let init = self.init.as_raw_nonzero();
-        let children = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children"))?;
-        // The first child is the payload; later ones are orphans that pid 1 took in.
-        let payload = children
-            .split_whitespace()
-            .find_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
-            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let payload = pidfd_open(payload, PidfdFlags::empty())?;
-        Ok(pidfd_send_signal(&payload, signal)?)
-    }
-
-    /// Ends the whole namespace, and everything in it.
-    pub(crate) fn kill(&mut self) {
-        // Already gone is as good; and should pid 1 be beyond our reach, bwrap's own death takes it along.
-        pidfd_send_signal(&self.init_fd, self.killed_by).ok();
-        // A keeper that the agent has stopped hears nothing until it goes on.
-        pidfd_send_signal(&self.init_fd, Signal::CONT).ok();
-    }
-
-    /// Waits for the end of the sandbox. Cancel safe.
-    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.bwrap.wait().await
-    }
-
-    /// The agent's own exit code, once the sandbox is gone. `None`: it never ran, or was killed from outside.
-    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
-        let mut exit_code = None;
-        while let Some(status) = next_status(&mut self.status).await {
-            exit_code = status.exit_code.or(exit_code);
-        }
-        exit_code
+        stdin.write_all(&gate::word(&limits.process_limits)).await
     }
 }
 
@@ -347,11 +324,6 @@ fn in_words(complaint: &str) -> String {
         Some(hint) => format!("{problem} ({complaint}); {hint}"),
         None => complaint.to_owned(),
     }
-}
-
-async fn next_status(lines: &mut Lines<BufReader<pipe::Receiver>>) -> Option<Status> {
-    let line = lines.next_line().await.ok().flatten()?;
-    serde_json::from_str(&line).ok()
 }
 
 async fn complaint(stderr: &mut pipe::Receiver) -> String {
@@ -384,10 +356,6 @@ fn look_at_mounts(plan: &SandboxPlan, init: Pid) -> Result<u32, Mismatch> {
         Ok(root) => root.identity(inside),
         Err(error) => Err(error.kind().into()),
     })
-}
-
-fn pid_number(pid: Pid) -> u32 {
-    pid.as_raw_nonzero().get().unsigned_abs()
 }
 
 const ARGS_FD: i32 = 3;

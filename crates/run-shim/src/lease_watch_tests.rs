@@ -15,7 +15,8 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let run = RunId::generate();
-        let holder = Holder { run, pid: 1, since_ms: 2, generation: 0, path: None };
+        let holder =
+            Holder { run, pid: 1, since_ms: 2, generation: 0, path: None, uncleaned: Vec::new() };
         Self { directory: tempfile::tempdir().unwrap(), holder }
     }
 

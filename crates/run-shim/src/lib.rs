@@ -67,9 +67,10 @@ pub use checkpoint::pending_tools;
 pub use entry::enter_sandbox_main;
 pub use gate::gate_main;
 pub use keeper::keeper_main;
+pub use launch::{Supervision, kill_without_shim, supervision};
 pub use launch_guard::launch_guard_main;
 pub use limits::{LimitSurvey, LimitsNotHeld, survey_limits};
-pub use locks::{WorkspaceBusy, WorkspaceHold, hold_workspace};
+pub use locks::{WorkspaceBusy, WorkspaceHold, clean_up_after_the_dead, hold_workspace};
 pub use login::{
     KeptLogin, LoginCopyError, LoginOrigin, RestoreError, Restored, kept_logins, restore_login,
 };

@@ -16,7 +16,7 @@ use crate::held_lock::{
 };
 use crate::preparation;
 use crate::run_record::now_ms;
-use crate::sockets::SocketPaths;
+use crate::sockets::{self, SocketPaths};
 
 /// What is to be locked, and what is.
 #[derive(Debug)]
@@ -45,9 +45,23 @@ pub(crate) struct Taken {
 /// Why a run cannot have its locks, in words that name the holder.
 #[derive(Debug)]
 pub(crate) enum LockRefusal {
-    Session { session: String, holder: Option<Holder> },
-    Workspace { workspace: PathBuf, holder: Option<Holder> },
-    Nested { path: PathBuf, holder: Holder },
+    Session {
+        session: String,
+        holder: Option<Holder>,
+    },
+    Workspace {
+        workspace: PathBuf,
+        holder: Option<Holder>,
+    },
+    Nested {
+        path: PathBuf,
+        holder: Holder,
+    },
+    /// Something lives of a run that had the workspace before.
+    NotDead {
+        run: RunId,
+        why: String,
+    },
     Io(String),
 }
 
@@ -71,6 +85,9 @@ impl fmt::Display for LockRefusal {
                 holder.run,
                 holder.pid
             ),
+            Self::NotDead { run, why } => {
+                write!(formatter, "run {run}, which had the workspace before, is not dead: {why}")
+            }
             Self::Io(problem) => formatter.write_str(problem),
         }
     }
@@ -83,11 +100,14 @@ impl LockRefusal {
                 holder.as_ref().map(|holder| holder.run)
             }
             Self::Nested { holder, .. } => Some(holder.run),
-            Self::Io(_) => None,
+            Self::NotDead { .. } | Self::Io(_) => None,
         }
     }
 
     pub(crate) fn hint(&self) -> String {
+        if matches!(self, Self::NotDead { .. }) {
+            return "wait until that process is gone".to_owned();
+        }
         match self.holder() {
             Some(run) => format!("wait for it with --wait, or stop it: caretaker kill {run}"),
             None => "wait for it with --wait".to_owned(),
@@ -103,6 +123,7 @@ impl RunLocks {
             since_ms: now_ms(),
             generation: 0,
             path: None,
+            uncleaned: Vec::new(),
         };
         let wanted = Wanted {
             lease: state.session_lease(&spec.session),
@@ -156,14 +177,37 @@ impl RunLocks {
         }
     }
 
-    /// Removes what the run that had this workspace before us left in it, if it died.
-    pub(crate) fn clean_up_after_the_dead(&self, state: &StateRoot, socket_root: &Path) {
-        let previous = self.held.as_ref().and_then(|held| held.workspace.previous.as_ref());
-        if let Some(previous) = previous {
-            preparation::clean_up_after(&previous.run, state);
-            SocketPaths::new(socket_root, previous.run).remove();
+    /// Removes what the runs that had this workspace before us left, if they died. If something of them lives, the locks are
+    /// given back.
+    pub(crate) fn clean_up_after_the_dead(
+        &mut self,
+        state: &StateRoot,
+        socket_root: &Path,
+    ) -> Result<(), LockRefusal> {
+        let Some(mut held) = self.held.take() else { return Ok(()) };
+        match clean_up(&mut held.workspace, state, socket_root) {
+            Ok(()) => {
+                self.held = Some(held);
+                Ok(())
+            }
+            Err(refusal) => {
+                held.workspace.give_back().ok();
+                Err(refusal)
+            }
         }
     }
+}
+
+/// Removes what those left who had a workspace before, whose lock is held.
+fn clean_up(lock: &mut HeldLock, state: &StateRoot, socket_root: &Path) -> Result<(), LockRefusal> {
+    for run in lock.uncleaned() {
+        preparation::clean_up_after(run, state)
+            .map_err(|error| LockRefusal::NotDead { run: *run, why: error.to_string() })?;
+        sockets::remove_if_over(state, socket_root, *run);
+    }
+    // Whoever cannot note it leaves it to the next, who finds nothing any more.
+    lock.note_clean().ok();
+    Ok(())
 }
 
 impl Wanted {
@@ -258,9 +302,16 @@ pub fn hold_workspace(
     let directory = state.workspaces();
     make_dir(&directory).map_err(|error| WorkspaceBusy(io(&error)))?;
     let (pid, since_ms) = (std::process::id(), now_ms());
-    let holder = Holder { run: on_behalf_of, pid, since_ms, generation: 0, path: None };
+    let holder = Holder {
+        run: on_behalf_of,
+        pid,
+        since_ms,
+        generation: 0,
+        path: None,
+        uncleaned: Vec::new(),
+    };
     let locks = WorkspaceLocks { directory: &directory };
-    let lock = locks.acquire(workspace, &holder, Patience::FailAtOnce).map_err(|error| {
+    let mut lock = locks.acquire(workspace, &holder, Patience::FailAtOnce).map_err(|error| {
         WorkspaceBusy(match error {
             WorkspaceLockError::Held(holder) => {
                 LockRefusal::Workspace { workspace: workspace.to_owned(), holder }
@@ -269,11 +320,28 @@ pub fn hold_workspace(
             WorkspaceLockError::Io(_) => io(&error),
         })
     })?;
-    if let Some(previous) = &lock.previous {
-        preparation::clean_up_after(&previous.run, state);
-        SocketPaths::new(socket_root, previous.run).remove();
+    match clean_up(&mut lock, state, socket_root) {
+        Ok(()) => Ok(WorkspaceHold { _lock: lock }),
+        Err(refusal) => {
+            lock.give_back().ok();
+            Err(WorkspaceBusy(refusal))
+        }
     }
-    Ok(WorkspaceHold { _lock: lock })
+}
+
+/// Cleans up after the runs that died, in all workspaces that nobody uses. Says after how many.
+pub fn clean_up_after_the_dead(state: &StateRoot, socket_root: &Path) -> usize {
+    let directory = state.workspaces();
+    let locks = WorkspaceLocks { directory: &directory };
+    let in_workspaces = locks
+        .of_the_dead(|run| {
+            preparation::has_left_something(&run, state)
+                || SocketPaths::new(socket_root, run).exist()
+        })
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|lock| locks.clean(&lock, |lock| clean_up(lock, state, socket_root)));
+    in_workspaces.sum::<usize>() + sockets::sweep(state, socket_root)
 }
 
 fn make_dir(path: &Path) -> io::Result<()> {
@@ -310,6 +378,7 @@ mod tests {
                     since_ms: 5,
                     generation: 0,
                     path: None,
+                    uncleaned: Vec::new(),
                 },
             }
         }

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use crate::agent_invocation::{arguments, environment};
 use crate::agent_servers;
-use crate::launch::Launchable;
+use crate::launch::{self, Launchable};
 use crate::login::{LoginCopy, LoginWatch};
 use crate::network::{NetworkPolicy, UpstreamProxy};
 use crate::prepare_error::PrepareError;
@@ -159,6 +159,10 @@ impl Prepared {
         }
     }
 
+    pub(crate) fn run_dir(&self) -> &Path {
+        &self.mcp.run_dir
+    }
+
     /// The home directory, which has the same path inside.
     pub(crate) fn home(&self) -> &Path {
         &self.mcp.home
@@ -252,10 +256,11 @@ impl Prepared {
     }
 }
 
-/// Removes what a run that died left in its workspace, and ends what it had of the login. The workspace's lock must be
-/// held.
-pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) {
+/// Ends what a run that died may have left alive, removes what it left in its workspace, and ends what it had of the
+/// login. The workspace's lock must be held. `Err`: something of it lives.
+pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) -> std::io::Result<()> {
     let run_dir = &state.run_dir(run);
+    launch::end_sandbox(run_dir)?;
     LoginCopy::recover(*run, state);
     let spec = RunDirectory::open(state, *run).ok().and_then(|run| run.spec().ok());
     if let Some(outline) = spec.as_ref().and_then(|spec| Outline::new(state, spec).ok()) {
@@ -266,6 +271,16 @@ pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) {
     if record.exists() {
         remove_recorded(&record);
     }
+    launch::forget_sandbox(run_dir);
+    Ok(())
+}
+
+/// Whether a run that is dead has left something that [`clean_up_after`] takes away.
+pub(crate) fn has_left_something(run: &RunId, state: &StateRoot) -> bool {
+    let run_dir = &state.run_dir(run);
+    launch::has_sandbox(run_dir)
+        || run_dir.join(MOUNT_POINTS_FILE).exists()
+        || LoginCopy::mounted_in(run_dir).exists()
 }
 
 /// The file may hold keys of the user's servers, and nobody reads it any more.

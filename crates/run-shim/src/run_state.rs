@@ -169,6 +169,7 @@ impl RunState {
             Input::LeaseLost => {
                 self.session_lost(RunOutcome::LeaseLost, StopReason::LeaseLost, &mut effects);
             }
+            Input::Absent { ms } => self.absent(ms),
             Input::Tick => self.tick(now, &mut effects),
         }
         (self, effects)

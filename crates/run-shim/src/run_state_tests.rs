@@ -539,3 +539,50 @@ fn a_result_that_was_given_stays_whatever_is_taken_afterwards() {
     let (_, effects) = state.step(Input::Exited { exit_code: None }, 7);
     assert_eq!(effects, [Effect::End(Ending::Decided(RunOutcome::Succeeded))]);
 }
+
+/// What was decided, without how long after the start by the wall clock.
+fn decisions(effects: Vec<Effect>) -> Vec<Effect> {
+    let timeless = |effect| match effect {
+        Effect::Record(RunEvent::LimitReached { limit, .. }) => {
+            Effect::Record(RunEvent::LimitReached { limit, after_ms: 0 })
+        }
+        other => other,
+    };
+    effects.into_iter().map(timeless).collect()
+}
+
+#[test]
+fn time_in_which_we_did_not_run_is_no_silence_and_the_wall_clock_goes_on() {
+    let state = RunState::new(RunLimits { wall_ms: 7_000, ..limits() }, 0);
+    let (state, _) = state.step(Input::Released, 0);
+    let (state, _) = state.step(Input::Agent(AgentSign::Init { is_the_asked_session: true }), 0);
+    let (state, _) = state.step(Input::Absent { ms: 5_000 }, 5_600);
+    let (state, effects) = state.step(Input::Tick, 5_600);
+    assert_eq!(effects, []);
+    assert_eq!(state.next_deadline(), Some(6_000), "it was silent for 600 of 1000 ms");
+    let (state, _) = state.step(Input::Absent { ms: 1_500 }, 7_100);
+    let (_, effects) = state.step(Input::Tick, 7_100);
+    let limit = LimitKind::WallClock;
+    assert_eq!(effects[0], Effect::Record(RunEvent::LimitReached { limit, after_ms: 7_100 }));
+}
+
+proptest! {
+    #[test]
+    fn absences_at_any_moment_change_no_decision(
+        script in proptest::collection::vec((inputs(), 0u64..400, 0u64..5_000), 0..60)
+    ) {
+        let (mut present, mut absent) = (RunState::new(limits(), 0), RunState::new(limits(), 0));
+        let (mut now, mut away) = (0, 0);
+        for (input, pause, ms) in script {
+            now += pause;
+            away += ms;
+            absent = absent.step(Input::Absent { ms }, now + away).0;
+            for input in [Input::Tick, input] {
+                let (next_present, decided) = present.step(input.clone(), now);
+                let (next_absent, decided_late) = absent.step(input, now + away);
+                prop_assert_eq!(decisions(decided), decisions(decided_late));
+                (present, absent) = (next_present, next_absent);
+            }
+        }
+    }
+}

@@ -20,7 +20,7 @@ use crate::closing::{Closing, end_unrun};
 use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected, RecordLimits};
 use crate::error_text::with_causes;
-use crate::launch::Launchable;
+use crate::launch::{Launchable, forget_sandbox};
 use crate::launch_guard::LaunchGuard;
 use crate::lease_watch::LeaseWatch;
 use crate::limits::PreparedLimits;
@@ -160,7 +160,14 @@ async fn supervise_guarded(
     if let Some(lease) = locks.lease() {
         starting.record.stand_on(LeaseWatch::new(lease));
     }
-    locks.clean_up_after_the_dead(&state_root, &spec.socket_dir.0);
+    if let Err(error) = locks.clean_up_after_the_dead(&state_root, &spec.socket_dir.0) {
+        if has_reported {
+            end_unrun(starting.record, &spec, RunOutcome::SandboxFailed, error.to_string());
+            return Ok(());
+        }
+        locks.forget_new_session();
+        return Err(ShimError::Locked(error));
+    }
 
     let before = match session_memory::look_before(&state_root, &spec) {
         Ok(before) => before,
@@ -318,6 +325,7 @@ async fn supervise_guarded(
         driven.record.event(&event);
     }
     // The namespace is gone; what we put into the workspace goes before anybody else may come.
+    forget_sandbox(run.path());
     prepared.remove_mount_points();
     let of_login = prepared.give_login_back();
     while let Ok(event) = own_events.try_recv() {

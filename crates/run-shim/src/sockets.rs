@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use run_journal::{RunDirectory, StateRoot, WriterPresence};
 use run_protocol::RunId;
 use tokio::net::UnixListener;
 
@@ -40,6 +41,10 @@ impl SocketPaths {
         fs::remove_dir_all(&self.directory).ok();
     }
 
+    pub(crate) fn exist(&self) -> bool {
+        self.directory.exists()
+    }
+
     /// Whether the kernel can take these paths.
     pub fn fit(&self) -> bool {
         use std::os::unix::ffi::OsStrExt;
@@ -47,6 +52,31 @@ impl SocketPaths {
         longest.as_os_str().as_bytes().len().max(self.control().as_os_str().as_bytes().len())
             <= LONGEST_PATH
     }
+}
+
+/// Removes the sockets of a run unless somebody listens on them, or is about to: a run from the queue whose first shim died
+/// has a second one.
+pub(crate) fn remove_if_over(state: &StateRoot, root: &Path, run: RunId) {
+    let Ok(directory) = RunDirectory::open(state, run) else {
+        return SocketPaths::new(root, run).remove();
+    };
+    if matches!(directory.writer(), Ok(WriterPresence::Gone(_))) {
+        let own_root = directory.spec().map_or_else(|_| root.to_owned(), |spec| spec.socket_dir.0);
+        SocketPaths::new(&own_root, run).remove();
+    }
+}
+
+/// Removes the sockets of all runs that are over, and says how many there were. Runs of another state directory may have
+/// theirs in the same place, and are left alone.
+pub(crate) fn sweep(state: &StateRoot, root: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(root) else { return 0 };
+    let removed = entries.flatten().filter(|entry| {
+        let run: Option<RunId> = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(run) = run.filter(|run| state.run_dir(run).is_dir()) else { return false };
+        remove_if_over(state, root, run);
+        !SocketPaths::new(root, run).exist()
+    });
+    removed.count()
 }
 
 /// The sockets, listening. The directory goes when they do.

@@ -24,7 +24,7 @@ use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
 use crate::entry::{EntryError, EntryHelper, Made};
 use crate::launch::{HeldSandbox, LaunchError, Launchable, Sandbox};
 use crate::launch_guard::LaunchGuard;
-use crate::limits::{Confined, PreparedLimits};
+use crate::limits::PreparedLimits;
 use crate::preparation::Prepared;
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{Effect, Ending, Input, RunState};
@@ -211,10 +211,14 @@ impl Starting {
         let goes_by_us = prepared.network_mode() == NetworkMode::Allowlist;
         let mut held = self.attend(HeldSandbox::start(&prepared.launchable)).await?;
         tracing::debug!("bubblewrap has a child");
+        if let Err(error) = held.write_down(prepared.run_dir()) {
+            held.end().await;
+            return Err(error.into());
+        }
         // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
         self.record.begin_sync().ok();
         // All look at what bwrap is making, and none waits for another.
-        let (sandbox_pid, entering) = (held.pid(), enter(helper, &held, goes_by_us));
+        let entering = enter(helper, &held, goes_by_us);
         let moving = held.begin_to_confine(limits);
         let working = async { tokio::join!(held.verify(&prepared.launchable), entering, moving) };
         let (verified, made, limits) = self.attend(working).await;
@@ -223,12 +227,12 @@ impl Starting {
             held.keep_doors(doors);
             Ok((mounts, segments))
         });
-        let confined = match verified {
+        let mounts = match verified {
             Ok((mounts, segments)) => match limits {
                 Ok(limits) => {
                     let confining =
                         held.confine(limits, &prepared.launchable, prepared.home(), segments);
-                    self.attend(confining).await.map(|held| (mounts, held))
+                    self.attend(confining).await.map(|()| mounts)
                 }
                 Err(error) => Err(error),
             },
@@ -238,7 +242,7 @@ impl Starting {
         if let Ok(Some(saved)) = self.attend_or_end(workspace.saved()).await {
             self.record.event(&saved);
         }
-        match self.decide_on_release(prepared, sandbox_pid, confined) {
+        match self.decide_on_release(prepared, &mut held, mounts) {
             Ok(()) => Ok(held),
             Err(why) => {
                 held.end().await;
@@ -253,12 +257,13 @@ impl Starting {
     fn decide_on_release(
         &mut self,
         prepared: &Prepared,
-        sandbox_pid: u32,
-        confined: Result<(u32, &Confined), LaunchError>,
+        held: &mut HeldSandbox,
+        mounts: Result<u32, LaunchError>,
     ) -> Result<(), NotLaunched> {
         self.catch_up();
         self.go_on()?;
-        let (mounts, confined) = confined?;
+        let mounts = mounts?;
+        let (sandbox_pid, confined) = (held.pid(), held.check_held()?);
         tracing::debug!("the agent is at the gate, the mounts are verified, the limits hold");
         let profile = prepared.profile.clone();
         let mut warnings = prepared.warnings();

@@ -36,6 +36,7 @@ struct Report {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
+    host.clean_up_after_the_dead();
     let config = Config::load(&host.environment, &host.places);
     let report = report(health::examine(&host, config, args.agent.as_deref()));
     if args.json {

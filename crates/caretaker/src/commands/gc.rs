@@ -171,6 +171,7 @@ struct Failed {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
+    host.clean_up_after_the_dead();
     let config = Config::load(&host.environment, &host.places)?;
     let criteria = args.criteria(config.retention)?;
     if args.yes {

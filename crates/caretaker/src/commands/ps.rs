@@ -48,6 +48,7 @@ struct Listing<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
+    host.clean_up_after_the_dead();
     let now = now_ms();
     let mut runs = list(&host).map_err(|error| {
         CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error)

@@ -46,6 +46,27 @@ impl RunState {
         .chain(tools)
     }
 
+    /// Everything that is due comes so much later, but for the wall clock, which is the user's and goes on.
+    pub(super) fn absent(&mut self, ms: u64) {
+        let later = |at: &mut Moment| *at = at.saturating_add(ms);
+        match &mut self.phase {
+            Phase::Running(activity) => {
+                later(&mut activity.since);
+                later(&mut activity.last_sign);
+                activity.stdout_closed.iter_mut().for_each(later);
+                activity
+                    .open_tools
+                    .iter_mut()
+                    .filter_map(|tool| tool.until.as_mut())
+                    .for_each(later);
+            }
+            Phase::Finishing { until } => until.iter_mut().for_each(later),
+            Phase::Stopping { at, .. } => later(at),
+            Phase::Draining { until, .. } => later(until),
+            Phase::Starting | Phase::Killed | Phase::Ended => {}
+        }
+    }
+
     pub(super) fn running_deadline_passed(
         &mut self,
         due: RunningDeadline,

@@ -56,6 +56,11 @@ pub(crate) enum Input {
     JournalFailed,
     /// The session's lease is not the run's any more.
     LeaseLost,
+    /// We did not run for so long, up to now: stopped, frozen or without a processor. Nobody could have seen the agent
+    /// work meanwhile, so it counts as no silence.
+    Absent {
+        ms: u64,
+    },
     /// A deadline may have passed.
     Tick,
 }

@@ -1,0 +1,151 @@
+//! Which process is the first of a run's sandbox, in a file of the run: for those who must end the sandbox without the
+//! run's shim, because the shim is dead or does not answer.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use run_journal::{LockHolder, boot_id, process_started};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+use super::process::pid_number;
+
+const FILE: &str = "sandbox.json";
+/// A process that is killed and not dead after so long hangs in the kernel.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is written down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SandboxRecord {
+    pid: u32,
+    /// When the process was started, in the kernel's own count, and since which start of the machine: a number that is
+    /// given again does not look like the same process.
+    started: Option<u64>,
+    boot: Option<String>,
+    ends: Ends,
+}
+
+/// How all of it is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ends {
+    /// A namespace dies with its first process.
+    WithItsFirst,
+    /// A keeper ends what it keeps, and then itself.
+    WhenAsked,
+}
+
+impl Ends {
+    pub(super) fn signal(self) -> Signal {
+        match self {
+            Self::WithItsFirst => Signal::KILL,
+            Self::WhenAsked => Signal::TERM,
+        }
+    }
+}
+
+impl SandboxRecord {
+    pub(super) fn of(first: Pid, ends: Ends) -> Self {
+        let pid = pid_number(first);
+        Self { pid, started: process_started(pid), boot: boot_id(), ends }
+    }
+
+    pub(super) fn write(&self, run_dir: &Path) -> io::Result<()> {
+        let path = path_in(run_dir);
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, serde_json::to_vec(self)?)?;
+        std::fs::rename(&beside, &path)
+    }
+
+    /// `None`: there never was a sandbox, or its run has seen its end.
+    fn read(run_dir: &Path) -> io::Result<Option<Self>> {
+        match std::fs::read(path_in(run_dir)) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The process, if it lives and is the one that was written down.
+    fn living(&self) -> Option<OwnedFd> {
+        living(self.pid, || self.boot == boot_id() && self.started == process_started(self.pid))
+    }
+}
+
+/// Forgets the sandbox of a run, which is dead.
+pub(crate) fn forget_sandbox(run_dir: &Path) {
+    std::fs::remove_file(path_in(run_dir)).ok();
+}
+
+pub(crate) fn has_sandbox(run_dir: &Path) -> bool {
+    path_in(run_dir).exists()
+}
+
+/// Ends the sandbox of a run without its shim, and returns when nothing of it lives. Says whether anything did.
+pub(crate) fn end_sandbox(run_dir: &Path) -> io::Result<bool> {
+    let Some(record) = SandboxRecord::read(run_dir)? else { return Ok(false) };
+    let Some(first) = record.living() else { return Ok(false) };
+    pidfd_send_signal(&first, record.ends.signal()).ok();
+    // A keeper that is stopped hears nothing until it goes on.
+    pidfd_send_signal(&first, Signal::CONT).ok();
+    let limit = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+    match poll(&mut [PollFd::new(&first, PollFlags::IN)], Some(&limit))? {
+        0 => Err(io::Error::other(format!(
+            "process {} of the sandbox was killed and does not die",
+            record.pid
+        ))),
+        _ => Ok(true),
+    }
+}
+
+/// Lets a shim that somebody stopped go on.
+pub(super) fn wake(shim: &LockHolder) {
+    if let Some(process) = living(shim.pid, || shim.is_process(shim.pid)) {
+        pidfd_send_signal(&process, Signal::CONT).ok();
+    }
+}
+
+/// The process of this number, if it is the one that is meant, which is asked once it cannot become another's.
+fn living(pid: u32, is_it: impl FnOnce() -> bool) -> Option<OwnedFd> {
+    let process = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
+    is_it().then_some(process)
+}
+
+fn path_in(run_dir: &Path) -> PathBuf {
+    run_dir.join(FILE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn only_the_process_that_was_written_down_is_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        let record = SandboxRecord::of(pid, Ends::WithItsFirst);
+        let others = [
+            SandboxRecord { started: record.started.map(|ticks| ticks + 1), ..record.clone() },
+            SandboxRecord { boot: Some("another start".to_owned()), ..record.clone() },
+            SandboxRecord { started: None, ..record.clone() },
+        ];
+        assert!(!end_sandbox(directory.path()).unwrap(), "nothing was written down");
+        for other in others {
+            other.write(directory.path()).unwrap();
+            assert!(!end_sandbox(directory.path()).unwrap(), "{other:?}");
+            assert_eq!(child.try_wait().unwrap(), None, "{other:?}");
+        }
+        record.write(directory.path()).unwrap();
+        assert!(end_sandbox(directory.path()).unwrap());
+        assert!(!child.wait().unwrap().success());
+        assert!(!end_sandbox(directory.path()).unwrap(), "it is dead already");
+        forget_sandbox(directory.path());
+        assert!(!has_sandbox(directory.path()));
+    }
+}

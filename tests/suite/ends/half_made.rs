@@ -1,0 +1,171 @@
+//! The outer bubblewrap dies while it sets a sandbox up. Its child is not yet bound to its life then, and the run must not
+//! be over before that child is dead.
+
+use std::fs::File;
+use std::io::Write;
+use std::process::Command;
+
+use pretty_assertions::assert_eq;
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::process::Process;
+use crate::namespace::Namespace;
+use crate::stage::{Stage, stderr};
+use crate::strict::{as_user, give_away};
+
+/// Where the sandbox stands when its outer bubblewrap dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Point {
+    /// The shim knows the child, which sets up what is inside.
+    SetsUp,
+    /// The outer one has not said yet which its child is, and the child waits for it before it does anything.
+    Waits,
+    /// The shim never hears of the child, which sets up what is inside.
+    Unheard,
+}
+
+impl Point {
+    /// How the stand-in becomes a bubblewrap that stops at this point. Descriptor 4 is where bubblewrap says which its
+    /// child is, and 9 is one on which nothing comes until the test says so.
+    fn becomes(self) -> &'static str {
+        match self {
+            Self::SetsUp => "exec /usr/bin/bwrap --block-fd 9 \"$@\"",
+            // There is no room for what it has to say. The shim's own pipe stays open, so that the shim waits.
+            Self::Waits => {
+                "exec 7>&4 4<>\"$status\"; head -c 65536 /dev/zero >&4; exec /usr/bin/bwrap \"$@\""
+            }
+            Self::Unheard => "exec /usr/bin/bwrap --block-fd 9 \"$@\" 7>&4 4>/dev/null",
+        }
+    }
+}
+
+/// A run whose sandbox stands at such a point.
+struct HalfMade {
+    stage: Stage,
+    owner: Option<u32>,
+    run: String,
+    outer: Process,
+    first: Process,
+    go: File,
+}
+
+impl HalfMade {
+    /// `None` where a stand-in for bubblewrap would not be trusted.
+    fn start(point: Point, owner: Option<u32>) -> Option<Self> {
+        let namespace = Namespace::with_mounts()?;
+        let stage = Stage::new();
+        let [held, go, status] = ["held", "go", "status"].map(|name| stage.root().join(name));
+        for fifo in [&held, &go, &status] {
+            assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
+        }
+        let bwrap = format!(
+            "#!/bin/sh\n\
+             status='{}'\n\
+             case \" $* \" in *' --args '*) echo $$ > '{}'; exec 9<>'{}'; {} ;; esac\n\
+             exec /usr/bin/bwrap \"$@\"\n",
+            status.display(),
+            held.display(),
+            go.display(),
+            point.becomes()
+        );
+        let prompt = "```agent\nshell touch it-ran\nshell sleep 60\n```\n";
+        let mut command = stage.caretaker(&["run", "--agent", "simulated", "--detach", prompt]);
+        namespace.trust_bubblewrap(&stage, bwrap.as_bytes(), &mut command);
+        if let Some(owner) = owner {
+            std::fs::create_dir_all(stage.root().join("state")).unwrap();
+            give_away(&stage.root(), owner);
+            // What root owns is trusted.
+            give_away(&stage.root().join("bin"), 0);
+        }
+        let output = namespace.command(&[], &command).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        let outer = std::fs::read_to_string(&held).unwrap().trim().parse().unwrap();
+        let outer = Process::open(outer);
+        let first = outer.wait_for_child("bwrap");
+        let go = File::options().read(true).write(true).open(&go).unwrap();
+        Some(Self { stage, owner, run, outer, first, go })
+    }
+
+    /// Kills the outer bubblewrap and lets what it leaves go on, as if there had been no stand-in.
+    fn kill_the_outer(&mut self) {
+        self.outer.kill();
+        self.go.write_all(b"gogogogo").unwrap();
+    }
+
+    fn check_that_nothing_lives(&self) {
+        let mut wait = self.stage.caretaker(&["wait", &self.run]);
+        let waited = match self.owner {
+            Some(owner) => as_user(owner, &wait).output().unwrap(),
+            None => wait.output().unwrap(),
+        };
+        assert_eq!(waited.status.code(), Some(125), "{}", stderr(&waited));
+        assert!(self.first.has_ended(), "the run is over and its sandbox lives");
+        let kinds: Vec<_> = self
+            .stage
+            .journal(&self.run)
+            .into_iter()
+            .map(|entry| entry.line["run"]["kind"].clone())
+            .collect();
+        assert!(!kinds.contains(&json!("released")), "{kinds:?}");
+        assert!(!self.stage.workspace().join("it-ran").exists(), "the agent worked");
+        assert_eq!(self.stage.ended()["outcome"], "sandbox_failed");
+        self.stage.assert_no_survivors("a run whose bubblewrap died");
+        let next = self.stage.play("say I am the next one.", &[]);
+        assert_eq!(next.status.code(), Some(0), "{}", stderr(&next));
+    }
+}
+
+const ORDINARY_USER: u32 = 65534;
+
+#[test]
+fn a_run_whose_bubblewrap_dies_while_its_child_sets_up_is_over_when_the_child_is_dead() {
+    for owner in owners() {
+        let Some(mut half_made) = HalfMade::start(Point::SetsUp, owner) else { return };
+        half_made.kill_the_outer();
+        half_made.check_that_nothing_lives();
+    }
+}
+
+#[test]
+fn a_run_whose_bubblewrap_dies_before_its_child_may_begin_is_over_when_the_child_is_dead() {
+    for owner in owners() {
+        let Some(mut half_made) = HalfMade::start(Point::Waits, owner) else { return };
+        half_made.kill_the_outer();
+        half_made.check_that_nothing_lives();
+    }
+}
+
+#[test]
+fn a_run_whose_bubblewrap_dies_before_the_shim_heard_of_its_child_is_over_when_the_child_is_dead() {
+    for owner in owners() {
+        let Some(mut half_made) = HalfMade::start(Point::Unheard, owner) else { return };
+        half_made.kill_the_outer();
+        half_made.check_that_nothing_lives();
+    }
+}
+
+#[test]
+fn a_run_whose_bubblewrap_is_stuck_is_over_once_its_sandbox_is_dead() {
+    let stage = Stage::new();
+    let run = stage.detach("shell sleep 60", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let outer = Process::first(&stage, &run).parent();
+    outer.stop();
+    let killed = stage.caretaker(&["kill", "--now", &run]).spawn().unwrap();
+    let waited = stage.output(&["wait", &run, "--timeout", "30s"]);
+    // Whatever came of it, nothing of this test stays.
+    outer.signal(Signal::KILL);
+    assert!({ killed }.wait().unwrap().success());
+    assert_eq!(waited.status.code(), Some(130), "{}", stderr(&waited));
+    stage.assert_no_survivors("a run whose bubblewrap was stopped");
+}
+
+/// As ourselves, with control groups where we are root, and as an ordinary user, where we can be one.
+fn owners() -> Vec<Option<u32>> {
+    match rustix::process::getuid().is_root() {
+        true => vec![None, Some(ORDINARY_USER)],
+        false => vec![None],
+    }
+}

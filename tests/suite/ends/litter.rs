@@ -1,0 +1,76 @@
+//! What a run leaves whose supervisor died, and who takes it away: whoever looks next, not only the next run there.
+
+use std::fs;
+use std::path::PathBuf;
+
+use pretty_assertions::assert_eq;
+
+use super::process::Process;
+use crate::daemon_stage::DaemonStage;
+use crate::stage::Stage;
+
+/// A run that is dead with its supervisor, in a workspace that has no `.cursor` of its own.
+fn dead_run(stage: &Stage) -> String {
+    let run = stage.detach("shell sleep 60", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    Process::shim(stage, &run).kill();
+    run
+}
+
+/// What is left of a run outside of its own directory.
+fn litter(stage: &Stage, run: &str) -> Vec<PathBuf> {
+    let sockets = stage.root().join("run/caretaker").join(run);
+    let places =
+        [stage.workspace().join(".cursor"), sockets, stage.runs().join(run).join("sandbox.json")];
+    places.into_iter().filter(|place| place.exists()).collect()
+}
+
+fn stage() -> Stage {
+    let stage = Stage::new();
+    fs::create_dir_all(stage.root().join("run")).unwrap();
+    stage
+}
+
+#[test]
+fn whoever_looks_at_the_runs_cleans_up_after_the_dead() {
+    for looks in [&["ps"] as &[&str], &["gc"], &["doctor"]] {
+        let stage = stage();
+        let run = dead_run(&stage);
+        assert_eq!(litter(&stage, &run).len(), 3, "{looks:?}: {:?}", litter(&stage, &run));
+        stage.output(looks);
+        assert_eq!(litter(&stage, &run), [] as [PathBuf; 0], "{looks:?}");
+        stage.assert_no_survivors("a run whose supervisor died");
+    }
+}
+
+#[test]
+fn a_daemon_cleans_up_after_the_dead_when_it_starts() {
+    let stage = DaemonStage::without_daemon(2);
+    fs::create_dir_all(stage.root().join("run")).unwrap();
+    let run = dead_run(&stage);
+    assert_eq!(litter(&stage, &run).len(), 3, "{:?}", litter(&stage, &run));
+    stage.start_daemon();
+    while !litter(&stage, &run).is_empty() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_in_use_or_not_ours_stays() {
+    let stage = stage();
+    let dead = dead_run(&stage);
+    // Somebody made the directory theirs meanwhile.
+    fs::write(stage.workspace().join(".cursor/rules"), "mine").unwrap();
+    let other = stage.home().join("other");
+    fs::create_dir(&other).unwrap();
+    let live = stage.detach("shell sleep 60", &["--workspace", other.to_str().unwrap()]);
+    stage.wait_until(&live, |line| line["kind"] == "agent.tool_started");
+    stage.output(&["ps"]);
+    assert_eq!(litter(&stage, &dead), [stage.workspace().join(".cursor")]);
+    assert!(
+        other.join(".cursor").exists() && stage.root().join("run/caretaker").join(&live).exists()
+    );
+    let killed = stage.output(&["kill", "--now", &live]);
+    assert!(killed.status.success());
+    assert!(!other.join(".cursor").exists());
+}

@@ -1,0 +1,8 @@
+//! What is called over is over, and what died is cleaned up after: kills and stops at named moments.
+
+mod early_death;
+mod half_made;
+mod litter;
+mod process;
+mod random_kills;
+mod stopped_shim;

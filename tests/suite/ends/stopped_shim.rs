@@ -1,0 +1,134 @@
+//! A supervisor that somebody stopped: what its agent did meanwhile counts, and its run can be ended.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+use rustix::process::Signal;
+
+use super::process::Process;
+use crate::stage::{Stage, stderr};
+
+/// An agent that counts tenths of a second in a file until it is told `enough`, and does this each time.
+fn counting_agent(stage: &Stage, does: &str) -> String {
+    let agent = stage.home().join("counter");
+    let program = format!(
+        "#!/bin/sh\n\
+         echo '{{\"type\":\"system\",\"subtype\":\"init\"}}'\n\
+         n=0\n\
+         while ! test -e enough; do n=$((n+1)); echo $n > count.new; mv count.new count; {does}; sleep 0.1; done\n\
+         echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"\"}}'\n"
+    );
+    std::fs::write(&agent, program).unwrap();
+    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
+    agent.to_str().unwrap().to_owned()
+}
+
+fn count(stage: &Stage) -> u64 {
+    let text = std::fs::read_to_string(stage.workspace().join("count")).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+/// Waits until the agent has counted so much further.
+fn let_it_count(stage: &Stage, tenths: u64) {
+    let until = count(stage) + tenths;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while count(stage) < until {
+        assert!(Instant::now() < deadline, "the agent counts no more");
+        std::thread::yield_now();
+    }
+}
+
+/// Stops the supervisor for longer than its agent may be silent, which must make no difference.
+fn stop_for_longer_than_the_idle_limit(does: &str) {
+    let stage = Stage::new();
+    let agent = counting_agent(&stage, does);
+    let args = ["run", "--agent", &agent, "--detach", "--idle-timeout", "3s", "go"];
+    let output = stage.caretaker(&args).env("CURSOR_API_KEY", "any").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    stage.wait_until(&run, |line| line["kind"] == "agent.init");
+    let_it_count(&stage, 1);
+    let shim = Process::shim(&stage, &run);
+    shim.stop();
+    let_it_count(&stage, 50);
+    shim.signal(Signal::CONT);
+    // Long enough for a clock that goes on from where it was to be read, and shorter than the limit.
+    let_it_count(&stage, 5);
+    std::fs::write(stage.workspace().join("enough"), "").unwrap();
+    let waited = stage.output(&["wait", &run]);
+    assert_eq!(waited.status.code(), Some(0), "{}", stage.ended());
+    let limits = stage.journal(&run).into_iter().map(|entry| entry.line["run"]["kind"].clone());
+    assert_eq!(limits.filter(|kind| kind == "limit_reached").count(), 0);
+}
+
+#[test]
+fn an_agent_that_writes_while_its_supervisor_is_stopped_is_not_idle() {
+    stop_for_longer_than_the_idle_limit(
+        "echo '{\"type\":\"thinking\",\"subtype\":\"delta\",\"text\":\"x\"}'",
+    );
+}
+
+#[test]
+fn time_in_which_the_supervisor_is_stopped_is_no_silence_of_the_agent() {
+    stop_for_longer_than_the_idle_limit("true");
+}
+
+fn start_sleeper(stage: &Stage, flags: &[&str]) -> (String, Process, Process) {
+    let run = stage.detach("shell sleep 60", flags);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let (shim, first) = (Process::shim(stage, &run), Process::first(stage, &run));
+    (run, shim, first)
+}
+
+#[test]
+fn kill_now_needs_no_supervisor() {
+    for flags in [&[] as &[&str], &["--sandbox", "off", "--force"]] {
+        let stage = Stage::new();
+        let (run, shim, first) = start_sleeper(&stage, flags);
+        shim.stop();
+        let killed = stage.output(&["kill", "--now", &run]);
+        assert_eq!(killed.status.code(), Some(0), "{flags:?}: {}", stderr(&killed));
+        assert!(first.has_ended(), "{flags:?}: the sandbox lives");
+        let said = stderr(&killed);
+        let expected =
+            format!("(process {}) was stopped; the sandbox was killed without it", shim.pid);
+        assert!(said.contains(&expected), "{said}");
+        stage.assert_no_survivors("a run that was killed past its supervisor");
+        let _ended = stage.ended();
+        let next = stage.play("say I am the next one.", &[]);
+        assert_eq!(next.status.code(), Some(0), "{}", stderr(&next));
+    }
+}
+
+#[test]
+fn kill_says_that_it_waits_for_a_supervisor_that_is_stopped() {
+    let stage = Stage::new();
+    let (run, shim, _first) = start_sleeper(&stage, &[]);
+    shim.stop();
+    let mut kill = stage.caretaker(&["kill", &run]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(kill.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let expected = format!(
+        "note: run {run} waits for its supervisor (process {}), which is stopped",
+        shim.pid
+    );
+    assert_eq!(said.next(), Some(expected));
+    shim.signal(Signal::CONT);
+    assert!(kill.wait().unwrap().success(), "{:?}", said.collect::<Vec<_>>());
+    assert_eq!(stage.ended()["outcome"], "cancelled");
+}
+
+#[test]
+fn kill_of_a_run_whose_supervisor_stays_stopped_says_what_helps() {
+    let stage = Stage::new();
+    let (run, shim, _first) = start_sleeper(&stage, &[]);
+    shim.stop();
+    let killed = stage.output(&["kill", &run]);
+    shim.signal(Signal::CONT);
+    assert_eq!(killed.status.code(), Some(125), "{}", stderr(&killed));
+    let hint = format!("caretaker kill --now {run}");
+    assert!(stderr(&killed).contains("is stopped") && stderr(&killed).contains(&hint));
+    assert!(stage.output(&["kill", "--now", &run]).status.success());
+}
