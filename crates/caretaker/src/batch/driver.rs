@@ -13,7 +13,7 @@ use super::items::{Item, ItemsError, items};
 use super::matrix::Axis;
 use super::preparation::{Preparation, check};
 use super::prompt_lines::{self, Line, Wish};
-use super::result::{Answer, BatchResult};
+use super::result::BatchResult;
 use super::runs_watch::RunsWatch;
 use super::summary::{Tally, as_table, exit_code, worst};
 use super::turns::{self, Taken};
@@ -329,8 +329,7 @@ impl Driver<'_> {
         };
         let Some(index) = self.runs.iter().position(is_it) else { return Ok(()) };
         if self.is_json {
-            let answer = self.runs[index].as_ref().and_then(Answer::read);
-            print_json(&BatchResult::of(&overview, answer))?;
+            print_json(&BatchResult::of(&overview, self.runs[index].as_ref()))?;
         } else {
             let line =
                 self.items[index].line.map_or(String::new(), |line| format!(" (line {line})"));

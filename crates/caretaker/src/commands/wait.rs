@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Give up after this long, with exit code 75; the runs go on. `0` and `none` mean never.
     #[arg(long, value_name = "DURATION", default_value = "none")]
     timeout: HumanDuration,
-    /// Print one JSON object per run, in the order given: how it stands when the wait for it is over.
+    /// Print one JSON object per run, in the order given: how it stands when the wait for it is over, and the agent's answer.
     #[arg(long)]
     json: bool,
 }
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         let follower = Follower::new(&run, &host.control_socket(&run));
         let outcome = outcome_of(&run, follower, deadline)?;
         if args.json {
-            run_report::print(&overview(&run)?)?;
+            run_report::print(&run, &overview(&run)?)?;
         }
         let Some(outcome) = outcome else {
             note(&format!("run {} goes on", run.run_id()));

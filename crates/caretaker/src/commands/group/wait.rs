@@ -7,7 +7,7 @@ use run_protocol::ExitCode;
 
 use super::show::describe;
 use super::{runs_of, unfinished};
-use crate::batch::result::{Answer, BatchResult};
+use crate::batch::result::BatchResult;
 use crate::batch::runs_watch::RunsWatch;
 use crate::batch::summary::{Tally, as_table, exit_code};
 use crate::command_error::CommandError;
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if args.json {
         for run in &runs {
             let directory = run_journal::RunDirectory::open(&host.state, run.run).ok();
-            print_json(&BatchResult::of(run, directory.as_ref().and_then(Answer::read)))?;
+            print_json(&BatchResult::of(run, directory.as_ref()))?;
         }
     } else {
         let rows: Vec<&RunOverview> = runs.iter().collect();
