@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use caretaker_daemon::{Caps, GroupRecord};
+use caretaker_daemon::{Caps, GroupRecord, Tally};
 use run_journal::{RunDirectory, RunOverview};
 use run_protocol::{ControlRequest, ExitCode, RunId, StopManner};
 
@@ -15,9 +15,10 @@ use super::preparation::{Preparation, check};
 use super::prompt_lines::{self, Line, Wish};
 use super::result::BatchResult;
 use super::runs_watch::RunsWatch;
-use super::summary::{Tally, as_table, exit_code, worst};
+use super::summary::{as_table, exit_code, worst};
 use super::turns::{self, Taken};
 use crate::agent_discovery::own_program;
+use crate::budgets;
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::data_out::{print_json, print_text};
@@ -447,6 +448,8 @@ impl Driver<'_> {
             );
         }
         say(&text);
+        let Preparation { host, config, .. } = &self.preparation;
+        budgets::note_if_spent(host, config, Some(self.group));
         Ok(worst(not_started.into_iter().chain([exit_code(over)])))
     }
 }

@@ -1,11 +1,14 @@
 //! `caretaker wait`: returns when runs are over, with their outcome as exit code.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use run_journal::{Follower, RunDirectory, Woken};
 use run_protocol::{ExitCode, NoResult, RunOutcome};
 
+use crate::budgets;
 use crate::command_error::CommandError;
+use crate::config::Config;
 use crate::host::{Host, overview};
 use crate::human_duration::HumanDuration;
 use crate::run_report;
@@ -31,6 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     let deadline = args.timeout.limit().map(|limit| Instant::now() + limit);
     let mut code = ExitCode::Success;
+    let mut groups = BTreeSet::new();
     for run in host.find_runs(&args.runs)? {
         let follower = Follower::new(&run, &host.control_socket(&run));
         let outcome = outcome_of(&run, follower, deadline)?;
@@ -44,6 +48,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         if code == ExitCode::Success {
             code = outcome.exit_code();
         }
+        groups.extend(run.spec().ok().map(|spec| spec.group));
+    }
+    if let Ok(config) = Config::load(&host.environment, &host.places) {
+        groups.iter().for_each(|group| budgets::note_if_spent(&host, &config, group.as_deref()));
     }
     Ok(code)
 }

@@ -77,7 +77,7 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
 /// The beginning of the answer, and how to see the rest.
 fn print_answer(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     let Some(answer) = &shown.answer else { return Ok(()) };
-    let answer = answer.trim_matches('\n');
+    let answer = answer.trim_matches(['\r', '\n']);
     let end = answer.char_indices().nth(ANSWER_CHARS).map_or(answer.len(), |(end, _)| end);
     let names = std::iter::once("answer").chain(std::iter::repeat(""));
     for (name, line) in names.zip(answer[..end].lines().take(ANSWER_LINES)) {

@@ -190,8 +190,7 @@ fn printed(shown: &ShownRun) -> String {
 fn a_short_answer_is_shown_whole_and_harmless() {
     let answer = Some("\u{1b}]0;title\u{7}Done:\n\n\tcargo test\r\n".to_owned());
     let text = printed(&ShownRun { answer, ..shown() });
-    let expected =
-        "answer     ␛]0;title␇Done:\n           \n           \tcargo test\nsession";
+    let expected = "answer     ␛]0;title␇Done:\n           \n           \tcargo test\nsession";
     assert!(text.contains(expected), "{text}");
     assert!(!text.contains("in all"), "{text}");
 }
