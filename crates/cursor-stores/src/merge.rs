@@ -44,8 +44,9 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
             Activity::Damaged => 1,
             Activity::Locked => 2,
             Activity::Interrupted => 3,
-            Activity::Failed => 4,
-            Activity::Idle => 5,
+            Activity::NoCheckpoint => 4,
+            Activity::Failed => 5,
+            Activity::Idle => 6,
         })
         .unwrap_or(Activity::Idle);
     // What is empty in one store may have been said in another.

@@ -104,6 +104,8 @@ pub enum Activity {
     Locked,
 }
 
+    /// There is a store, and no checkpoint in it that a resume could continue.
+    NoCheckpoint,
 /// Where the user put it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
