@@ -91,7 +91,9 @@ pub(crate) fn merge_conversations(
         rich.started = rich.started.or(poor.started);
         rich.ended = rich.ended.or(poor.ended);
         rich.tokens = rich.tokens.or(poor.tokens);
-        rich.error = rich.error.take().or(poor.error);
+        if rich.error.is_none() {
+            (rich.error, rich.error_code) = (poor.error, poor.error_code);
+        }
     }
     lend_times(&mut rich.messages, &poor.messages);
     if !rich.damage.is_empty() && extent.last.is_none() {
