@@ -67,6 +67,9 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
     if rich.pending.is_empty() {
         rich.pending = poor.pending;
     }
+    for (turn, run) in poor.lineage {
+        rich.lineage.entry(turn).or_insert(run);
+    }
     *known = rich;
 }
 

@@ -1,0 +1,95 @@
+//! Which heads of one id are one conversation.
+//!
+//! Ids of the command line, the IDE and ACP are unique. The SDK lets its caller choose, and an id means something only
+//! within one workspace, so that two stores may have the same id for two conversations. They are one only where their
+//! contents agree.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::model::{Head, Origin, StoreKind};
+
+/// Finds the head, among those of the same id, that another head is of too.
+pub(crate) fn place_of(head: &Head, heads: &[Head], of_same_id: &[usize]) -> Option<usize> {
+    let mut places = of_same_id.iter().copied();
+    if is_of_sdk(head) {
+        return places.find(|place| agree(&heads[*place], head));
+    }
+    // A transcript lies beside the store of its conversation.
+    let projects: Vec<&Path> = head.origins.iter().filter_map(project).collect();
+    let is_beside = |place: &usize| {
+        let mut others = heads[*place].origins.iter().filter_map(project);
+        others.any(|other| projects.contains(&other))
+    };
+    places.clone().find(is_beside).or_else(|| places.next())
+}
+
+fn is_of_sdk(head: &Head) -> bool {
+    head.origins.iter().any(|origin| origin.store == StoreKind::Sdk)
+}
+
+/// Whether nothing in one contradicts the other. What is not known contradicts nothing.
+fn agree(one: &Head, other: &Head) -> bool {
+    one.lineage.iter().all(|(turn, run)| other.lineage.get(turn).is_none_or(|other| other == run))
+}
+
+/// Tells whether two heads, taken at two times, are of one conversation, though its store may have been moved.
+#[must_use]
+pub fn is_same_conversation(one: &Head, other: &Head) -> bool {
+    let name = |head: &Head| {
+        head.origins.first().map(|origin| (origin.store, origin.key(head).to_owned()))
+    };
+    name(one) == name(other) && agree(one, other)
+}
+
+/// The project whose directory a store of the SDK or a transcript lies in.
+fn project(origin: &Origin) -> Option<&Path> {
+    let directory = match origin.store {
+        StoreKind::Sdk => "sdk-agent-store",
+        StoreKind::Transcript => "agent-transcripts",
+        _ => return None,
+    };
+    let path: &Path = origin.path.as_ref();
+    path.ancestors().find(|path| path.file_name() == Some(OsStr::new(directory)))?.parent()
+}
+
+/// Gives an id that several conversations have to the oldest of them, and to the others names of their own: a right that
+/// does not pass on when one of them is continued.
+pub(crate) fn tell_apart(heads: &mut [Head], places: &HashMap<String, Vec<usize>>) {
+    let mut taken: HashSet<String> = heads.iter().map(|head| head.id.clone()).collect();
+    for of_same_id in places.values().filter(|places| places.len() > 1) {
+        let mut by_age = of_same_id.clone();
+        by_age.sort_by_key(|place| {
+            let head = &heads[*place];
+            let created_ms = head.created.map_or(i64::MAX, |at| at.at_ms);
+            (created_ms, head.origins.first().map(|origin| origin.path.clone()))
+        });
+        for place in by_age.into_iter().skip(1) {
+            let head = &mut heads[place];
+            let id = other_id(head, &taken);
+            for origin in &mut head.origins {
+                origin.key.get_or_insert_with(|| head.id.clone());
+            }
+            taken.insert(id.clone());
+            head.id = id;
+        }
+    }
+}
+
+/// `ID@` and the beginning of the directory of its store; with a number where even that is taken.
+fn other_id(head: &Head, taken: &HashSet<String>) -> String {
+    let directories = head.origins.iter().filter_map(sdk_directory);
+    let short: String = directories.take(1).flat_map(|name| name.chars().take(8)).collect();
+    let id = format!("{}@{short}", head.id);
+    let numbered = (2..).map(|number| format!("{id}-{number}"));
+    std::iter::once(id.clone()).chain(numbered).find(|id| !taken.contains(id)).unwrap_or(id)
+}
+
+/// The name of the directory in which a store of the SDK lies: a hash of its workspace.
+#[must_use]
+pub fn sdk_directory(origin: &Origin) -> Option<&str> {
+    let path: &Path = origin.path.as_ref();
+    let directory = path.parent().filter(|_| origin.store == StoreKind::Sdk)?;
+    directory.file_name()?.to_str()
+}
