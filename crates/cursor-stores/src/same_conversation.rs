@@ -93,3 +93,55 @@ pub fn sdk_directory(origin: &Origin) -> Option<&str> {
     let directory = path.parent().filter(|_| origin.store == StoreKind::Sdk)?;
     directory.file_name()?.to_str()
 }
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn head(store: StoreKind, path: &str, runs: &[&str]) -> Head {
+        let mut head = Head::new("id", Origin { store, path: path.into(), key: None });
+        head.lineage = (1..).zip(runs.iter().map(|run| (*run).to_owned())).collect();
+        head
+    }
+
+    #[test]
+    fn a_transcript_belongs_to_the_conversation_of_its_project() {
+        let sdk = |project: &str, run: &str| {
+            head(StoreKind::Sdk, &format!("/p/{project}/sdk-agent-store/aa/index.db"), &[run])
+        };
+        let heads = [sdk("one", "a"), sdk("two", "b")];
+        let transcript = |project: &str| {
+            head(StoreKind::Transcript, &format!("/p/{project}/agent-transcripts/id.jsonl"), &[])
+        };
+        assert_eq!(place_of(&transcript("two"), &heads, &[0, 1]), Some(1));
+        assert_eq!(place_of(&transcript("three"), &heads, &[0, 1]), Some(0));
+        assert_eq!(place_of(&sdk("three", "b"), &heads, &[0, 1]), Some(1), "a copy");
+        assert_eq!(place_of(&sdk("three", "c"), &heads, &[0, 1]), None);
+    }
+
+    #[test]
+    fn every_conversation_of_one_id_gets_a_name_of_its_own() {
+        let at = |directory: &str| head(StoreKind::Sdk, &format!("/s/{directory}/index.db"), &[]);
+        let mut heads = [at("same-name-1"), at("same-name-2"), at("same-name-3")];
+        tell_apart(&mut heads, &HashMap::from([("id".to_owned(), vec![0, 1, 2])]));
+        let ids: Vec<&str> = heads.iter().map(|head| head.id.as_str()).collect();
+        assert_eq!(ids, ["id", "id@same-nam", "id@same-nam-2"]);
+        assert!(heads.iter().all(|head| head.origins[0].key(head) == "id"));
+    }
+
+    proptest! {
+        #[test]
+        fn agreement_does_not_depend_on_who_is_asked(
+            one in prop::collection::btree_map(0_i64..4, "[ab]", 0..4),
+            other in prop::collection::btree_map(0_i64..4, "[ab]", 0..4),
+        ) {
+            let head = |lineage| Head { lineage, ..head(StoreKind::Sdk, "/s/a/index.db", &[]) };
+            let (one, other) = (head(one), head(other));
+            prop_assert_eq!(agree(&one, &other), agree(&other, &one));
+            prop_assert!(agree(&one, &one));
+        }
+    }
+}

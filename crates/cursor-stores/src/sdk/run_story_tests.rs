@@ -191,7 +191,8 @@ fn what_is_not_known_is_kept() {
         ],
         vec![Part::text("bare"), unknown("audio", json!({"type": "audio", "n": 2}))],
         vec![Part::text("plain")],
-        vec![unknown("", json!(17)), unknown("", json!([]))],
+        // What its payload does not say is what the store calls it.
+        vec![unknown("run_stream_event", json!(17)), unknown("run_stream_event", json!([]))],
     ];
     assert_eq!(parts(&story), expected);
 }
