@@ -18,7 +18,7 @@ fn projects(stage: &Stage) -> PathBuf {
 /// Writes one agent into the store of its workspace, and returns where that is.
 fn write(stage: &Stage, agent: &Agent) -> PathBuf {
     let store = state_root(&projects(stage), &agent.workspace);
-    write_database(&store, Generation::September2026, &[agent.clone()], Closing::Clean);
+    write_database(&store, Generation::September2026, std::slice::from_ref(agent), Closing::Clean);
     store
 }
 
