@@ -276,3 +276,39 @@ fn a_group_is_killed_whole_with_those_that_wait() {
     let (_, groups) = stage.get("/v1/groups");
     assert_eq!(groups["groups"][0]["name"], "night");
 }
+
+#[test]
+fn a_group_that_spends_more_than_its_budget_says_so() {
+    let stage = Stage::new();
+    make_repository(&stage.workspace());
+    // All six are live before one of them is over.
+    let gate = stage.root().join("gate");
+    fs::create_dir(&gate).unwrap();
+    let gate = gate.to_str().unwrap();
+    let script =
+        format!("shell true\nshell until test -e {gate}/open; do sleep 0.05; done\nsay done");
+    let lines = line(&script, json!({})).repeat(6);
+    let flags = ["--group", "night", "--group-budget", "tool_calls=2", "--expose", gate];
+    let batch = start(&stage, &lines, &[&flags[..], &["--detach"]].concat());
+    let runs = batch.wait_with_output().unwrap();
+    for run in stdout(&runs).lines() {
+        stage.wait_until(run, |line| line["kind"] == "agent.tool_started");
+    }
+    fs::write(Path::new(gate).join("open"), "").unwrap();
+    let output = stage.output(&["group", "wait", "night"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let spent = "the budget of group `night` is spent: 12 of 2 tool calls are taken; \
+        runs that are live go on, and no new ones start";
+    assert_eq!(stderr(&output).matches(spent).count(), 1, "{}", stderr(&output));
+    let shown = stage.output(&["group", "show", "night"]);
+    assert!(stderr(&shown).contains(spent), "{}", stderr(&shown));
+    let shown = stage.output(&["group", "show", "night", "--json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["overspent"]["spent"], 12);
+
+    // The batch that is followed to its end says it too.
+    let one = line("shell true\nsay done", json!({}));
+    let output = each(&stage, &one, &["--group", "day", "--group-budget", "tool_calls=1"]);
+    let spent = "the budget of group `day` is spent: 1 of 1 tool calls are taken";
+    assert!(stderr(&output).contains(spent), "{}", stderr(&output));
+}

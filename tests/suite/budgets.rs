@@ -249,3 +249,23 @@ fn nothing_follows_by_itself_a_run_that_took_too_many_tokens() {
     stage.wait_for_end(&next);
     assert_eq!(inbox()["undelivered"], json!([]));
 }
+
+#[test]
+fn a_run_that_ends_with_a_spent_budget_says_so() {
+    let stage = Stage::new();
+    let spent = "the budget of group `night` is spent: 3 of 2 tool calls are taken; \
+        runs that are live go on, and no new ones start";
+    let script = "shell true\nshell true\nshell true\nsay done";
+    let budget = ["--group", "night", "--group-budget", "tool_calls=2"];
+    let output = stage.play(script, &budget);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains(spent), "{}", stderr(&output));
+    let run = stage.run_ids().pop().unwrap();
+    let waited = stage.output(&["wait", &run]);
+    assert_eq!(waited.status.code(), Some(0));
+    assert!(stderr(&waited).contains(spent), "{}", stderr(&waited));
+    // A budget that is not spent is not worth a word.
+    stage.output(&["group", "budget", "night", "tool_calls=9"]);
+    let output = stage.play("say done", &["--group", "night"]);
+    assert!(!stderr(&output).contains("budget"), "{}", stderr(&output));
+}

@@ -101,15 +101,12 @@ pub(crate) fn picture(directory: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, Vec
     let mut rest = vec![directory.to_owned()];
     while let Some(path) = rest.pop() {
         let metadata = fs::symlink_metadata(&path).unwrap();
-        let is_log_index = path.to_string_lossy().ends_with("-shm");
         let content = if metadata.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
         if metadata.is_dir() {
             rest.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         }
-        if !is_log_index {
-            let times = (metadata.mtime(), metadata.mtime_nsec());
-            picture.insert(path, (metadata.len(), times.0, times.1, content));
-        }
+        let times = (metadata.mtime(), metadata.mtime_nsec());
+        picture.insert(path, (metadata.len(), times.0, times.1, content));
     }
     picture
 }
@@ -191,6 +188,68 @@ fn no_command_shows_a_secret_or_changes_a_byte() {
     let after = picture(&stage.home());
     assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
     assert!(before == after, "reading changed something");
+}
+
+/// Makes every database of a home one whose writer was killed: its newest rows are in the log only.
+fn kill_the_writers(directory: &Path) -> usize {
+    let is_database = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "db" || extension == "vscdb")
+    };
+    let databases: Vec<PathBuf> = picture(directory).into_keys().filter(is_database).collect();
+    for path in &databases {
+        let writer = open_writer(path);
+        writer
+            .execute_batch("PRAGMA wal_autocheckpoint = 0; CREATE TABLE left_behind (word TEXT);")
+            .unwrap();
+        store_fixtures::close(writer, path, Closing::Killed);
+    }
+    databases.len()
+}
+
+#[test]
+fn reading_what_a_killed_writer_left_changes_no_byte_no_time_and_no_directory() {
+    for has_shm in [true, false] {
+        let stage = Stage::new();
+        let words = plant_everywhere(&stage);
+        // The command line, ACP, the IDE old and new with its workspaces, the SDK's index and agents.
+        assert!(kill_the_writers(&stage.home()) >= 6);
+        if !has_shm {
+            for path in picture(&stage.home()).into_keys() {
+                if path.to_string_lossy().ends_with("-shm") {
+                    fs::remove_file(path).unwrap();
+                }
+            }
+        }
+        let before = picture(&stage.home());
+        let is_log = |path: &&PathBuf| path.to_string_lossy().ends_with("-wal");
+        assert!(before.keys().filter(is_log).count() >= 6);
+        let listed = stage.output(&["sessions", "ls", "--all", "-q"]);
+        let ids = String::from_utf8(listed.stdout).unwrap();
+        assert!(ids.lines().count() >= 8, "{ids}");
+        let out = stage.root().join("out");
+        let mut commands: Vec<Vec<&str>> = vec![
+            vec!["sessions", "stores"],
+            vec!["sessions", "stats", "--json"],
+            vec!["sessions", "search", &words[0].0, "--json"],
+            vec!["sessions", "export", "--all", "--format", "json", "-o", out.to_str().unwrap()],
+        ];
+        for id in ids.lines() {
+            commands.push(vec!["sessions", "show", id, "--json"]);
+            commands.push(vec!["sessions", "tail", id]);
+            commands.push(vec!["sessions", "verify", id]);
+            commands.push(vec!["resume", id, "--check"]);
+        }
+        for command in commands {
+            stage.output(&command);
+            let after = picture(&stage.home());
+            let changed: Vec<&PathBuf> = before
+                .keys()
+                .chain(after.keys())
+                .filter(|path| before.get(*path) != after.get(*path))
+                .collect();
+            assert_eq!(changed, Vec::<&PathBuf>::new(), "{command:?}");
+        }
+    }
 }
 
 /// A conversation that is followed by `sessions tail -f`.

@@ -54,6 +54,7 @@ mod retention;
 mod root_caller;
 mod runs;
 mod sandbox_off;
+mod sdk_stores;
 mod secrets;
 mod session_copies;
 mod session_siblings;

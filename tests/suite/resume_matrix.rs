@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use cursor_stores::chat::schema::ConversationStateStructure;
 use cursor_stores::chat::{BlobId, ChatMeta};
 use pretty_assertions::assert_eq;
+use prost::Message;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -132,6 +134,16 @@ impl Matrix {
             command.arg(&self.session);
         })
     }
+
+    /// The same, for a session that no workspace and no other id could resume: a list does not call it idle.
+    #[track_caller]
+    fn store_refused(&self, what: &str, kind: &str) -> Value {
+        let listed = self.stage.output(&["sessions", "ls", "--all"]);
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let row = listed.lines().find(|line| line.contains(&self.session));
+        assert!(!row.is_some_and(|row| row.contains(" idle ")), "{what}: {listed}");
+        self.not_resumable(what, kind)
+    }
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -148,20 +160,20 @@ fn damage_of_the_store_is_told_by_kind() {
     let root = matrix.root();
 
     matrix.sql("DELETE FROM meta", &[]);
-    matrix.not_resumable("no meta row", "no_meta");
+    matrix.store_refused("no meta row", "no_meta");
     matrix.restore();
     matrix.sql("UPDATE meta SET value = 'no hex'", &[]);
-    matrix.not_resumable("an unreadable meta row", "meta_unreadable");
+    matrix.store_refused("an unreadable meta row", "meta_unreadable");
 
     matrix.restore();
     let mut meta = matrix.meta();
     meta.set("latestRootBlobId", "".into());
     matrix.set_meta(&meta);
-    matrix.not_resumable("an empty root", "empty_root");
+    matrix.store_refused("an empty root", "empty_root");
 
     matrix.restore();
     matrix.point_to(b"", BlobId::of(b""));
-    matrix.not_resumable("a root of no message", "empty_root");
+    matrix.store_refused("a root of no message", "empty_root");
 
     // Somebody else's agent began anew under the same id.
     matrix.restore();
@@ -172,32 +184,32 @@ fn damage_of_the_store_is_told_by_kind() {
     );
     let other = [vec![0x0a, 0x20], any.unwrap().parse::<BlobId>().unwrap().to_vec()].concat();
     matrix.point_to(&other, BlobId::of(&other));
-    let answer = matrix.not_resumable("another conversation", "diverged");
+    let answer = matrix.store_refused("another conversation", "diverged");
     assert_eq!(answer["reason"]["recorded"], root);
 
     matrix.restore();
     let mut meta = matrix.meta();
     meta.set_latest_root(BlobId::of(b"never written"));
     matrix.set_meta(&meta);
-    matrix.not_resumable("a missing root", "missing_root");
+    matrix.store_refused("a missing root", "missing_root");
 
     matrix.restore();
     matrix.point_to(b"other bytes", BlobId::of(b"some bytes"));
-    matrix.not_resumable("a root of wrong hash", "root_hash_mismatch");
+    matrix.store_refused("a root of wrong hash", "root_hash_mismatch");
     matrix.restore();
     matrix.point_to(b"\xff\xff", BlobId::of(b"\xff\xff"));
-    matrix.not_resumable("an undecodable root", "root_undecodable");
+    matrix.store_refused("an undecodable root", "root_undecodable");
 
     matrix.restore();
     let message = "DELETE FROM blobs WHERE data LIKE '{%' AND data LIKE '%The first turn.%'";
     matrix.sql(message, &[]);
-    matrix.not_resumable("a missing message", "messages_missing");
+    matrix.store_refused("a missing message", "messages_missing");
 
     matrix.restore();
     let message = "UPDATE blobs SET data = replace(CAST(data AS TEXT), 'first', 'other') \
                    WHERE data LIKE '{%' AND data LIKE '%The first turn.%'";
     matrix.sql(message, &[]);
-    matrix.not_resumable("a message of wrong hash", "messages_damaged");
+    matrix.store_refused("a message of wrong hash", "messages_damaged");
 
     // An earlier root is still there; the one that we saw was in a log that is gone.
     matrix.restore();
@@ -207,20 +219,46 @@ fn damage_of_the_store_is_told_by_kind() {
     meta.set_latest_root(earlier);
     matrix.set_meta(&meta);
     matrix.sql("DELETE FROM blobs WHERE id = ?1", &[&root]);
-    let answer = matrix.not_resumable("a lost log", "checkpoint_lost");
+    let answer = matrix.store_refused("a lost log", "checkpoint_lost");
     assert_eq!(answer["reason"]["recorded"], root);
 
     // A young store is all log.
     fs::remove_dir_all(matrix.directory()).unwrap();
     fs::create_dir(matrix.directory()).unwrap();
     matrix.database().execute_batch("PRAGMA user_version = 7").unwrap();
-    matrix.not_resumable("a log that was all there was", "checkpoint_lost");
+    matrix.store_refused("a log that was all there was", "checkpoint_lost");
 
     matrix.restore();
     let output = matrix.stage.output(&["resume", "--check", "--json", &matrix.session]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&answer["kind"], &answer["root"]), (&json!("resume.possible"), &json!(root)));
+}
+
+#[test]
+fn a_check_warns_of_what_verify_finds_though_the_session_can_be_resumed() {
+    let matrix = Matrix::new();
+    let check = || {
+        let output = matrix.stage.output(&["resume", "--check", "--json", &matrix.session]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        answer["warnings"].clone()
+    };
+    assert_eq!(check(), json!([]));
+    let root: Vec<u8> = matrix
+        .database()
+        .query_row("SELECT data FROM blobs WHERE id = ?1", [matrix.root()], |row| row.get(0))
+        .unwrap();
+    let root = ConversationStateStructure::decode(root.as_slice()).unwrap();
+    let turn = BlobId::try_from(root.turns[0].as_slice()).unwrap().to_string();
+    matrix.sql("DELETE FROM blobs WHERE id = ?1", &[&turn]);
+    let missing = format!("{} is missing", &turn[..12]);
+    assert!(check()[0].as_str().unwrap().starts_with(&missing), "{}", check());
+    let output = matrix.stage.output(&["resume", "--check", &matrix.session]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains(&format!("warning: {missing}")), "{}", stderr(&output));
+    let verified = matrix.stage.output(&["sessions", "verify", &matrix.session]);
+    assert_eq!(verified.status.code(), Some(1), "verify says the same");
 }
 
 #[test]
@@ -232,19 +270,19 @@ fn what_is_no_store_is_told_by_kind() {
         make();
     };
     replace(&|| fs::create_dir(&store).unwrap());
-    matrix.not_resumable("a directory", "not_a_plain_file");
+    matrix.store_refused("a directory", "not_a_plain_file");
     replace(&|| symlink(matrix.pristine.join("store.db"), &store).unwrap());
-    matrix.not_resumable("a link", "not_a_plain_file");
+    matrix.store_refused("a link", "not_a_plain_file");
     replace(&|| assert!(Command::new("mkfifo").arg(&store).status().unwrap().success()));
-    matrix.not_resumable("a FIFO", "not_a_plain_file");
+    matrix.store_refused("a FIFO", "not_a_plain_file");
     replace(&|| fs::write(&store, "garbage".repeat(1000)).unwrap());
-    matrix.not_resumable("garbage", "not_a_database");
+    matrix.store_refused("garbage", "not_a_database");
     replace(&|| fs::File::create(&store).unwrap().set_len(20 << 30).unwrap());
-    matrix.not_resumable("a sparse file of 20 GB", "not_a_database");
+    matrix.store_refused("a sparse file of 20 GB", "not_a_database");
     replace(&|| fs::write(&store, "").unwrap());
-    matrix.not_resumable("an empty file", "empty_file");
+    matrix.store_refused("an empty file", "empty_file");
     fs::remove_file(&store).unwrap();
-    matrix.not_resumable("no store", "no_store");
+    matrix.store_refused("no store", "no_store");
 }
 
 #[test]

@@ -205,3 +205,40 @@ fn what_a_group_spent_outlives_its_runs() {
     assert_eq!(stage.output(&["group", "show", "nobody"]).status.code(), Some(3));
     assert_eq!(stage.output(&["group", "budget", "../night", "none"]).status.code(), Some(3));
 }
+
+#[test]
+fn how_the_runs_of_a_group_ended_outlives_them() {
+    let stage = Stage::new();
+    for (script, code) in [("say one", 0), ("exit 3", 1), ("say two", 0)] {
+        let output = stage.play(script, &["--group", "night"]);
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+    }
+    let shown = || {
+        let output = stage.output(&["group", "show", "night", "--json"]);
+        let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (shown["succeeded"].clone(), shown["failed"].clone(), shown["n_gone"].clone())
+    };
+    assert_eq!(shown(), (json!(2), json!(1), json!(0)));
+    gc(&stage, &["--keep", "1", "--yes"]);
+    assert_eq!(stage.run_ids().len(), 1);
+    assert_eq!(shown(), (json!(2), json!(1), json!(2)));
+    let waited = stage.output(&["group", "wait", "night"]);
+    assert_eq!(waited.status.code(), Some(1), "one of them failed");
+    assert!(stderr(&waited).contains("2 of 3 succeeded, 1 failed"), "{}", stderr(&waited));
+
+    gc(&stage, &["--older-than", "1ms", "--yes"]);
+    assert_eq!(stage.run_ids(), Vec::<String>::new());
+    assert_eq!(shown(), (json!(2), json!(1), json!(3)));
+    let listed = stage.output(&["group", "ls", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let group = &listed["groups"][0];
+    assert_eq!((&group["name"], &group["succeeded"]), (&json!("night"), &json!(2)));
+    assert!(group["created_ms"].as_u64().is_some_and(|ms| ms > 0), "{group}");
+    // A record of an older version says how many were removed, and not how they ended.
+    let record = stage.root().join("state/groups/old.json");
+    let sum = json!({"known": 0, "n_unknown": 4});
+    let spent = json!({"tool_calls": sum, "time_ms": sum, "tokens": sum});
+    fs::write(&record, json!({"v": 1, "gone": {"n_runs": 4, "spent": spent}}).to_string()).unwrap();
+    let output = stage.output(&["group", "show", "old"]);
+    assert!(stderr(&output).contains("0 of 4 succeeded, 4 unknown"), "{}", stderr(&output));
+}

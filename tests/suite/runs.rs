@@ -548,3 +548,45 @@ fn json_output_names_the_run_though_its_supervisor_dies_before_it_answers() {
     let first: Value = serde_json::from_str(printed.lines().next().unwrap()).unwrap();
     assert_eq!(first["kind"], "run.created", "{printed}");
 }
+
+#[test]
+fn the_answer_of_a_detached_run_is_shown_to_people_and_programs() {
+    let stage = Stage::new();
+    let run = stage.detach("say The answer is 42.", &[]);
+    let json = |args: &[&str]| -> Value {
+        let output = stage.output(args);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    assert_eq!(json(&["wait", &run, "--json"])["answer"], "The answer is 42.");
+    assert_eq!(json(&["show", &run, "--json"])["answer"], "The answer is 42.");
+    let shown = stage.output(&["show", &run]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("answer     The answer is 42.\n"), "{shown}");
+
+    // No answer is null, and not a missing field.
+    let run = stage.detach("misbehave no-result\nsay Half of it.", &[]);
+    for command in ["wait", "show"] {
+        let report = json(&[command, &run, "--json"]);
+        assert_eq!(report.get("answer"), Some(&Value::Null), "{report}");
+    }
+}
+
+#[test]
+fn an_answer_is_found_however_much_the_agent_prints_after_it() {
+    let stage = Stage::new();
+    let mut content = Vec::new();
+    content.extend_from_slice(
+        b"{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"Early.\"}\n",
+    );
+    content.extend_from_slice(&b"(node:1) Warning: still here\n".repeat(5000));
+    let agent = printing_agent(&stage, &content);
+    let output = stage
+        .caretaker(&["run", "--detach", "--agent", &agent, "go"])
+        .env("CURSOR_API_KEY", "any")
+        .output()
+        .unwrap();
+    let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    let report = stage.output(&["wait", &run, "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!((&report["answer"], &report["exit_code"]), (&json!("Early."), &json!(0)));
+}

@@ -1,7 +1,7 @@
 //! What is known of a group beside its runs, each of which says in its spec that it belongs to it: one small file.
 //!
-//! What runs took is in their journals. When one is removed it is added up here, so that a budget outlives the runs that it
-//! was spent on. A run is counted before it goes, and by its id, so that whoever is killed in between counts none twice.
+//! What runs took and how they ended is in their journals. When one is removed both are added up here, so that a budget and
+//! a group's history outlive the runs. A run is counted before it goes, and by its id, so that whoever is killed in between counts none twice.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -9,10 +9,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use run_journal::{KernelLock, RunOverview, StateRoot};
-use run_protocol::{RunId, Spend};
+use run_protocol::{RunId, RunOutcome, Spend};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{Budget, Spending};
+use crate::tally::Tally;
 
 /// `groups/<name>.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,15 @@ pub struct GoneRuns {
     pub n_runs: u64,
     /// What they took.
     pub spent: Spending,
+    /// How many of them succeeded.
+    #[serde(default)]
+    pub n_succeeded: u64,
+    /// How many of them ended in another way. Older versions kept neither number.
+    #[serde(default)]
+    pub n_failed: u64,
+    /// When the first of them was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<u64>,
     /// Those of them that were about to go when they were counted, and may be there still.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     counted: Vec<RunId>,
@@ -80,7 +90,13 @@ impl GroupRecord {
     }
 
     /// Counts a run that is about to be removed; once, however often it is said.
-    pub fn count_gone(state: &StateRoot, group: &str, run: RunId, spend: Spend) -> io::Result<()> {
+    pub fn count_gone(
+        state: &StateRoot,
+        group: &str,
+        run: RunId,
+        spend: Spend,
+        outcome: Option<&RunOutcome>,
+    ) -> io::Result<()> {
         let counted = Self::update(state, group, |record| {
             let gone = record.gone.get_or_insert_default();
             if gone.counted.contains(&run) {
@@ -90,6 +106,12 @@ impl GroupRecord {
             gone.counted.push(run);
             gone.n_runs += 1;
             gone.spent.add(spend);
+            match outcome {
+                Some(RunOutcome::Succeeded) => gone.n_succeeded += 1,
+                _ => gone.n_failed += 1,
+            }
+            let created_ms = run.created_ms();
+            gone.since_ms = Some(gone.since_ms.map_or(created_ms, |since| since.min(created_ms)));
         });
         counted.map(drop)
     }
@@ -112,6 +134,35 @@ impl GroupRecord {
             .filter(|run| run.group.as_deref() == Some(group) && !self.has_counted(run.run))
             .for_each(|run| spending.add_run(run, 0, now_ms));
         spending
+    }
+
+    /// How the group's runs stand: those that are gone, and of these runs those that are its own. The record has to be
+    /// read after the runs were listed.
+    pub fn tally<'a>(&self, group: &str, runs: impl IntoIterator<Item = &'a RunOverview>) -> Tally {
+        let mut tally = Tally::of(
+            runs.into_iter()
+                .filter(|run| run.group.as_deref() == Some(group) && !self.has_counted(run.run)),
+        );
+        if let Some(gone) = &self.gone {
+            tally.succeeded += gone.n_succeeded;
+            tally.failed += gone.n_failed;
+            tally.unknown += gone.n_runs.saturating_sub(gone.n_succeeded + gone.n_failed);
+        }
+        tally
+    }
+
+    /// The groups of which runs were removed, and their records.
+    pub fn with_gone_runs(state: &StateRoot) -> Vec<(String, Self)> {
+        let entries = fs::read_dir(state.groups()).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.strip_suffix(".json").map(ToOwned::to_owned)
+        });
+        names
+            .map(|name| (Self::read(state, &name), name))
+            .filter(|(record, _)| record.gone.is_some())
+            .map(|(record, name)| (name, record))
+            .collect()
     }
 
     /// Replaces the file whole.
@@ -167,17 +218,21 @@ mod tests {
         fs::create_dir_all(state.run_dir(&first)).unwrap();
         // Counted, killed, counted again: the run is still there.
         for _ in 0..2 {
-            GroupRecord::count_gone(&state, "g", first, spend).unwrap();
+            let succeeded = Some(&RunOutcome::Succeeded);
+            GroupRecord::count_gone(&state, "g", first, spend, succeeded).unwrap();
         }
         let record = GroupRecord::read(&state, "g");
         assert!(record.has_counted(first));
         assert_eq!(record.gone.as_ref().unwrap().spent.tool_calls.known, 3);
         fs::remove_dir_all(state.run_dir(&first)).unwrap();
-        GroupRecord::count_gone(&state, "g", second, Spend::default()).unwrap();
+        let failed = Some(&RunOutcome::AgentError);
+        GroupRecord::count_gone(&state, "g", second, Spend::default(), failed).unwrap();
         let gone = GroupRecord::read(&state, "g").gone.unwrap();
         assert_eq!((gone.n_runs, gone.counted), (2, vec![second]));
         assert_eq!((gone.spent.tokens.known, gone.spent.tokens.n_unknown), (10, 1));
         assert_eq!(gone.spent.tokens.each_unknown(), Some(10));
         assert_eq!((gone.spent.time_ms.known, gone.spent.time_ms.n_unknown), (0, 2));
+        assert_eq!((gone.n_succeeded, gone.n_failed), (1, 1));
+        assert_eq!(gone.since_ms, Some(first.created_ms()));
     }
 }

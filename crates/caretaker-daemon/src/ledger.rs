@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use run_journal::{RunOverview, StateRoot};
 use run_protocol::{RunId, Spend};
 
-use crate::budget::{Budget, Spending, judge};
+use crate::budget::{Spending, judge};
 use crate::clock::now_ms;
 use crate::daemon::Daemon;
 use crate::group_record::GroupRecord;
@@ -107,11 +107,6 @@ impl Daemon {
             }
         }
         spent
-    }
-
-    /// Its own, or that of every group.
-    pub(crate) fn group_budget(&self, group: &str) -> Budget {
-        GroupRecord::read(self.state(), group).budget.unwrap_or(self.config.group_budget)
     }
 
     fn add_live(&self, spending: &mut Spending, from_ms: u64, now: u64, group: Option<&String>) {

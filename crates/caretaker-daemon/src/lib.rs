@@ -45,6 +45,7 @@ mod schedule;
 mod serve;
 mod starting;
 mod systemd;
+mod tally;
 mod why;
 
 pub use budget::{Budget, BudgetKind, BudgetScope, Overspent, Spending, Sum, judge};
@@ -66,4 +67,5 @@ pub use letters::{
 pub use queue_file::QueueGate;
 pub use schedule::{CapKind, Caps, Waiting};
 pub use serve::{ServeError, serve, token_path};
+pub use tally::Tally;
 pub use why::{QueueWord, why};

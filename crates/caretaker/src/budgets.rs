@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use caretaker_daemon::{Budget, GroupRecord, Spending, judge};
+use caretaker_daemon::{Budget, GroupRecord, Overspent, Spending, judge};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use run_journal::{RunFilter, RunIndex, RunOverview, Which};
@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::daemon_client::DaemonClient;
 use crate::host::{Host, now_ms};
 use crate::human_duration::HumanDuration;
+use crate::talk::note;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
@@ -200,26 +201,72 @@ pub(crate) fn all_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
     index.list(&RunFilter { which: Which::All, ..RunFilter::default() }).map_err(cannot)
 }
 
+/// A budget of which nothing is left.
+struct SpentBudget {
+    what: String,
+    hint: String,
+}
+
+/// Says whose budget is spent: of `the day`, or of a group.
+pub(crate) fn spent_line(whose: &str, spent: &Overspent) -> String {
+    go_on(&what_is_spent(whose, spent))
+}
+
+fn what_is_spent(whose: &str, spent: &Overspent) -> String {
+    format!("the budget of {whose} is spent: {spent}")
+}
+
+/// A budget stops nothing that is live; the limits of a run do that.
+fn go_on(what: &str) -> String {
+    format!("{what}; runs that are live go on, and no new ones start")
+}
+
+/// A group as it is called in sentences about its budget.
+pub(crate) fn group_words(group: &str) -> String {
+    format!("group `{group}`")
+}
+
+/// Says at the end of a run that its group, or the day, has nothing left to spend.
+pub(crate) fn note_if_spent(host: &Host, config: &Config, group: Option<&str>) {
+    if let Ok(Some(SpentBudget { what, .. })) = spent_budget(host, config, group) {
+        note(&go_on(&what));
+    }
+}
+
 /// Refuses a run that no daemon would admit either.
 pub(crate) fn check(host: &Host, config: &Config, group: Option<&str>) -> Result<(), CommandError> {
+    match spent_budget(host, config, group)? {
+        Some(SpentBudget { what, hint }) => {
+            Err(CommandError::new(ExitCode::QuotaExceeded, what).hint(hint))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The budget that keeps a run of this group from starting.
+fn spent_budget(
+    host: &Host,
+    config: &Config,
+    group: Option<&str>,
+) -> Result<Option<SpentBudget>, CommandError> {
     let day_budget = config.budgets.day.budget();
     let group_budget = group.map(|group| (group, of_group(host, config, group)));
     let group_budget = group_budget.filter(|(_, budget)| budget.is_set());
     if !day_budget.is_set() && group_budget.is_none() {
-        return Ok(());
+        return Ok(None);
     }
     let runs = all_runs(host)?;
-    let refused = |what: String| CommandError::new(ExitCode::QuotaExceeded, what);
     if let Some(spent) = judge(&day_budget, &spending(&runs, day(now_ms()).0)) {
-        return Err(refused(format!("the budget of the day is spent: {spent}"))
-            .hint("wait until tomorrow, or raise `[budgets.day]` of the configuration"));
+        let what = what_is_spent("the day", &spent);
+        let hint = "wait until tomorrow, or raise `[budgets.day]` of the configuration".to_owned();
+        return Ok(Some(SpentBudget { what, hint }));
     }
-    let Some((group, budget)) = group_budget else { return Ok(()) };
-    match judge(&budget, &spending_of_group(host, group, &runs)) {
-        Some(spent) => Err(refused(format!("the budget of group `{group}` is spent: {spent}"))
-            .hint(format!("raise it with `caretaker group budget {group} …`"))),
-        None => Ok(()),
-    }
+    let Some((group, budget)) = group_budget else { return Ok(None) };
+    let spent = judge(&budget, &spending_of_group(host, group, &runs));
+    Ok(spent.map(|spent| SpentBudget {
+        what: what_is_spent(&group_words(group), &spent),
+        hint: format!("raise it with `caretaker group budget {group} …`"),
+    }))
 }
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ impl Launch<'_> {
         prompt: &[u8],
         signals: &SignalPost,
     ) -> Result<Launched, CommandError> {
+        let group = admitted.spec.group.clone();
         let run = self.start(admitted, prompt)?;
         if self.options.detach {
             let mut out = anstream::stdout().lock();
@@ -69,7 +70,10 @@ impl Launch<'_> {
         let form = if self.options.json { Form::Json } else { Form::ForAPerson };
         let mut printer = JournalPrinter::to_stdout(form);
         match follow(&run, self.host.control_socket(&run), &mut printer, seat(), signals) {
-            Ok(Followed::Ended(outcome)) => Ok(Launched { run, outcome: Some(outcome) }),
+            Ok(Followed::Ended(outcome)) => {
+                budgets::note_if_spent(self.host, self.config, group.as_deref());
+                Ok(Launched { run, outcome: Some(outcome) })
+            }
             Ok(Followed::Detached) => Ok(Launched { run, outcome: None }),
             Err(error) if error.is_reader_gone() => {
                 say_how_to_go_on(&run, "");

@@ -19,6 +19,7 @@
 
 mod admission;
 mod agent_discovery;
+mod answer;
 mod batch;
 mod bubblewrap;
 mod budgets;

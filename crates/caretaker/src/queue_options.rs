@@ -37,7 +37,7 @@ pub(crate) struct QueueOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Option<RunName>,
     /// What the runs of the group may spend together, in place of the budget it had: `tool_calls=500,time=8h,tokens=5M`, or
-    /// `none`. When it is spent, no more of them are started. See `caretaker group budget`.
+    /// `none`. When it is spent, live runs go on and no new ones start. See `caretaker group budget`.
     #[arg(long, value_name = "BUDGET")]
     pub(crate) group_budget: Option<BudgetOption>,
     /// Count the run against this account: a name of your choice for the login that it uses.

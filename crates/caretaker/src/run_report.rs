@@ -1,9 +1,10 @@
 //! How a run stands, in the form that `wait --json` and `kill --json` print: one JSON object a line.
 
-use run_journal::{RunOverview, RunState};
+use run_journal::{RunDirectory, RunOverview, RunState};
 use run_protocol::RunId;
 use serde::Serialize;
 
+use crate::answer::Answer;
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::view::words;
@@ -18,10 +19,12 @@ pub(crate) struct RunReport<'a> {
     why: Option<&'a str>,
     /// The exit code of a command that waited for it.
     exit_code: Option<u8>,
+    /// The agent's answer; `null` if it gave none.
+    answer: Option<String>,
 }
 
 impl<'a> RunReport<'a> {
-    pub(crate) fn of(overview: &'a RunOverview) -> Self {
+    pub(crate) fn of(run: &RunDirectory, overview: &'a RunOverview) -> Self {
         Self {
             v: 1,
             run: overview.run,
@@ -29,10 +32,11 @@ impl<'a> RunReport<'a> {
             state: &overview.state,
             why: words::why(&overview.state),
             exit_code: overview.state.outcome().map(|outcome| outcome.exit_code() as u8),
+            answer: Answer::read(run, &overview.state).and_then(|answer| answer.text),
         }
     }
 }
 
-pub(crate) fn print(overview: &RunOverview) -> Result<(), CommandError> {
-    print_json(&RunReport::of(overview))
+pub(crate) fn print(run: &RunDirectory, overview: &RunOverview) -> Result<(), CommandError> {
+    print_json(&RunReport::of(run, overview))
 }

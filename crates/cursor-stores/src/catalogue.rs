@@ -9,6 +9,7 @@ use crate::merge::{is_whole_in_first, merge_conversations, merge_heads};
 use crate::model::{Activity, Conversation, Damage, Head, Origin, StoreKind};
 use crate::parallel;
 use crate::places::StorePlaces;
+use crate::same_conversation::{place_of, tell_apart};
 use crate::search::Matcher;
 use crate::store::{
     ConversationStore, Discovered, Extent, Hit, Listing, ReadConversationError, SkippedPlace,
@@ -126,11 +127,17 @@ impl Catalogue {
     /// As [`Self::list`], of the stores that `is_meant` says.
     #[must_use]
     pub fn list_in(&self, is_meant: impl Fn(&dyn ConversationStore) -> bool) -> CatalogueListing {
-        let stores: Vec<&dyn ConversationStore> =
-            self.stores().filter(|store| is_meant(*store)).collect();
+        // Whether an id of the SDK's means one conversation or several, and whose a transcript is, only all of its stores
+        // together tell.
+        let is_akin = |kind: StoreKind| matches!(kind, StoreKind::Sdk | StoreKind::Transcript);
+        let needs_sdk = self.stores().any(|store| is_akin(store.kind()) && is_meant(store));
+        let stores: Vec<&dyn ConversationStore> = self
+            .stores()
+            .filter(|store| is_meant(*store) || needs_sdk && store.kind() == StoreKind::Sdk)
+            .collect();
         let listings = parallel::map(&stores, |store| store.list());
         let mut damage = Vec::new();
-        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut places: HashMap<String, Vec<usize>> = HashMap::new();
         let mut heads: Vec<Head> = Vec::new();
         for (store, Listing { heads: listed, damage: lost }) in stores.into_iter().zip(listings) {
             damage.extend(lost.into_iter().map(|damage| StoreDamage {
@@ -139,15 +146,21 @@ impl Catalogue {
                 damage,
             }));
             for head in listed {
-                match places.get(&head.id).and_then(|place| heads.get_mut(*place)) {
-                    Some(known) => merge_heads(known, head),
+                let of_same_id = places.entry(head.id.clone()).or_default();
+                match place_of(&head, &heads, of_same_id) {
+                    Some(place) => merge_heads(&mut heads[place], head),
                     None => {
-                        places.insert(head.id.clone(), heads.len());
+                        of_same_id.push(heads.len());
                         heads.push(head);
                     }
                 }
             }
         }
+        tell_apart(&mut heads, &places);
+        heads.retain(|head| {
+            let mut stores = head.origins.iter().filter_map(|origin| self.store_of(origin));
+            !needs_sdk || stores.any(&is_meant)
+        });
         CatalogueListing { heads, damage }
     }
 
@@ -206,6 +219,11 @@ impl Catalogue {
                 first.unwrap_or_else(|| ReadConversationError::Missing(head.id.clone().into()))
             );
         };
+        // Of several conversations with one id all but one have a name of their own, which their store does not know.
+        if head.origins.iter().any(|origin| origin.key.as_ref() == Some(&conversation.head.id)) {
+            conversation.head.id.clone_from(&head.id);
+            conversation.head.origins.clone_from(&head.origins);
+        }
         // What one store cannot tell must not be missing in silence because another tells a part of it.
         for (origin, error) in failures {
             let ReadConversationError::Unreadable { source, .. } = error else { continue };

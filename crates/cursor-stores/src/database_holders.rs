@@ -13,14 +13,20 @@ const MAX_LOCKS_BYTES: u64 = 4 * 1024 * 1024;
 /// How recent a change must be to count as a sign of life where locks cannot be seen: longer than most tool calls.
 const STILL_WARM: Duration = Duration::from_secs(300);
 
-/// Tells whether another process has the database open for writing. Where the system does not tell, a recent change
-/// stands for it.
+/// Tells whether a process has the database open for writing. Where the system does not tell, a recent change stands for
+/// it.
 pub(crate) fn is_open_for_writing(database: &Path) -> bool {
     let Ok(metadata) = plain_file::inspect(database) else { return false };
     match plain_file::read_at_most(Path::new("/proc/locks"), MAX_LOCKS_BYTES) {
-        Ok(locks) => holders(&String::from_utf8_lossy(&locks), metadata.ino())
-            .filter(|pid| *pid != std::process::id())
-            .any(|pid| may_write(pid, metadata.ino())),
+        Ok(locks) => {
+            // A process loses its locks on a file whenever it closes another descriptor of that file, so that our own
+            // tell nothing.
+            let own = std::process::id();
+            holders(&String::from_utf8_lossy(&locks), metadata.ino())
+                .filter(|pid| *pid != own)
+                .chain([own])
+                .any(|pid| may_write(pid, metadata.ino()))
+        }
         Err(_) => changed_recently(database),
     }
 }
@@ -96,9 +102,13 @@ mod tests {
 
     #[test]
     fn a_store_that_nobody_has_open_is_not_held() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(!is_open_for_writing(file.path()));
-        assert!(changed_recently(file.path()));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        let file = std::fs::File::create(&path).unwrap();
+        assert!(is_open_for_writing(&path), "by ourselves");
+        drop(file);
+        assert!(!is_open_for_writing(&path));
+        assert!(changed_recently(&path));
         assert!(!is_open_for_writing(Path::new("/nowhere/at/all")));
     }
 }

@@ -48,6 +48,7 @@ mod raw_record;
 mod read_only_database;
 mod record_format;
 mod said_already;
+mod same_conversation;
 mod sdk;
 pub mod search;
 mod search_index;
@@ -68,6 +69,7 @@ pub use places::StorePlaces;
 pub use plain_file::PlainFileError;
 pub use raw_record::{RawContent, RawRecord, VisitRaw};
 pub use read_only_database::{OpenDatabaseError, ReadDatabaseError};
+pub use same_conversation::{is_same_conversation, sdk_directory};
 pub use search_index::{Candidates, Refreshed, SearchIndex, SearchIndexError};
 pub use store::{
     Account, Branches, ConversationStore, Discovered, Encoding, Extent, Family, Hit,

@@ -44,8 +44,9 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
             Activity::Damaged => 1,
             Activity::Locked => 2,
             Activity::Interrupted => 3,
-            Activity::Failed => 4,
-            Activity::Idle => 5,
+            Activity::NoCheckpoint => 4,
+            Activity::Failed => 5,
+            Activity::Idle => 6,
         })
         .unwrap_or(Activity::Idle);
     // What is empty in one store may have been said in another.
@@ -65,6 +66,9 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
     };
     if rich.pending.is_empty() {
         rich.pending = poor.pending;
+    }
+    for (turn, run) in poor.lineage {
+        rich.lineage.entry(turn).or_insert(run);
     }
     *known = rich;
 }
@@ -90,7 +94,9 @@ pub(crate) fn merge_conversations(
         rich.started = rich.started.or(poor.started);
         rich.ended = rich.ended.or(poor.ended);
         rich.tokens = rich.tokens.or(poor.tokens);
-        rich.error = rich.error.take().or(poor.error);
+        if rich.error.is_none() {
+            (rich.error, rich.error_code) = (poor.error, poor.error_code);
+        }
     }
     lend_times(&mut rich.messages, &poor.messages);
     if !rich.damage.is_empty() && extent.last.is_none() {

@@ -2,15 +2,18 @@
 //!
 //! ```text
 //!                      -wal or -journal has bytes?
-//!            no: nobody writes │ yes: live, or its writer was killed
-//!          immutable=1         │         mode=ro
-//!   takes no lock, makes no    │  sees what is only in the log; may make or change
-//!   file; every read is        │  -shm, which belongs to readers
-//!   followed by a new stat     │
-//!                              │ -shm cannot be made there:
-//!                              │   a copy of database and log, or, if it is too large,
-//!                              │   immutable=1 without the log, which is told
+//!            no: nobody writes │ yes
+//!          immutable=1         │ a process has it open for writing?
+//!   takes no lock, makes no    │ no: its writer was killed │ yes: live
+//!   file; every read is        │ vfs=unix-none             │ mode=ro
+//!   followed by a new stat     │ no lock, no file: the     │ sees what is only in the log; may make or
+//!                              │ index of the log is in    │ change -shm, which belongs to all readers
+//!                              │ memory; every read is     │   -shm cannot be made there: a copy of database
+//!                              │ followed by a new stat    │   and log, or, if it is too large, immutable=1
+//!                              │                           │   without the log, and the reader says so
 //! ```
+//!
+//! A rollback journal (`-journal`) always counts as live: only SQLite's locks tell whether it is hot.
 //!
 //! Where SQLite meets damage, the read fails as if the file had changed: whoever begins anew reads what is left of it,
 //! as [`crate::mending`] gathers it, and knows that something may be missing. Who has to see the file as Cursor does
@@ -35,6 +38,7 @@ use crate::database_copy::DatabaseCopy;
 pub use crate::database_error::{OpenDatabaseError, ReadDatabaseError};
 pub(crate) use crate::database_error::{contradiction, is_damage};
 use crate::database_fingerprint::DatabaseFingerprint;
+use crate::database_holders::is_open_for_writing;
 use crate::lock_patience;
 use crate::mending::{self, Loss, MendedDatabase};
 use crate::plain_file::{self, PlainFileError};
@@ -72,6 +76,8 @@ enum StandIn {
 enum Access {
     /// Opened as if on read-only media; consistent as long as the files are as they were.
     Immutable,
+    /// Opened without locks, beside a log that a killed writer left; consistent as long as the files are as they were.
+    Abandoned,
     /// Opened with locks, beside a log that has content.
     Live,
     /// A copy of our own of database and log.
@@ -146,11 +152,11 @@ impl ReadOnlyDatabase {
                     opened => return opened.map_err(ReadDatabaseError::of_opening),
                 }
             }
-            let access = if fingerprint.has_log() { Access::Live } else { Access::Immutable };
+            let access = access_to(&path, &fingerprint);
             match opening.begin(access, StandIn::Nothing) {
                 Err(ReadDatabaseError::Changed) => {}
                 Err(ReadDatabaseError::Sqlite(err))
-                    if access == Access::Live && lacks_shm(&err) =>
+                    if access != Access::Immutable && lacks_shm(&err) =>
                 {
                     match opening.without_shm() {
                         Err(OpenDatabaseError::Changing) => {}
@@ -215,7 +221,11 @@ impl ReadOnlyDatabase {
     /// As [`Self::shortcoming`], of the log alone.
     pub(crate) fn missing_log(&self) -> Option<&'static str> {
         match self.access {
-            Access::Immutable | Access::Live | Access::Copied | Access::Mended => None,
+            Access::Immutable
+            | Access::Abandoned
+            | Access::Live
+            | Access::Copied
+            | Access::Mended => None,
             Access::WithoutLog => Some(
                 "its log cannot be read where it lies, so that what was written last may be missing",
             ),
@@ -239,7 +249,7 @@ impl ReadOnlyDatabase {
         self.deadline.set(limit);
         let answer = query(&self.connection);
         match (self.access, answer) {
-            (Access::Immutable | Access::WithoutLog | Access::Mended, _)
+            (Access::Immutable | Access::Abandoned | Access::WithoutLog | Access::Mended, _)
                 if !self.is_of_one_moment() =>
             {
                 Err(ReadDatabaseError::Changed)
@@ -377,6 +387,12 @@ impl Opening<'_> {
         let deadline = Arc::new(Deadline::new());
         let watch = Arc::clone(&deadline);
         connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || watch.is_over()))?;
+        if access == Access::Abandoned {
+            // Without locks SQLite takes itself for the last user, who would write the log back and delete it.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            // Whoever has the database alone keeps the index of the log in memory.
+            connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        }
         // Else a statement is prepared anew for every value that is bound to it, in case another plan is better.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         let database = ReadOnlyDatabase {
@@ -416,6 +432,17 @@ impl Opening<'_> {
     }
 }
 
+/// How a database is opened whose files look so.
+fn access_to(path: &Path, fingerprint: &DatabaseFingerprint) -> Access {
+    if !fingerprint.has_log() {
+        Access::Immutable
+    } else if fingerprint.has_journal() || is_open_for_writing(path) {
+        Access::Live
+    } else {
+        Access::Abandoned
+    }
+}
+
 /// Resolves everything but the last component, because SQLite is told to follow no link at all.
 fn resolve_parent(path: &Path) -> Result<PathBuf, PlainFileError> {
     let Some(name) = path.file_name() else {
@@ -439,6 +466,7 @@ fn resolve_parent(path: &Path) -> Result<PathBuf, PlainFileError> {
 fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
     let mode = match access {
         Access::Immutable | Access::WithoutLog => "immutable=1",
+        Access::Abandoned => "mode=ro&vfs=unix-none",
         Access::Live | Access::Copied | Access::Mended => "mode=ro",
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY

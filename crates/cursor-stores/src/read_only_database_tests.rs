@@ -99,6 +99,37 @@ fn a_log_beside_an_empty_database_is_not_deleted() {
 }
 
 #[test]
+fn a_log_that_a_killed_writer_left_is_read_and_stays_as_it_is() {
+    let store = TestStore::new();
+    store.put_meta();
+    let killed = store.as_killed();
+    for has_shm in [false, true] {
+        if has_shm {
+            let shm = with_suffix(&store.path(), "-shm");
+            fs::copy(shm, with_suffix(&killed.path(), "-shm")).unwrap();
+        }
+        let before = picture_of(killed.directory.path());
+        let database = ReadOnlyDatabase::open(&killed.path()).unwrap();
+        assert_eq!(database.access, Access::Abandoned);
+        // It is in the log only.
+        let count = |connection: &Connection| {
+            connection.query_row("SELECT count(*) FROM meta", [], |row| row.get::<_, i64>(0))
+        };
+        assert_eq!(database.read(count).unwrap(), 1);
+        drop(database);
+        assert_eq!(picture_of(killed.directory.path()), before);
+    }
+}
+
+#[test]
+fn a_log_that_somebody_writes_is_read_with_locks() {
+    let store = TestStore::new();
+    store.put_meta();
+    let database = ReadOnlyDatabase::open(&store.path()).unwrap();
+    assert_eq!(database.access, Access::Live);
+}
+
+#[test]
 fn a_path_of_any_bytes_is_opened() {
     let directory = tempfile::tempdir().unwrap();
     let odd = std::ffi::OsStr::from_bytes(b"a?mode=rwc#b%41 &\xff\xc3\xa9");

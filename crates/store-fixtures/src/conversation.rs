@@ -92,6 +92,7 @@ fn turns() -> Vec<Turn> {
             ended: Some(Moment::recorded(BEGAN_MS + 95_000)),
             state: TurnState::Finished,
             error: None,
+            error_code: None,
             tokens: Some(TokenUsage { input: Some(14_000), ..TokenUsage::default() }),
         },
         Turn {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use run_journal::{RunState, Which};
-use run_protocol::RunOutcome;
+use run_journal::{RunOverview, Which};
 use serde::Serialize;
 
 use super::ApiError;
@@ -16,6 +15,7 @@ use super::runs::overviews;
 use crate::budget::Budget;
 use crate::daemon::Daemon;
 use crate::group_record::GroupRecord;
+use crate::tally::Tally;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct GroupList {
@@ -27,10 +27,8 @@ pub(crate) struct GroupList {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Group {
     name: String,
-    queued: u32,
-    running: u32,
-    succeeded: u32,
-    failed: u32,
+    #[serde(flatten)]
+    tally: Tally,
     /// What they may spend together.
     budget: Budget,
 }
@@ -43,22 +41,26 @@ pub(crate) struct GroupBudget {
 }
 
 pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<GroupList>, ApiError> {
-    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    let mut runs: BTreeMap<String, Vec<RunOverview>> = BTreeMap::new();
     for run in overviews(&daemon, Which::All, None).await? {
-        let Some(name) = run.group else { continue };
-        let group = groups.entry(name.clone()).or_insert_with(|| Group {
-            budget: daemon.group_budget(&name),
-            name,
-            ..Group::default()
-        });
-        match (&run.state, run.state.outcome()) {
-            (RunState::Queued { .. }, _) => group.queued += 1,
-            (_, None) => group.running += 1,
-            (_, Some(RunOutcome::Succeeded)) => group.succeeded += 1,
-            (_, Some(_)) => group.failed += 1,
+        if let Some(group) = run.group.clone() {
+            runs.entry(group).or_default().push(run);
         }
     }
-    Ok(Json(GroupList { v: 1, groups: groups.into_values().collect() }))
+    // After the runs were listed: a run that was removed in between is counted in the record.
+    blocking(move || {
+        for (name, _) in GroupRecord::with_gone_runs(daemon.state()) {
+            runs.entry(name).or_default();
+        }
+        let groups = runs.into_iter().map(|(name, runs)| {
+            let record = GroupRecord::read(daemon.state(), &name);
+            let tally = record.tally(&name, &runs);
+            let budget = record.budget.unwrap_or(daemon.config.group_budget);
+            Group { name, tally, budget }
+        });
+        Json(GroupList { v: 1, groups: groups.collect() })
+    })
+    .await
 }
 
 /// In place of the one it had. The group need not have a run yet.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use caretaker_daemon::{Caps, GroupRecord};
+use caretaker_daemon::{Caps, GroupRecord, Tally};
 use run_journal::{RunDirectory, RunOverview};
 use run_protocol::{ControlRequest, ExitCode, RunId, StopManner};
 
@@ -13,11 +13,12 @@ use super::items::{Item, ItemsError, items};
 use super::matrix::Axis;
 use super::preparation::{Preparation, check};
 use super::prompt_lines::{self, Line, Wish};
-use super::result::{Answer, BatchResult};
+use super::result::BatchResult;
 use super::runs_watch::RunsWatch;
-use super::summary::{Tally, as_table, exit_code, worst};
+use super::summary::{as_table, exit_code, worst};
 use super::turns::{self, Taken};
 use crate::agent_discovery::own_program;
+use crate::budgets;
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::data_out::{print_json, print_text};
@@ -329,8 +330,7 @@ impl Driver<'_> {
         };
         let Some(index) = self.runs.iter().position(is_it) else { return Ok(()) };
         if self.is_json {
-            let answer = self.runs[index].as_ref().and_then(Answer::read);
-            print_json(&BatchResult::of(&overview, answer))?;
+            print_json(&BatchResult::of(&overview, self.runs[index].as_ref()))?;
         } else {
             let line =
                 self.items[index].line.map_or(String::new(), |line| format!(" (line {line})"));
@@ -448,6 +448,8 @@ impl Driver<'_> {
             );
         }
         say(&text);
+        let Preparation { host, config, .. } = &self.preparation;
+        budgets::note_if_spent(host, config, Some(self.group));
         Ok(worst(not_started.into_iter().chain([exit_code(over)])))
     }
 }

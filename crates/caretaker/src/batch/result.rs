@@ -1,4 +1,4 @@
-//! What a run came to, for whoever started many: the answer, and what it took.
+//! How a run of a batch came out: the answer, and what it took.
 
 use agent_stream::{EventKind, Usage};
 use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunOverview, RunState};
@@ -6,6 +6,7 @@ use run_protocol::RunId;
 use serde::Serialize;
 
 use super::items::LINE_LABEL;
+use crate::answer::Answer;
 use crate::following::open_journal;
 use crate::view::agent_lines::AgentLines;
 use crate::view::words;
@@ -35,34 +36,21 @@ pub(crate) struct BatchResult<'a> {
     usage: Option<Usage>,
 }
 
-/// What the agent's lines say as a whole.
-#[derive(Debug, Default)]
-pub(crate) struct Answer {
-    pub(crate) text: Option<String>,
-    pub(crate) tool_calls: u64,
-    pub(crate) usage: Option<Usage>,
-}
-
-impl Answer {
-    /// Reads the journal; `None` if that cannot be done.
-    pub(crate) fn read(run: &RunDirectory) -> Option<Self> {
-        let mut reader = open_journal(run, Position::Start).ok()?;
-        let mut lines = AgentLines::default();
-        let mut answer = Self::default();
-        let mut on_entry = |entry: JournalEntry<'_>| {
-            let JournalEntry::Agent { line, ending, .. } = entry else { return };
-            match &lines.read(&line, ending).event.kind {
-                EventKind::ToolStarted(_) => answer.tool_calls += 1,
-                EventKind::Result(result) => {
-                    answer.text = result.text.as_ref().map(ToString::to_string);
-                    answer.usage = result.usage;
-                }
-                _ => {}
-            }
-        };
-        while reader.next_batch(&mut on_entry).ok()? == Progress::Advanced {}
-        Some(answer)
+/// The tool calls of a run. Its supervisor writes the number down at the end; where it could not, the journal is counted.
+fn tool_calls(run: &RunDirectory, overview: &RunOverview) -> Option<u64> {
+    if let Some(tool_calls) = overview.spent.and_then(|spent| spent.tool_calls) {
+        return Some(tool_calls);
     }
+    let mut reader = open_journal(run, Position::Start).ok()?;
+    let mut lines = AgentLines::default();
+    let mut n_calls = 0;
+    let mut on_entry = |entry: JournalEntry<'_>| {
+        let JournalEntry::Agent { line, ending, .. } = entry else { return };
+        let is_call = matches!(lines.read(&line, ending).event.kind, EventKind::ToolStarted(_));
+        n_calls += u64::from(is_call);
+    };
+    while reader.next_batch(&mut on_entry).ok()? == Progress::Advanced {}
+    Some(n_calls)
 }
 
 /// The line of the file of prompts that a run is of.
@@ -71,11 +59,11 @@ pub(crate) fn line_of(overview: &RunOverview) -> Option<u64> {
 }
 
 impl<'a> BatchResult<'a> {
-    pub(crate) fn of(overview: &'a RunOverview, answer: Option<Answer>) -> Self {
-        let (result, tool_calls, usage) = match answer {
-            Some(Answer { text, tool_calls, usage }) => (text, Some(tool_calls), usage),
-            None => (None, None, None),
-        };
+    /// `run` is `None` where its directory cannot be opened.
+    pub(crate) fn of(overview: &'a RunOverview, run: Option<&RunDirectory>) -> Self {
+        let Answer { text: result, usage } =
+            run.and_then(|run| Answer::read(run, &overview.state)).unwrap_or_default();
+        let tool_calls = run.and_then(|run| tool_calls(run, overview));
         let exit_code = overview.state.outcome().map_or(0, |outcome| outcome.exit_code() as u8);
         Self {
             v: 1,

@@ -2,42 +2,12 @@
 
 use run_journal::{RunOverview, RunState};
 use run_protocol::{ExitCode, RunOutcome};
-use serde::Serialize;
 
 use super::result::line_of;
 use crate::host::short_id;
 use crate::view::table::table;
 use crate::view::width::Width;
 use crate::view::{units, words};
-
-/// How many stand how.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Tally {
-    pub(crate) queued: u32,
-    pub(crate) running: u32,
-    pub(crate) succeeded: u32,
-    /// Ended in any other way.
-    pub(crate) failed: u32,
-}
-
-impl Tally {
-    pub(crate) fn of<'a>(runs: impl IntoIterator<Item = &'a RunOverview>) -> Self {
-        let mut tally = Self::default();
-        for run in runs {
-            *match (&run.state, run.state.outcome()) {
-                (RunState::Queued { .. }, _) => &mut tally.queued,
-                (_, None) => &mut tally.running,
-                (_, Some(RunOutcome::Succeeded)) => &mut tally.succeeded,
-                (_, Some(_)) => &mut tally.failed,
-            } += 1;
-        }
-        tally
-    }
-
-    pub(crate) fn total(self) -> u32 {
-        self.queued + self.running + self.succeeded + self.failed
-    }
-}
 
 /// How bad it is that something ended so: what somebody did on purpose, what the agent came to, what nobody can say, and
 /// what is wrong with the machine.

@@ -31,7 +31,7 @@ use crate::worktrees::Worktree;
 /// A run goes if one of the criteria says so; those not given here are taken from `[retention]` of the configuration.
 /// Nothing is removed without `--yes`. What is live, queued or pinned stays, and so does what something else needs: a
 /// session that waits to be resumed, a worktree with work that was not applied, a run that waits for it, the
-/// budget of the day. The conversations stay in any case, and what the runs of a group took stays counted.
+/// budget of the day. The conversations stay in any case, and how the runs of a group ended and what they took stays counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     for (run, told) in runs.iter().zip(told) {
         let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
         match ended.and_then(|()| overview(run)) {
-            Ok(overview) if args.json => run_report::print(&overview)?,
+            Ok(overview) if args.json => run_report::print(run, &overview)?,
             Ok(overview) => {
                 say(&format!("run {}: {}", run.run_id(), words::state(&overview.state)));
             }

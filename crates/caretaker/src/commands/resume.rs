@@ -129,6 +129,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     launch.launch_and_retry(admitted, &prompt, &take_signals()?, retries, again)
 }
 
+/// Warnings worth reading one by one.
+const MOST_WARNINGS: usize = 5;
+
 struct Resume<'a> {
     host: &'a Host,
     config: &'a Config,
@@ -189,7 +192,7 @@ impl Resume<'_> {
             Err(refusal) => return Err(self.refused(refusal)?),
         };
         if self.args.options.json {
-            print_json(&resumption.report())?;
+            print_json(&resumption.report(resumption.warnings()))?;
             return Ok(ExitCode::Success);
         }
         let messages = resumption.point.as_ref().map_or(0, |point| point.n_messages as u64);
@@ -205,6 +208,17 @@ impl Resume<'_> {
             answer.push('\n');
         }
         print_text(&answer)?;
+        let warnings = resumption.warnings();
+        for warning in warnings.iter().take(MOST_WARNINGS) {
+            say(&format!("warning: {warning}"));
+        }
+        if warnings.len() > MOST_WARNINGS {
+            let n_more = warnings.len() - MOST_WARNINGS;
+            say(&format!(
+                "warning: and {n_more} more; see `caretaker sessions verify {}`",
+                resumption.session
+            ));
+        }
         Ok(ExitCode::Success)
     }
 

@@ -11,6 +11,7 @@ use run_protocol::{Audit, BytesPath, ExitCode, LimitsInForce, RunEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+use crate::answer::Answer;
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::following::open_journal;
@@ -44,6 +45,8 @@ pub(crate) struct ShownRun {
     pub(crate) why: Option<String>,
     /// The exit code of a command that waited for it.
     pub(crate) exit_code: Option<u8>,
+    /// The agent's answer; `null` if it gave none.
+    pub(crate) answer: Option<String>,
     /// What it may take of the machine, and what holds it to that. `None`: not known, as before the sandbox is up.
     pub(crate) limits: Option<LimitsInForce>,
     /// Tool → outcome → how often.
@@ -113,6 +116,7 @@ fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
         v: 1,
         why: crate::view::words::why(&overview.state).map(ToOwned::to_owned),
         exit_code: overview.state.outcome().map(|outcome| outcome.exit_code() as u8),
+        answer: Answer::read(run, &overview.state).and_then(|answer| answer.text),
         limits,
         tools: summary.tools,
         open_tools: summary.open_tools,

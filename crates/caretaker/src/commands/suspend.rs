@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     for (run, told) in runs.iter().zip(told) {
         let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
         match ended.and_then(|()| overview(run)) {
-            Ok(overview) => report(&host, &overview, args.json)?,
+            Ok(overview) => report(&host, run, &overview, args.json)?,
             Err(_) if is_none(run) => {}
             Err(error) => code = error.report(),
         }
@@ -94,11 +94,16 @@ fn all_under_way(host: &Host) -> Result<Vec<RunDirectory>, CommandError> {
     under_way.collect()
 }
 
-fn report(host: &Host, overview: &RunOverview, as_json: bool) -> Result<(), CommandError> {
+fn report(
+    host: &Host,
+    run: &RunDirectory,
+    overview: &RunOverview,
+    as_json: bool,
+) -> Result<(), CommandError> {
     let session = Uuid::parse_str(&overview.session).ok();
     let record = session.and_then(|session| read_session_record(&host.state, &session));
     if as_json {
-        let run = RunReport::of(overview);
+        let run = RunReport::of(run, overview);
         return print_json(&SuspendReport { run, session: &overview.session, record });
     }
     let mut text = format!("run {}: {}", overview.run, words::state(&overview.state));

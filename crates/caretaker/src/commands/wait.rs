@@ -1,11 +1,14 @@
 //! `caretaker wait`: returns when runs are over, with their outcome as exit code.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use run_journal::{Follower, RunDirectory, Woken};
 use run_protocol::{ExitCode, NoResult, RunOutcome};
 
+use crate::budgets;
 use crate::command_error::CommandError;
+use crate::config::Config;
 use crate::host::{Host, overview};
 use crate::human_duration::HumanDuration;
 use crate::run_report;
@@ -22,7 +25,7 @@ pub(crate) struct Args {
     /// Give up after this long, with exit code 75; the runs go on. `0` and `none` mean never.
     #[arg(long, value_name = "DURATION", default_value = "none")]
     timeout: HumanDuration,
-    /// Print one JSON object per run, in the order given: how it stands when the wait for it is over.
+    /// Print one JSON object per run, in the order given: how it stands when the wait for it is over, and the agent's answer.
     #[arg(long)]
     json: bool,
 }
@@ -31,11 +34,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     let deadline = args.timeout.limit().map(|limit| Instant::now() + limit);
     let mut code = ExitCode::Success;
+    let mut groups = BTreeSet::new();
     for run in host.find_runs(&args.runs)? {
         let follower = Follower::new(&run, &host.control_socket(&run));
         let outcome = outcome_of(&run, follower, deadline)?;
         if args.json {
-            run_report::print(&overview(&run)?)?;
+            run_report::print(&run, &overview(&run)?)?;
         }
         let Some(outcome) = outcome else {
             note(&format!("run {} goes on", run.run_id()));
@@ -44,6 +48,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         if code == ExitCode::Success {
             code = outcome.exit_code();
         }
+        groups.extend(run.spec().ok().map(|spec| spec.group));
+    }
+    if let Ok(config) = Config::load(&host.environment, &host.places) {
+        groups.iter().for_each(|group| budgets::note_if_spent(&host, &config, group.as_deref()));
     }
     Ok(code)
 }

@@ -2,7 +2,7 @@
 
 use cursor_stores::model::{
     Confidence, Conversation, Head, Message, MessageKind, Moment, Origin, Part, PendingCall, Role,
-    TodoState, ToolCall, ToolState, Turn, TurnState,
+    TodoState, ToolCall, ToolResult, ToolState, Turn, TurnState,
 };
 use jiff::Timestamp;
 
@@ -141,7 +141,7 @@ pub(super) fn turn(turn: &Turn) -> String {
         TurnState::Cancelled => "cancelled",
         TurnState::Unknown => "how it ended is not known",
     };
-    let error = turn.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+    let error = turn.error_in_words().map_or_else(String::new, |error| format!(": {error}"));
     let words = [
         Some(format!("{state}{error}")),
         turn.model.clone(),
@@ -207,11 +207,13 @@ pub(super) fn tool_subject(call: &ToolCall) -> Option<String> {
 
 /// How a call went: what a glance needs.
 pub(super) fn tool_outcome(call: &ToolCall) -> String {
-    let state = tool_state(call.state);
-    match call.duration_ms {
-        Some(duration) => format!("{state}, {}", units::duration(duration)),
-        None => state.to_owned(),
-    }
+    let exit_code = call.result.as_ref().and_then(ToolResult::exit_code);
+    let words = [
+        Some(tool_state(call.state).to_owned()),
+        exit_code.filter(|code| *code != 0).map(|code| format!("exit code {code}")),
+        call.duration_ms.map(units::duration),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// What else the store says of a call.

@@ -43,7 +43,7 @@ fn everything_that_is_known_is_on_the_page() {
         "So the line must live longer.",
         "Thinking (not kept in a readable form)",
         "<code>cargo test -p parser</code>",
-        "failed, 9.2 s",
+        "failed, exit code 101, 9.2 s",
         "<div class=\"old\"><pre>",
         "the user said no",
         "fn parse(line: &amp;str)",

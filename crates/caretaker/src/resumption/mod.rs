@@ -16,12 +16,14 @@ use std::path::{Path, PathBuf};
 
 use cursor_home::WorkspacePath;
 use cursor_stores::chat::{NotResumable, ResumePoint, resume_point, writers_of};
+use cursor_stores::session_copy::verify_store;
 use run_protocol::PendingTool;
 use run_shim::{pending_tools, read_session_record, session_holder};
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::command_error::CommandError;
+use crate::commands::sessions::verify_view;
 use crate::host::Host;
 use refusal::{Reason, Refusal};
 use whereabouts::{Place, Whereabouts};
@@ -33,6 +35,8 @@ pub(crate) struct Resumption {
     pub(crate) workspace: WorkspacePath,
     /// What will be found. `None` where another run has the session and is waited for: only then it can be known.
     pub(crate) point: Option<ResumePoint>,
+    /// Where it will be found, if it was looked at.
+    pub(crate) store_db: Option<PathBuf>,
 }
 
 /// What to do about a session that another run has.
@@ -72,7 +76,7 @@ impl Question<'_> {
             Err(reason) => match (self.holder(), whereabouts.recorded_workspace()) {
                 (Some(_), Some(workspace)) if self.when_held == WhenHeld::Wait => {
                     let session = self.session;
-                    return Ok(Resumption { session, workspace, point: None });
+                    return Ok(Resumption { session, workspace, point: None, store_db: None });
                 }
                 (Some(held), _) => return Err(held),
                 (None, _) => return Err(reason),
@@ -86,13 +90,15 @@ impl Question<'_> {
         }
         let workspace = whereabouts.workspace(&place, self.workspace)?;
         if held.is_some() {
-            return Ok(Resumption { session: self.session, workspace, point: None });
+            let session = self.session;
+            return Ok(Resumption { session, workspace, point: None, store_db: None });
         }
         let point = self.look(&place, whereabouts.looked_at())?;
         if let Some(parent) = &point.parent_agent {
             return Err(Reason::Subagent { parent: parent.clone() });
         }
-        Ok(Resumption { session: self.session, workspace, point: Some(point) })
+        let store_db = Some(place.store_db());
+        Ok(Resumption { session: self.session, workspace, point: Some(point), store_db })
     }
 
     /// Looks at the store; `known` is what was found in it a moment ago, where there was reason to look already.
@@ -146,14 +152,25 @@ pub(crate) struct ResumptionReport {
     /// Messages whose content was not checked, the oldest ones.
     unchecked: Option<usize>,
     pending: Vec<PendingTool>,
+    /// What is wrong with the store though the session can be resumed, as `sessions verify` says it.
+    warnings: Vec<String>,
 }
 
 impl Resumption {
+    /// What `sessions verify` finds wrong with the store. Reads all of it, so that only `--check` asks.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let Some(store_db) = &self.store_db else { return Vec::new() };
+        match verify_store(store_db, &[]) {
+            Ok(verdict) => verdict.findings.iter().map(verify_view::finding).collect(),
+            Err(error) => vec![format!("the store could not be checked: {error}")],
+        }
+    }
+
     pub(crate) fn pending(&self) -> Vec<PendingTool> {
         self.point.as_ref().map(|point| pending_tools(&point.pending)).unwrap_or_default()
     }
 
-    pub(crate) fn report(&self) -> ResumptionReport {
+    pub(crate) fn report(&self, warnings: Vec<String>) -> ResumptionReport {
         let point = self.point.as_ref();
         ResumptionReport {
             v: 1,
@@ -165,6 +182,7 @@ impl Resumption {
             turns: point.map(|point| point.n_turns),
             unchecked: point.map(|point| point.n_unhashed),
             pending: self.pending(),
+            warnings,
         }
     }
 }

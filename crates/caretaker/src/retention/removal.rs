@@ -42,7 +42,9 @@ pub(crate) fn remove(state: &StateRoot, run: &RunDirectory) -> Result<(), Remove
         && let Some(group) = &overview.group
     {
         let spend = overview.spent.unwrap_or_default();
-        GroupRecord::count_gone(state, group, run.run_id(), spend).map_err(RemoveError::Group)?;
+        let outcome = overview.state.outcome();
+        GroupRecord::count_gone(state, group, run.run_id(), spend, outcome.as_ref())
+            .map_err(RemoveError::Group)?;
     }
     earlier_run::keep_of_run(state, run).map_err(RemoveError::Terms)?;
     let going = place(state, run.run_id());

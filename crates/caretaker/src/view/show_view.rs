@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use run_journal::RunState;
 use run_protocol::Checkpoint;
 
-use super::safe_text::on_one_line;
+use super::safe_text::{on_lines, on_one_line};
 use super::styled_line::{BOLD, DIM};
 use super::{audit_view, change_view, network_words, summary_view, units, words};
 use crate::commands::show::{ShownRun, WorkspaceSaved};
@@ -20,6 +20,9 @@ use crate::profiles;
 const NAMES: usize = 11;
 /// Lines of stderr worth reading here; all of it is in its file.
 const STDERR_LINES: usize = 10;
+/// How much of an answer is shown here; all of it is in `--json`.
+const ANSWER_LINES: usize = 20;
+const ANSWER_CHARS: usize = 4000;
 /// Hosts worth naming here; all of them are in the log.
 const NETWORK_LINES: usize = 12;
 
@@ -32,6 +35,7 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     row(out, "labels", &labels.join(" "))?;
     print_state(out, shown)?;
     row(out, "prompt", &run.prompt_start)?;
+    print_answer(out, shown)?;
     let retry_of = run.retry_of.map(|run| run.to_string()).unwrap_or_default();
     row(out, "retry of", &retry_of)?;
     let parent = run.lineage.as_ref().map(|lineage| lineage.run.to_string()).unwrap_or_default();
@@ -70,6 +74,24 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     let directory = shown.files.directory.0.display().to_string();
     let size = units::bytes(run.journal_bytes);
     row(out, "files", &format!("{directory} (journal: {size})"))
+}
+
+/// The beginning of the answer, and how to see the rest.
+fn print_answer(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
+    let Some(answer) = &shown.answer else { return Ok(()) };
+    let answer = answer.trim_matches(['\r', '\n']);
+    let end = answer.char_indices().nth(ANSWER_CHARS).map_or(answer.len(), |(end, _)| end);
+    let names = std::iter::once("answer").chain(std::iter::repeat(""));
+    for (name, line) in names.zip(answer[..end].lines().take(ANSWER_LINES)) {
+        // Tabs are kept: an answer often has code in it.
+        writeln!(out, "{DIM}{name:<NAMES$}{DIM:#}{}", on_lines(line))?;
+    }
+    if end < answer.len() || answer.lines().count() > ANSWER_LINES {
+        let size = units::bytes(answer.len() as u64);
+        let run = shown.overview.run;
+        row(out, " ", &format!("… {size} in all, see `answer` in `caretaker show {run} --json`"))?;
+    }
+    Ok(())
 }
 
 /// `ended: ok`, or what went wrong with which.

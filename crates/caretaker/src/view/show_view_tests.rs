@@ -60,6 +60,7 @@ fn shown() -> ShownRun {
         v: 1,
         why: words::why(&overview.state).map(ToOwned::to_owned),
         exit_code: Some(124),
+        answer: None,
         limits: Some(LimitsInForce {
             backend: LimitBackend::CgroupV1,
             held: ResourceLimits {
@@ -182,4 +183,30 @@ fn the_json_form_is_one_flat_object() {
 fn a_moment_is_written_for_people_and_nonsense_does_not_panic() {
     assert_eq!(moment(1_790_000_000_000).len(), "2026-09-21 16:13:20".len());
     assert!(moment(u64::MAX).contains("1970"));
+}
+
+fn printed(shown: &ShownRun) -> String {
+    let mut out = Vec::new();
+    print(&mut out, shown).unwrap();
+    anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string()
+}
+
+#[test]
+fn a_short_answer_is_shown_whole_and_harmless() {
+    let answer = Some("\u{1b}]0;title\u{7}Done:\n\n\tcargo test\r\n".to_owned());
+    let text = printed(&ShownRun { answer, ..shown() });
+    let expected = "answer     ␛]0;title␇Done:\n           \n           \tcargo test\nsession";
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains("in all"), "{text}");
+}
+
+#[test]
+fn of_a_long_answer_the_beginning_is_shown_and_where_the_rest_is() {
+    let lines: String = (1..=30).map(|number| format!("line {number}.\n")).collect();
+    for answer in [lines, "line 20. ".repeat(2000)] {
+        let text = printed(&ShownRun { answer: Some(answer), ..shown() });
+        assert!(text.contains("line 20.") && !text.contains("line 21."), "{text}");
+        assert!(text.contains("in all, see `answer` in `caretaker show 0191d0f6"), "{text}");
+        assert!(text.len() < 8000, "{text}");
+    }
 }

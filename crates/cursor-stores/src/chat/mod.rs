@@ -77,7 +77,7 @@ pub use integrity::{
 };
 pub use meta::{BlobEncryptionKey, ChatMeta, LatestRoot, ReadChatMetaError, SubagentOrigin};
 pub use pending::{PendingMessages, PendingToolCall, parse_pending};
-pub use resumability::{NotResumable, ResumePoint, resume_point};
+pub use resumability::{NotResumable, ResumePoint, resume_point, resume_point_at_a_glance};
 pub use root_pointer::{PutBack, RootPointerError, latest_ancestry, put_back};
 pub use session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 pub use writers::{StoreWriter, writers_of};

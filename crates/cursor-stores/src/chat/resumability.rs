@@ -25,6 +25,8 @@ use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
 const ATTEMPTS: usize = 3;
 /// How much of the newest messages is hashed: more text than any model reads at once, in a hundredth of a second.
 const HASHED_BYTES: u64 = 4 << 20;
+/// The same for a session that is one of thousands.
+const GLANCED_AT_BYTES: u64 = 256 << 10;
 /// With less than this left, the rest is not worth looking for what might still fit.
 const LEAST_BUDGET: u64 = 64 << 10;
 
@@ -104,8 +106,24 @@ pub fn resume_point(
     store_db: &Path,
     recorded: Option<BlobId>,
 ) -> Result<ResumePoint, NotResumable> {
+    look_again_and_again(store_db, recorded, HASHED_BYTES)
+}
+
+/// As [`resume_point`], with only the newest few messages hashed: for lists of many sessions.
+pub fn resume_point_at_a_glance(
+    store_db: &Path,
+    recorded: Option<BlobId>,
+) -> Result<ResumePoint, NotResumable> {
+    look_again_and_again(store_db, recorded, GLANCED_AT_BYTES)
+}
+
+fn look_again_and_again(
+    store_db: &Path,
+    recorded: Option<BlobId>,
+    budget: u64,
+) -> Result<ResumePoint, NotResumable> {
     for _ in 0..ATTEMPTS {
-        match look(store_db, recorded) {
+        match look(store_db, recorded, budget) {
             Err(NotLooked::Changed) => {}
             Err(NotLooked::Because(reason)) => return Err(since_the_last_run(reason, recorded)),
             Ok(point) => return Ok(point),
@@ -129,7 +147,7 @@ enum NotLooked {
     Because(NotResumable),
 }
 
-fn look(store_db: &Path, recorded: Option<BlobId>) -> Result<ResumePoint, NotLooked> {
+fn look(store_db: &Path, recorded: Option<BlobId>, budget: u64) -> Result<ResumePoint, NotLooked> {
     let store = ChatStore::open_read_only(store_db)?;
     let meta = store.meta()?.ok_or(NotResumable::NoMeta)?;
     let root = match meta.latest_root() {
@@ -147,7 +165,7 @@ fn look(store_db: &Path, recorded: Option<BlobId>) -> Result<ResumePoint, NotLoo
         }
         let point = match read_root(blobs, root)? {
             Err(reason) => return Ok(Err(reason)),
-            Ok(state) => judge(blobs, root, &state)?,
+            Ok(state) => judge(blobs, root, &state, budget)?,
         };
         match (point, recorded) {
             (Ok(point), Some(recorded)) if !continues(blobs, &point, recorded)? => {
@@ -197,6 +215,7 @@ fn judge(
     blobs: &Blobs<'_>,
     root: BlobId,
     state: &ConversationStateStructure,
+    mut budget: u64,
 ) -> rusqlite::Result<Result<ResumePoint, NotResumable>> {
     let n_messages = state.root_prompt_messages_json.len();
     let n_turns = state.turns.len() + state.turns_old.len();
@@ -206,7 +225,6 @@ fn judge(
     }
     let mut missing = Bad::default();
     let mut damaged = Bad::default();
-    let mut budget = HASHED_BYTES;
     let mut n_unhashed = 0;
     let mut only_present = Vec::new();
     for raw in state.root_prompt_messages_json.iter().rev() {

@@ -54,8 +54,22 @@ pub struct Turn {
     pub state: TurnState,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The one word for what went wrong, where the store has one beside its message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokenUsage>,
+}
+
+impl Turn {
+    /// What went wrong, in words: the message, and the code where it says something else.
+    #[must_use]
+    pub fn error_in_words(&self) -> Option<String> {
+        match (&self.error, &self.error_code) {
+            (Some(error), Some(code)) if error != code => Some(format!("{error} ({code})")),
+            (error, code) => error.as_ref().or(code.as_ref()).cloned(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,7 @@
 //! What a list shows of a conversation.
 
+use std::collections::BTreeMap;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -54,6 +56,10 @@ pub struct Head {
     /// What the agent was doing when its state was last written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingCall>,
+    /// What tells the conversation from another of the same id, where ids are the caller's choice: turn → run, and under
+    /// [`Head::BEGINNING`] where and when it began. Not a part of the JSON.
+    #[serde(skip)]
+    pub lineage: BTreeMap<i64, String>,
 }
 
 /// A store that holds a conversation, and what the conversation is called there.
@@ -98,6 +104,8 @@ pub enum Activity {
     Interrupted,
     /// Its last turn ended with an error.
     Failed,
+    /// There is a store, and no checkpoint in it that a resume could continue.
+    NoCheckpoint,
     /// Parts of it cannot be read.
     Damaged,
     /// Another process keeps others from reading it.
@@ -180,6 +188,9 @@ impl Workspace {
 }
 
 impl Head {
+    /// No turn has this number.
+    pub const BEGINNING: i64 = i64::MIN;
+
     /// A head of which nothing is known but where it is.
     #[must_use]
     pub fn new(id: impl Into<String>, origin: Origin) -> Self {
@@ -201,6 +212,7 @@ impl Head {
             subagents: Vec::new(),
             tokens: None,
             pending: Vec::new(),
+            lineage: BTreeMap::new(),
         }
     }
 

@@ -73,6 +73,14 @@ impl ToolCall {
     }
 }
 
+impl ToolResult {
+    /// The exit code of a command, where the store has one.
+    #[must_use]
+    pub fn exit_code(&self) -> Option<i64> {
+        self.output.get("exitCode")?.as_i64()
+    }
+}
+
 /// The names that mean the same tool, across stores and years.
 const TOOLS: &[(&str, &[&str])] = &[
     (

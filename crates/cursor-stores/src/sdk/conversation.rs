@@ -6,7 +6,7 @@ use super::checkpoint::{Begin, Blobs, Exchange, all_exchanges, exchange_of_run};
 use super::fields::recorded;
 use super::heads::sum;
 use super::outcome::{changed_files, last_plan, last_todos};
-use super::records::{Agent, Run, RunStatus};
+use super::records::{Agent, Run, RunError, RunStatus};
 use super::run_story::RunStory;
 use super::unreached::add_unreached;
 use crate::chat::BlobId;
@@ -89,7 +89,12 @@ fn turn_of(run: &Run) -> Turn {
         started: recorded(run.started.or(run.created)),
         ended: recorded(run.ended),
         state: run.status.turn_state(),
-        error: run.error.clone().or_else(|| expired(run.status)),
+        error: run
+            .error
+            .as_ref()
+            .map(|error| error.message.clone())
+            .or_else(|| expired(run.status)),
+        error_code: run.error.as_ref().and_then(|error| error.code.clone()),
         tokens: run.usage,
     }
 }
@@ -109,8 +114,14 @@ fn tell_turn(turn: &mut Turn, run: &Run, story: &RunStory) {
         turn.state = outcome.turn_state();
         turn.ended = turn.ended.or(recorded(run.updated));
     }
-    if turn.state != TurnState::Finished {
-        turn.error = turn.error.take().or_else(|| story.error.clone());
+    if turn.state != TurnState::Finished
+        && turn.error_code.is_none()
+        && let Some(RunError { code, message }) = &story.error
+    {
+        // The row has a code, the events say it in words.
+        let of_row = turn.error.take().filter(|error| error != message);
+        turn.error_code = code.clone().or(of_row);
+        turn.error = Some(message.clone());
     }
 }
 
@@ -123,7 +134,7 @@ fn complete(
 ) {
     let is_prompt = |message: &Message| message.role == Role::User && message.kind.is_said();
     let has_prompt = story.messages.iter().any(is_prompt);
-    let has_answer = story.messages.iter().any(|message| message.role == Role::Assistant);
+    let has_answer = story.has_answer();
     if has_prompt && has_answer && !story.has_incomplete_calls() {
         return;
     }

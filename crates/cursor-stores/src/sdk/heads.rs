@@ -1,5 +1,6 @@
 //! What a list shows of an agent.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::SdkStore;
@@ -36,7 +37,19 @@ pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run], writer: W
         _ => Shelf::Shown,
     };
     head.n_bytes = chat_bytes(&store.directory, &agent.id);
+    head.lineage = lineage(agent, runs);
     head
+}
+
+/// Which runs the agent has, and where and when it began. Of an agent whose row is lost nothing is known.
+fn lineage(agent: &Agent, runs: &[Run]) -> BTreeMap<i64, String> {
+    let mut lineage = BTreeMap::new();
+    if let (Some(workspace), Some(created)) = (&agent.workspace, agent.created) {
+        lineage.insert(Head::BEGINNING, format!("{created} {workspace}"));
+    }
+    let numbered = runs.iter().filter_map(|run| Some((run.turn_number?, run.id.clone())));
+    lineage.extend(numbered);
+    lineage
 }
 
 pub(super) fn sum(known: Option<TokenUsage>, more: Option<TokenUsage>) -> Option<TokenUsage> {

@@ -132,7 +132,7 @@ impl Table {
                 "cancelled_at",
                 "expired_at",
             ],
-            Self::RunEvents => &["seq", "payload_json", "payload_ref", "created_at"],
+            Self::RunEvents => &["seq", "event_type", "payload_json", "payload_ref", "created_at"],
         };
         match columns {
             Columns::All => true,
@@ -262,6 +262,7 @@ impl IndexDb {
             let mut row = fields(row)?;
             events.push(Event {
                 seq: row.get("seq").and_then(Json::as_i64).unwrap_or_default(),
+                kind: words(row.get("event_type")).unwrap_or_default(),
                 at: at_ms(row.get("created_at")),
                 payload: payload(&mut row),
             });

@@ -96,6 +96,7 @@ impl LineFiles {
             };
             of_run.push(Event {
                 seq: document.get("seq").and_then(Json::as_i64).unwrap_or_default(),
+                kind: words(document.get("eventType")).unwrap_or_default(),
                 at: at_ms(document.get("createdAt")),
                 payload,
             });

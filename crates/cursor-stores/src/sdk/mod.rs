@@ -55,8 +55,10 @@ pub(crate) fn fuzz_lines(bytes: &[u8]) {
             drop((Run::from_row(&fields), Run::from_document(&fields)));
         }
     }
-    let event =
-        |(seq, line): (i64, &&[u8])| Event { seq, at: None, payload: Payload::Json(line.to_vec()) };
+    let event = |(seq, line): (i64, &&[u8])| {
+        let payload = Payload::Json(line.to_vec());
+        Event { seq, kind: String::new(), at: None, payload }
+    };
     let events = (0..).zip(&lines).map(event).collect();
     drop(run_story::RunStory::of(&Run::default(), events, &|_| None));
 }

@@ -43,7 +43,7 @@ pub(super) struct Run {
     pub(super) model_params: BTreeMap<String, String>,
     pub(super) start_checkpoint: Option<BlobId>,
     pub(super) checkpoint: Option<BlobId>,
-    pub(super) error: Option<String>,
+    pub(super) error: Option<RunError>,
     pub(super) usage: Option<TokenUsage>,
     pub(super) result: Option<String>,
     pub(super) created: Option<i64>,
@@ -51,6 +51,26 @@ pub(super) struct Run {
     pub(super) started: Option<i64>,
     /// As its own column says, or else the last change of a run that is over.
     pub(super) ended: Option<i64>,
+}
+
+/// What went wrong in a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct RunError {
+    pub(super) code: Option<String>,
+    pub(super) message: String,
+}
+
+impl RunError {
+    /// Reads a code, a message, or `[code] message`, as SDK 1.1.0 writes both into one column.
+    pub(super) fn of(text: String) -> Self {
+        let split = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        match split.map(|(code, message)| (code.trim(), message.trim())) {
+            Some((code, message)) if !code.is_empty() && !message.is_empty() => {
+                Self { code: Some(code.to_owned()), message: message.to_owned() }
+            }
+            _ => Self { code: None, message: text },
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,6 +91,8 @@ pub(super) enum RunStatus {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Event {
     pub(super) seq: i64,
+    /// What the store calls it; what its payload says of itself is better.
+    pub(super) kind: String,
     pub(super) at: Option<i64>,
     pub(super) payload: Payload,
 }
@@ -171,7 +193,7 @@ impl Run {
             model_params: model_params(&inner_json(row.get("model_params_json"))),
             start_checkpoint: checkpoint(&inner_json(row.get("start_checkpoint_ref_json"))),
             checkpoint: checkpoint(&inner_json(row.get("latest_checkpoint_ref_json"))),
-            error: words(row.get("error_code")),
+            error: words(row.get("error_code")).map(RunError::of),
             usage: token_usage(&inner_json(row.get("usage_json"))),
             result: words(row.get("result")),
             created: at_ms(row.get("created_at")),
@@ -198,7 +220,7 @@ impl Run {
             model_params: model_params(model.get("params").unwrap_or(&Json::Null)),
             start_checkpoint: document.get("startCheckpointRef").and_then(checkpoint),
             checkpoint: document.get("latestCheckpointRef").and_then(checkpoint),
-            error: text("error"),
+            error: text("error").map(RunError::of),
             usage: document.get("usage").and_then(token_usage),
             result: text("result"),
             created: at_ms(document.get("createdAt")),

@@ -95,3 +95,16 @@ fn times_are_iso_or_milliseconds_and_nothing_else() {
         assert_eq!(at_ms(Some(&value)), expected, "{value}");
     }
 }
+
+#[test]
+fn a_code_and_its_message_in_one_column_are_told_apart() {
+    let split = |text: &str| {
+        let RunError { code, message } = RunError::of(text.to_owned());
+        (code.unwrap_or_default(), message)
+    };
+    let pair = |code: &str, message: &str| (code.to_owned(), message.to_owned());
+    assert_eq!(split("[rate_limited] Too many"), pair("rate_limited", "Too many"));
+    for text in ["rate_limited", "[rate_limited]", "[] nothing", "an [odd] one", "["] {
+        assert_eq!(split(text), pair("", text));
+    }
+}

@@ -5,11 +5,14 @@ use std::collections::HashMap;
 use serde_json::Value as Json;
 
 use super::fields::{recorded, token_usage, words};
-use super::records::{Event, Payload, Run, RunStatus};
+use super::records::{Event, Payload, Run, RunError, RunStatus};
 use super::tool_event::{CallEvent, complete_call, merge_call, new_call};
 use crate::lenient_json;
 use crate::model::{Damage, Message, MessageKind, Part, Role, TokenUsage, ToolCall};
 use crate::user_text::split_user_text;
+
+/// What a remark on how a run goes is called.
+const STATUS: &str = "status";
 
 /// What the events of a run say.
 #[derive(Debug, Default)]
@@ -20,7 +23,7 @@ pub(super) struct RunStory {
     pub(super) usage: Option<TokenUsage>,
     /// As the last word about it says, for a run whose row does not know.
     pub(super) outcome: Option<RunStatus>,
-    pub(super) error: Option<String>,
+    pub(super) error: Option<RunError>,
     pub(super) damage: Vec<Damage>,
     calls: HashMap<String, CallPlace>,
     /// The pieces that the next one may continue.
@@ -48,7 +51,7 @@ impl RunStory {
         resolve: &dyn Fn(&str) -> Option<Vec<u8>>,
     ) -> Self {
         let mut story = Self::default();
-        for Event { seq, at, payload } in events {
+        for Event { seq, kind, at, payload } in events {
             let place = || format!("event {seq} of {}", run.id);
             let json = match payload {
                 Payload::Json(json) => Some(json),
@@ -68,7 +71,7 @@ impl RunStory {
             };
             let Some(json) = json else { continue };
             match lenient_json::parse(&json) {
-                Ok(envelope) => story.add_envelope(&Source { run, seq, at }, envelope),
+                Ok(envelope) => story.add_envelope(&Source { run, seq, kind: &kind, at }, envelope),
                 Err(_) => {
                     story.damage.push(Damage::new(place(), "it is not JSON"));
                     story.open = None;
@@ -93,7 +96,7 @@ impl RunStory {
             "result" if envelope.get("runId").is_some() => {
                 let status = words(envelope.get("status")).unwrap_or_default();
                 self.outcome = Some(RunStatus::of(&status));
-                self.error = words(envelope.get("errorCode")).or_else(|| self.error.take());
+                self.note_error(words(envelope.get("errorCode")));
             }
             "done" => {}
             // A message without an envelope is one all the same; everything else is kept as what it is.
@@ -113,9 +116,7 @@ impl RunStory {
                 if status.is_over() {
                     self.outcome = Some(status);
                 }
-                if status == RunStatus::Error {
-                    self.error = words(message.get("message")).or_else(|| self.error.take());
-                }
+                self.add_status(source, status, &message);
             }
             "request" => self.request_id = words(message.get("request_id")),
             "usage" => {
@@ -131,6 +132,7 @@ impl RunStory {
                 self.model = id.or_else(|| words(model)).or_else(|| self.model.take());
             }
             _ => {
+                let kind = if kind.is_empty() { source.kind.to_owned() } else { kind };
                 // The ids say nothing that the place of the message does not.
                 if let Some(fields) = message.as_object_mut() {
                     fields.retain(|name, _| {
@@ -140,6 +142,35 @@ impl RunStory {
                 self.add_part(source, Part::Unknown { kind, value: message });
             }
         }
+    }
+
+    fn note_error(&mut self, error: Option<String>) {
+        self.error = error.map(RunError::of).or_else(|| self.error.take());
+    }
+
+    /// The last word about a run that did not finish says why; any other is a remark on the way.
+    fn add_status(&mut self, source: &Source<'_>, status: RunStatus, message: &Json) {
+        let Some(said) = words(message.get("message")) else { return };
+        if status.is_over() && status != RunStatus::Finished {
+            return self.note_error(Some(said));
+        }
+        let status = words(message.get("status")).unwrap_or_default();
+        let remark = Part::Attachment {
+            kind: STATUS.to_owned(),
+            name: Some(format!("{status}: {said}")),
+            text: None,
+        };
+        self.add_part(source, remark);
+    }
+
+    /// Tells whether the agent said or did something, as opposed to remarks on how its run goes.
+    pub(super) fn has_answer(&self) -> bool {
+        let is_remark =
+            |part: &Part| matches!(part, Part::Attachment { kind, .. } if kind == STATUS);
+        self.messages
+            .iter()
+            .filter(|message| message.role == Role::Assistant)
+            .any(|message| !message.parts.iter().all(is_remark))
     }
 
     fn add_user(&mut self, source: &Source<'_>, blocks: Vec<Json>) {
@@ -277,6 +308,8 @@ impl RunStory {
 struct Source<'a> {
     run: &'a Run,
     seq: i64,
+    /// What the store calls the event.
+    kind: &'a str,
     at: Option<i64>,
 }
 

@@ -21,6 +21,7 @@ fn story_of_payloads(payloads: Vec<Json>) -> RunStory {
     let run = Run { id: "run".to_owned(), ..Run::default() };
     let events = payloads.into_iter().enumerate().map(|(number, payload)| Event {
         seq: number as i64 + 1,
+        kind: "run_stream_event".to_owned(),
         at: Some(1_790_000_000_000 + number as i64),
         payload: Payload::Json(payload.to_string().into_bytes()),
     });
@@ -158,12 +159,16 @@ fn what_is_not_said_is_told_apart() {
     let expected = TokenUsage { input: Some(11), output: Some(2), ..TokenUsage::default() };
     assert_eq!(story.usage, Some(expected));
     assert_eq!(story.model.as_deref(), Some("m-1"));
-    assert_eq!((story.outcome, story.error.as_deref()), (Some(RunStatus::Error), Some("quota")));
+    let error = |story: &RunStory| story.error.clone().map(|error| error.message);
+    assert_eq!((story.outcome, error(&story)), (Some(RunStatus::Error), Some("quota".to_owned())));
 
     let result =
         json!({"type": "result", "runId": "run", "status": "cancelled", "errorCode": "late"});
     let story = story_of_payloads(vec![result, json!({"type": "done"})]);
-    assert_eq!((story.outcome, story.error.as_deref()), (Some(RunStatus::Cancelled), Some("late")));
+    assert_eq!(
+        (story.outcome, error(&story)),
+        (Some(RunStatus::Cancelled), Some("late".to_owned()))
+    );
 }
 
 #[test]
@@ -186,7 +191,8 @@ fn what_is_not_known_is_kept() {
         ],
         vec![Part::text("bare"), unknown("audio", json!({"type": "audio", "n": 2}))],
         vec![Part::text("plain")],
-        vec![unknown("", json!(17)), unknown("", json!([]))],
+        // What its payload does not say is what the store calls it.
+        vec![unknown("run_stream_event", json!(17)), unknown("run_stream_event", json!([]))],
     ];
     assert_eq!(parts(&story), expected);
 }
@@ -209,7 +215,7 @@ fn context_around_a_prompt_is_an_attachment() {
 #[test]
 fn what_cannot_be_read_is_named() {
     let run = Run { id: "run".to_owned(), ..Run::default() };
-    let event = |seq: i64, payload: Payload| Event { seq, at: None, payload };
+    let event = |seq: i64, payload: Payload| Event { seq, kind: String::new(), at: None, payload };
     let resolve =
         |reference: &str| (reference == "here").then(|| text("found").to_string().into_bytes());
     let events = vec![

@@ -109,6 +109,12 @@ fn assert_talk(home: &Home, generation: Option<Generation>) {
         models: vec!["gpt-5.5".to_owned()],
         n_bytes: head.n_bytes,
         tokens: listed_tokens,
+        lineage: [
+            (Head::BEGINNING, format!("1790000000000 {WORKSPACE}")),
+            (1, "run-1".to_owned()),
+            (2, "run-2".to_owned()),
+        ]
+        .into(),
         ..Head::new("agent-1", origin)
     };
     assert_eq!(head, &expected);

@@ -89,6 +89,11 @@ pub(super) fn merge_call(
     if let Some(result) = event.result {
         let (result, state) = open_envelope(result, event.is_result_cut);
         call.subagent = words(result.output.get("agentId")).or_else(|| call.subagent.take());
+        // The SDK calls a command that ran a success, whatever it came to.
+        let state = match result.exit_code() {
+            Some(code) if code != 0 && state == ToolState::Succeeded => ToolState::Failed,
+            _ => state,
+        };
         call.result = Some(result);
         if is_end || event.status.is_none() {
             call.state = state;

@@ -315,7 +315,7 @@ fn budget_of_day(host: &Host) -> Result<Option<String>, CommandError> {
         return Ok(None);
     }
     let spent = budgets::spending(&budgets::all_runs(host)?, budgets::day(now_ms()).0);
-    Ok(Some(budget_lines(&budget, &spent, judge(&budget, &spent).as_ref())))
+    Ok(Some(budget_lines("the day", &budget, &spent, judge(&budget, &spent).as_ref())))
 }
 
 fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {

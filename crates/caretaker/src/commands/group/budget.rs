@@ -14,7 +14,7 @@ use crate::view::units;
 
 /// Show or set what the runs of a group may spend together; when it is spent, no more of them are started.
 ///
-/// What is under way goes on. A run that does not say what it took counts as much as the dearest that did; where none did,
+/// Runs that are live go on; only new ones do not start. A run that does not say what it took counts as much as the dearest that did; where none did,
 /// nothing more is started. Runs that `caretaker gc` removes stay counted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -50,13 +50,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if args.json {
         print_json(&Report { v: 1, group: &args.group, budget, spent, overspent })?;
     } else {
-        print_text(&lines(&budget, &spent, overspent.as_ref()))?;
+        print_text(&lines(
+            &budgets::group_words(&args.group),
+            &budget,
+            &spent,
+            overspent.as_ref(),
+        ))?;
     }
     Ok(ExitCode::Success)
 }
 
 /// What was spent of what, one thing a line.
-pub(crate) fn lines(budget: &Budget, spent: &Spending, overspent: Option<&Overspent>) -> String {
+pub(crate) fn lines(
+    whose: &str,
+    budget: &Budget,
+    spent: &Spending,
+    overspent: Option<&Overspent>,
+) -> String {
     let line = |name: &str, sum: &Sum, limit: Option<u64>, number: fn(u64) -> String| {
         let price = match (limit, sum.each_unknown()) {
             (None, _) => String::new(),
@@ -74,7 +84,7 @@ pub(crate) fn lines(budget: &Budget, spent: &Spending, overspent: Option<&Oversp
         + &line("time", &spent.time_ms, budget.time_ms, units::duration)
         + &line("tokens", &spent.tokens, budget.tokens, units::grouped);
     if let Some(overspent) = overspent {
-        text.push_str(&format!("spent: {overspent}; nothing more of it is started\n"));
+        text.push_str(&format!("{}\n", budgets::spent_line(whose, overspent)));
     }
     text
 }

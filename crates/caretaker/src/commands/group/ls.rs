@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use caretaker_daemon::{GroupRecord, Tally};
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
 use serde::Serialize;
 
 use super::grouped_runs;
-use crate::batch::summary::Tally;
 use crate::command_error::CommandError;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, now_ms};
@@ -30,8 +30,8 @@ pub(crate) struct Args {
 #[derive(Debug, Serialize)]
 pub(crate) struct Group<'a> {
     name: &'a str,
-    /// When the first of its runs was created, in milliseconds since the epoch.
-    created_ms: u64,
+    /// When the first of its runs was created, in milliseconds since the epoch. `null`: an older version removed it.
+    created_ms: Option<u64>,
     #[serde(flatten)]
     tally: Tally,
 }
@@ -49,14 +49,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     for run in &runs {
         by_name.entry(run.group.as_deref().unwrap_or_default()).or_default().push(run);
     }
-    let mut groups: Vec<Group<'_>> = by_name
-        .into_iter()
-        .map(|(name, runs)| Group {
-            name,
-            created_ms: runs.iter().map(|run| run.created_ms).min().unwrap_or_default(),
-            tally: Tally::of(runs),
-        })
-        .collect();
+    // After the runs were listed: a run that was removed in between is counted in the record.
+    let records: BTreeMap<String, GroupRecord> =
+        GroupRecord::with_gone_runs(&host.state).into_iter().collect();
+    for name in records.keys() {
+        by_name.entry(name).or_default();
+    }
+    let mut groups: Vec<Group<'_>> =
+        by_name.into_iter().map(|(name, runs)| group(name, &runs, records.get(name))).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.created_ms));
     if args.unfinished {
         groups.retain(|group| group.tally.queued + group.tally.running > 0);
@@ -74,10 +74,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             tally.running.to_string(),
             tally.succeeded.to_string(),
             tally.failed.to_string(),
-            units::age(now.saturating_sub(*created_ms)),
+            created_ms.map_or(String::new(), |at| units::age(now.saturating_sub(at))),
         ]
     });
     let header = ["GROUP", "RUNS", "QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "AGE"];
     print_text(&format!("{}\n", table(&header, rows, Width::of_stdout())))?;
     Ok(ExitCode::Success)
+}
+
+fn group<'a>(name: &'a str, runs: &[&RunOverview], record: Option<&GroupRecord>) -> Group<'a> {
+    let gone = record.and_then(|record| record.gone.as_ref());
+    let created = runs.iter().map(|run| run.created_ms);
+    let created_ms = created.chain(gone.and_then(|gone| gone.since_ms)).min();
+    let tally = match record {
+        Some(record) => record.tally(name, runs.iter().copied()),
+        None => Tally::of(runs.iter().copied()),
+    };
+    Group { name, created_ms, tally }
 }

@@ -1,13 +1,13 @@
 //! `caretaker group show`.
 
-use caretaker_daemon::{Budget, GroupRecord, Spending, judge};
+use caretaker_daemon::{Budget, GroupRecord, Overspent, Spending, Tally, judge};
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
 use serde::Serialize;
 
 use super::budget::lines;
 use super::known_runs_of;
-use crate::batch::summary::{Tally, as_table};
+use crate::batch::summary::as_table;
 use crate::budgets;
 use crate::command_error::CommandError;
 use crate::config::Config;
@@ -36,7 +36,9 @@ struct Shown<'a> {
     /// What they may spend together.
     budget: Budget,
     spent: Spending,
-    /// Runs that were removed; what they took is in `spent`.
+    /// What of the budget is spent, so that no new runs start.
+    overspent: Option<Overspent>,
+    /// Runs that were removed. They are counted with the others, and what they took is in `spent`.
     n_gone: u64,
     runs: &'a [RunOverview],
 }
@@ -44,22 +46,24 @@ struct Shown<'a> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     let runs = known_runs_of(&host, &args.group)?;
-    let tally = Tally::of(&runs);
     let config = Config::load(&host.environment, &host.places)?;
     let budget = budgets::of_group(&host, &config, &args.group);
     let spent = budgets::spending_of_group(&host, &args.group, &runs);
-    let n_gone = GroupRecord::read(&host.state, &args.group).gone.map_or(0, |gone| gone.n_runs);
+    let overspent = judge(&budget, &spent);
+    let record = GroupRecord::read(&host.state, &args.group);
+    let tally = record.tally(&args.group, &runs);
+    let n_gone = record.gone.map_or(0, |gone| gone.n_runs);
     if args.json {
         let (group, runs) = (&args.group, &runs);
-        print_json(&Shown { v: 1, group, tally, budget, spent, n_gone, runs })?;
+        print_json(&Shown { v: 1, group, tally, budget, spent, overspent, n_gone, runs })?;
         return Ok(ExitCode::Success);
     }
     say(&describe(&args.group, tally));
     if n_gone > 0 {
         let gone = units::counted(n_gone, "run was", "runs were");
-        say(&format!("{gone} removed, and what they took is counted"));
+        say(&format!("{gone} removed; how they ended and what they took is still counted"));
     }
-    say(lines(&budget, &spent, judge(&budget, &spent).as_ref()).trim_end());
+    say(lines(&budgets::group_words(&args.group), &budget, &spent, overspent.as_ref()).trim_end());
     let rows: Vec<&RunOverview> = runs.iter().collect();
     print_text(&format!("{}\n", as_table(&rows, now_ms(), Width::of_stdout())))?;
     Ok(ExitCode::Success)
@@ -67,7 +71,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 /// `group nightly: 3 of 5 succeeded, 1 failed, 1 runs`.
 pub(super) fn describe(group: &str, tally: Tally) -> String {
-    let parts = [(tally.failed, "failed"), (tally.running, "running"), (tally.queued, "queued")];
+    let parts = [
+        (tally.failed, "failed"),
+        (tally.unknown, "unknown"),
+        (tally.running, "running"),
+        (tally.queued, "queued"),
+    ];
     let mut text = format!("group {group}: {} of {} succeeded", tally.succeeded, tally.total());
     for (number, word) in parts.into_iter().filter(|(number, _)| *number > 0) {
         text.push_str(&format!(", {number} {word}"));

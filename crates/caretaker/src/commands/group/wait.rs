@@ -2,15 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use caretaker_daemon::GroupRecord;
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
 
 use super::show::describe;
-use super::{runs_of, unfinished};
-use crate::batch::result::{Answer, BatchResult};
+use super::{known_runs_of, unfinished};
+use crate::batch::result::BatchResult;
 use crate::batch::runs_watch::RunsWatch;
-use crate::batch::summary::{Tally, as_table, exit_code};
+use crate::batch::summary::{as_table, exit_code, worst};
+use crate::budgets;
 use crate::command_error::CommandError;
+use crate::config::Config;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, now_ms};
 use crate::human_duration::HumanDuration;
@@ -44,14 +47,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if args.json {
         for run in &runs {
             let directory = run_journal::RunDirectory::open(&host.state, run.run).ok();
-            print_json(&BatchResult::of(run, directory.as_ref().and_then(Answer::read)))?;
+            print_json(&BatchResult::of(run, directory.as_ref()))?;
         }
     } else {
         let rows: Vec<&RunOverview> = runs.iter().collect();
         print_text(&format!("{}\n", as_table(&rows, now_ms(), Width::of_stdout())))?;
     }
-    say(&describe(&args.group, Tally::of(&runs)));
-    Ok(if is_over { exit_code(&runs) } else { ExitCode::StillRunning })
+    let record = GroupRecord::read(&host.state, &args.group);
+    say(&describe(&args.group, record.tally(&args.group, &runs)));
+    if let Ok(config) = Config::load(&host.environment, &host.places) {
+        budgets::note_if_spent(&host, &config, Some(&args.group));
+    }
+    // How exactly a run failed goes with it; that it did stays.
+    let has_gone_failed = record.gone.is_some_and(|gone| gone.n_failed > 0);
+    let gone = has_gone_failed.then_some(ExitCode::Failed);
+    Ok(if is_over {
+        worst(gone.into_iter().chain([exit_code(&runs)]))
+    } else {
+        ExitCode::StillRunning
+    })
 }
 
 /// The runs as they stand when all are over, or when the time is up. Those that join the group meanwhile count too.
@@ -61,7 +75,7 @@ fn wait(
     deadline: Option<Instant>,
 ) -> Result<Vec<RunOverview>, CommandError> {
     loop {
-        let runs = runs_of(host, group)?;
+        let runs = known_runs_of(host, group)?;
         let mut watch = RunsWatch::new();
         unfinished(host, &runs).for_each(|run| watch.add(run));
         let n_over = runs.iter().filter(|run| !run.state.is_unfinished()).count();
@@ -74,7 +88,7 @@ fn wait(
         while !watch.is_empty() {
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
-                return runs_of(host, group);
+                return known_runs_of(host, group);
             }
             n_done += watch.wait(left.unwrap_or(PATIENCE)).over.len();
             bar.show(n_done, runs.len());

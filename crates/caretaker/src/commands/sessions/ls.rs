@@ -7,6 +7,7 @@ use cursor_stores::model::{Activity, Confidence, Head, Shelf, Workspace, Workspa
 use run_protocol::ExitCode;
 use serde::Serialize;
 
+use super::resumable::tell_refused;
 use super::selection::{Selection, changed_ms};
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
@@ -71,6 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let mut page: Vec<Head> = heads.into_iter().skip(args.skip).take(limit).collect();
     if !args.quiet {
         catalogue.complete(&mut page);
+        tell_refused(&host, &mut page);
     }
     if args.json {
         print_json(&Listing { v: 1, n_sessions, sessions: &page })?;
@@ -179,6 +181,7 @@ pub(crate) fn state(head: &Head) -> &'static str {
         (_, Shelf::Archived) => "archived",
         (Activity::Interrupted, Shelf::Shown) => "interrupted",
         (Activity::Failed, Shelf::Shown) => "failed",
+        (Activity::NoCheckpoint, Shelf::Shown) => "no checkpoint",
         (Activity::Idle, Shelf::Shown) => "idle",
     }
 }

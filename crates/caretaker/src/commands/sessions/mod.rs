@@ -8,6 +8,7 @@ mod finding;
 mod fork;
 mod gc;
 pub(crate) mod ls;
+mod resumable;
 mod search;
 pub(crate) mod selection;
 mod show;
@@ -17,7 +18,7 @@ mod tail;
 mod tail_all;
 mod unread;
 mod verify;
-mod verify_view;
+pub(crate) mod verify_view;
 
 use clap::Subcommand;
 use run_protocol::ExitCode;

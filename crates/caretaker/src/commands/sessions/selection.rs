@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cursor_stores::model::{Head, Origin, Shelf, StoreKind};
-use cursor_stores::{Catalogue, CatalogueListing, StoreDamage, StorePlaces};
+use cursor_stores::{Catalogue, CatalogueListing, StoreDamage, StorePlaces, sdk_directory};
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
@@ -280,11 +280,15 @@ fn kept_by_parents(catalogue: &Catalogue, heads: &[Head], text: &str) -> Vec<Hea
     kept.into_iter().map(|(_, head)| head).collect()
 }
 
-/// Whether it is meant by `ID@BUCKET`: of several chats with one id, also the one that has the bare id in lists.
+/// Whether it is meant by `ID@BUCKET`: of several chats with one id, also the one that has the bare id in lists. Of the
+/// SDK's conversations it is the directory of the store that follows the id.
 fn is_in_bucket(head: &Head, text: &str) -> bool {
     text.split_once('@').is_some_and(|(id, bucket)| {
-        let is_there = |origin: &Origin| origin.key(head).starts_with(bucket);
-        head.id == id && !bucket.is_empty() && head.origins.iter().any(is_there)
+        let is_there = |origin: &Origin| match sdk_directory(origin) {
+            Some(directory) => origin.key(head) == id && directory.starts_with(bucket),
+            None => head.id == id && origin.key(head).starts_with(bucket),
+        };
+        !bucket.is_empty() && head.origins.iter().any(is_there)
     })
 }
 

@@ -8,6 +8,7 @@ use cursor_stores::{Branches, Catalogue, Extent, RawRecord, ReadConversationErro
 use run_protocol::{BytesPath, ExitCode};
 use serde::Serialize;
 
+use super::resumable::tell_refused;
 use super::selection::{Filter, Where, find_filtered};
 use crate::command_error::CommandError;
 use crate::data_out::{Data, print_json};
@@ -62,7 +63,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if args.raw {
         return print_raw(&catalogue, &head, branches);
     }
-    let conversation = read(&catalogue, &head, Extent { last: args.last, branches })?;
+    let mut conversation = read(&catalogue, &head, Extent { last: args.last, branches })?;
+    tell_refused(&host, std::slice::from_mut(&mut conversation.head));
     if args.json {
         print_json(&conversation)?;
         return Ok(ExitCode::Success);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use cursor_stores::model::{Head, Message, Role};
-use cursor_stores::{Catalogue, Extent};
+use cursor_stores::model::{Head, Message, Role, StoreKind};
+use cursor_stores::{Catalogue, Extent, is_same_conversation};
 use run_protocol::ExitCode;
 use serde::Serialize;
 
@@ -77,7 +77,7 @@ struct JsonNews<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
+    let mut catalogue = args.place.open(&host)?;
     let mut printer = Printer::new(args);
     // Watching begins before reading, so that nothing falls between the two.
     let mut watch = if args.follow { Some(DirectoryWatch::new()?) } else { None };
@@ -92,7 +92,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             let first = messages.len().saturating_sub(args.last);
             printer.print(&followed.head, &messages.split_off(first))?;
             while let Some(watch) = &mut watch {
-                if watch.wait()?.is_some() {
+                let is_change = watch.wait()?.is_some();
+                let is_moved = is_moved(&followed.head);
+                if is_moved {
+                    catalogue = args.place.open(&host)?;
+                    followed.find_again(&catalogue);
+                }
+                if is_change || is_moved {
                     // Its sub-agents may have got a directory of their own.
                     watch.cover(&directories(&catalogue, &followed.head));
                     if stamps(&catalogue, &followed.head) != followed.stamps {
@@ -119,6 +125,16 @@ impl Followed {
     /// One of which nothing was there before.
     pub(super) fn begun(head: Head) -> Self {
         Self { is_old: false, ..Self::unread(head) }
+    }
+
+    /// Looks where its stores are now. The SDK renames the directory of a store that an older version made.
+    fn find_again(&mut self, catalogue: &Catalogue) {
+        let kinds: BTreeSet<StoreKind> =
+            self.head.origins.iter().map(|origin| origin.store).collect();
+        let heads = catalogue.list_in(|store| kinds.contains(&store.kind())).heads;
+        if let Some(head) = heads.into_iter().find(|head| is_same_conversation(head, &self.head)) {
+            self.head = head;
+        }
     }
 
     /// Takes what it holds now as known.
@@ -151,6 +167,11 @@ impl Followed {
         }
         printer.print(&self.head, &news)
     }
+}
+
+/// Tells whether one of its stores is not where it was.
+fn is_moved(head: &Head) -> bool {
+    head.origins.iter().any(|origin| origin.path.0.symlink_metadata().is_err())
 }
 
 fn stamps(catalogue: &Catalogue, head: &Head) -> Vec<Option<u64>> {

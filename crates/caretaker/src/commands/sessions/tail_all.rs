@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 use cursor_stores::model::{Head, StoreKind};
-use cursor_stores::{Catalogue, ConversationStore};
+use cursor_stores::{Catalogue, ConversationStore, is_same_conversation};
 
 use super::selection::changed_ms;
 use super::tail::{Args, Followed, Printer, directories};
@@ -38,6 +38,7 @@ pub(super) fn follow_all(
         residents: HashMap::new(),
         stores_by_directory: HashMap::new(),
         stamps: HashMap::new(),
+        known_stores: BTreeSet::new(),
     };
     following.begin();
     note(&format!("following {} conversations", following.followed.len()));
@@ -64,11 +65,14 @@ struct Following<'a> {
     stores_by_directory: HashMap<PathBuf, BTreeSet<StoreName>>,
     /// Of every conversation in every store that has it, as of the last look.
     stamps: HashMap<(StoreName, String), Option<u64>>,
+    /// The stores that were listed. The catalogue may have found more since.
+    known_stores: BTreeSet<StoreName>,
 }
 
 impl Following<'_> {
     fn begin(&mut self) {
         self.watch_stores(|_| true);
+        self.known_stores = self.catalogue.stores().map(name_of).collect();
         let mut heads = self.catalogue.list().heads;
         heads.sort_by_key(|head| std::cmp::Reverse(changed_ms(head)));
         for (number, head) in heads.into_iter().enumerate() {
@@ -196,16 +200,27 @@ impl Following<'_> {
     }
 
     fn find_stores(&mut self, printer: &mut Printer) -> Result<(), CommandError> {
-        let known: BTreeSet<StoreName> = self.catalogue.stores().map(name_of).collect();
         let catalogue = self.args.place.open(self.host)?;
         let now: BTreeSet<StoreName> = catalogue.stores().map(name_of).collect();
-        if now == known {
+        if now == self.known_stores {
             return Ok(());
         }
         self.catalogue = catalogue;
+        let known = std::mem::replace(&mut self.known_stores, now);
         let is_new = |store: &dyn ConversationStore| !known.contains(&name_of(store));
         self.watch_stores(is_new);
         self.take_in(is_new, printer)
+    }
+
+    /// The id under which a conversation is followed: where two have one id, what follows it changes with the directory
+    /// of its store.
+    fn known_id(&self, head: &Head) -> String {
+        let is_renamed = |followed: &&Followed| is_same_conversation(&followed.head, head);
+        if self.followed.contains_key(&head.id) || head.lineage.is_empty() {
+            return head.id.clone();
+        }
+        let known = self.followed.values().find(is_renamed);
+        known.map_or_else(|| head.id.clone(), |known| known.head.id.clone())
     }
 
     /// Lists stores, and begins to follow what was not known.
@@ -216,7 +231,8 @@ impl Following<'_> {
     ) -> Result<(), CommandError> {
         let mut begun = Vec::new();
         for head in self.catalogue.list_in(is_meant).heads {
-            match self.followed.get_mut(&head.id) {
+            let id = self.known_id(&head);
+            match self.followed.get_mut(&id) {
                 Some(known) => {
                     let n_before = known.head.origins.len();
                     take_over(&mut known.head, head);
@@ -247,6 +263,7 @@ fn take_over(known: &mut Head, now: Head) {
             known.origins.push(origin);
         }
     }
+    known.lineage.extend(now.lineage);
     known.title = now.title.or(known.title.take());
     known.workspace = now.workspace.or(known.workspace.take());
 }

@@ -5,7 +5,7 @@ use cursor_stores::session_copy::{Place, RepairAction, RootCandidate, StoreFindi
 use crate::view::units::counted;
 
 /// A finding as a clause.
-pub(super) fn finding(finding: &StoreFinding) -> String {
+pub(crate) fn finding(finding: &StoreFinding) -> String {
     let at = |place: &Place| {
         let what = if place.is_prompt { ", which the next turn needs" } else { "" };
         format!("{} of {}{what}", place.field, short(&place.blob.to_string()))

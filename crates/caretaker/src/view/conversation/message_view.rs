@@ -24,7 +24,16 @@ pub(crate) enum Folding {
 #[derive(Debug)]
 pub(crate) struct MessageView {
     folding: Folding,
-    last_speaker: Option<(Role, MessageKind)>,
+    last_speaker: Option<Speaker>,
+}
+
+/// Who speaks, in which turn and by which model: another one gets a heading of its own.
+#[derive(Debug, PartialEq, Eq)]
+struct Speaker {
+    role: Role,
+    kind: MessageKind,
+    turn: Option<usize>,
+    model: Option<String>,
 }
 
 impl MessageView {
@@ -51,12 +60,13 @@ impl MessageView {
     }
 
     fn print_speaker(&mut self, out: &mut dyn Write, message: &Message) -> io::Result<()> {
-        let speaker = (message.role, message.kind);
+        let Message { role, kind, turn, ref model, .. } = *message;
+        let speaker = Some(Speaker { role, kind, turn, model: model.clone() });
         // An agent that goes on after its tools says so by its tools.
-        if self.last_speaker == Some(speaker) && message.role == Role::Assistant {
+        if self.last_speaker == speaker && role == Role::Assistant {
             return Ok(());
         }
-        self.last_speaker = Some(speaker);
+        self.last_speaker = speaker;
         let who = match message.role {
             Role::User => "you",
             Role::Assistant => "agent",
@@ -131,6 +141,7 @@ impl MessageView {
             }),
             Part::Error { text } => writeln!(out, "  {BAD}{}{BAD:#}", on_lines(text)),
             Part::Unknown { kind, value } => {
+                let kind = if kind.is_empty() { "(no name)" } else { kind };
                 writeln!(
                     out,
                     "  {ODD}[{}: a piece that this caretaker does not know]{ODD:#}",

@@ -9,7 +9,7 @@ pub(crate) use tool_call_view::subject;
 
 use std::io::{self, Write};
 
-use cursor_stores::model::{Conversation, Head, Part, TodoState, TokenUsage};
+use cursor_stores::model::{Conversation, Head, Part, TodoState, TokenUsage, TurnState};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -48,11 +48,7 @@ pub(crate) fn print(
     if n_more > 0 {
         row(out, "damage", &format!("and {n_more} more; all are in --json"))?;
     }
-    let mut view = MessageView::new(folding);
-    for message in &conversation.messages {
-        view.print(out, message)?;
-    }
-    print_failures(out, conversation)?;
+    print_messages(out, conversation, folding)?;
     print_plan(out, conversation, folding)?;
     print_todos(out, conversation)
 }
@@ -67,21 +63,54 @@ fn files_in_words(files: &[String], folding: Folding) -> String {
     names
 }
 
-/// What turns failed of, where no message says it.
-fn print_failures(out: &mut dyn Write, conversation: &Conversation) -> io::Result<()> {
-    for (number, turn) in conversation.turns.iter().enumerate() {
-        let Some(error) = &turn.error else { continue };
-        let is_said = conversation
+/// The messages, and after those of each turn how it came out. Only the last messages may have been read: of turns
+/// before them nothing is said but how they failed.
+fn print_messages(
+    out: &mut dyn Write,
+    conversation: &Conversation,
+    folding: Folding,
+) -> io::Result<()> {
+    let mut view = MessageView::new(folding);
+    let mut n_told = 0;
+    for message in &conversation.messages {
+        let turn = message.turn.unwrap_or(n_told).min(conversation.turns.len());
+        while n_told < turn {
+            print_outcome(out, conversation, n_told, &mut view)?;
+            n_told += 1;
+        }
+        view.print(out, message)?;
+    }
+    (n_told..conversation.turns.len())
+        .try_for_each(|number| print_outcome(out, conversation, number, &mut view))
+}
+
+/// How a turn came out, where it did not simply finish and no message says why.
+fn print_outcome(
+    out: &mut dyn Write,
+    conversation: &Conversation,
+    number: usize,
+    view: &mut MessageView,
+) -> io::Result<()> {
+    let turn = &conversation.turns[number];
+    let error = turn.error_in_words();
+    let what = match (turn.state, &error) {
+        (TurnState::Cancelled, _) => "was cancelled",
+        (TurnState::Failed, _) | (_, Some(_)) => "failed",
+        _ => return Ok(()),
+    };
+    let is_said = turn.error.as_ref().is_some_and(|error| {
+        conversation
             .messages
             .iter()
             .flat_map(|message| &message.parts)
-            .any(|part| matches!(part, Part::Error { text } if text.contains(error.as_str())));
-        if !is_said {
-            let text = format!("turn {} failed: {}", number + 1, on_one_line(error));
-            writeln!(out, "\n{ODD}{text}{ODD:#}")?;
-        }
+            .any(|part| matches!(part, Part::Error { text } if text.contains(error.as_str())))
+    });
+    if is_said {
+        return Ok(());
     }
-    Ok(())
+    let why = error.map_or_else(String::new, |error| format!(": {}", on_one_line(&error)));
+    view.interrupt();
+    writeln!(out, "\n{ODD}turn {} {what}{why}{ODD:#}", number + 1)
 }
 
 fn print_plan(

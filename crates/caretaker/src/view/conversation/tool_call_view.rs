@@ -33,6 +33,10 @@ pub(super) fn write_call(out: &mut dyn Write, call: &ToolCall, folding: Folding)
     if let Some(duration) = call.duration_ms {
         write!(out, " {DIM}· {}{DIM:#}", units::duration(duration))?;
     }
+    let exit_code = call.result.as_ref().and_then(ToolResult::exit_code);
+    if let Some(code) = exit_code.filter(|code| *code != 0) {
+        write!(out, " {BAD}· exit code {code}{BAD:#}")?;
+    }
     if call.state == ToolState::Pending {
         write!(out, " {ODD}· no result{ODD:#}")?;
     }
