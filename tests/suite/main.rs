@@ -32,6 +32,7 @@ mod hooks;
 mod key_sets;
 mod limits;
 mod login;
+mod mcp_choice;
 mod named_secrets;
 mod namespace;
 mod network;

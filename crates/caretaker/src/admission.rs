@@ -130,7 +130,7 @@ impl Admission<'_> {
         let spec = self.spec(&chosen, &roots)?;
         self.check_sockets(run)?;
         self.check_disk()?;
-        let user_mcp = user_mcp::check(&spec)?;
+        let user_mcp = user_mcp::check(host, &spec)?;
         check_run(&host.state, &spec).map_err(unprepared)?;
         if let Some(name) = &options.name {
             name_claim::check_free(&host.state, name)?;
@@ -204,6 +204,7 @@ impl Admission<'_> {
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots)?.map(BytesPath::from),
             user_mcp: self.user_mcp(&chosen.workspace, roots)?,
+            repository_mcp: Vec::new(),
             limits: self.limits(),
             resources: limit_options::resources(
                 &options.limits,

@@ -241,6 +241,11 @@ fn run_examples() -> Vec<RunEvent> {
         RunEvent::WorkspaceMarked { label: text("green"), number: 1, files: 12, ms: 40 },
         RunEvent::Spent(Spend { tool_calls: Some(7), time_ms: Some(12_000), tokens: Some(68_000) }),
         RunEvent::ProtectionLost { path: "/home/ada/project/.git/config".into() },
+        RunEvent::McpChanged {
+            enabled: vec![text("notes")],
+            disabled: vec![text("slack")],
+            servers: vec![text("caretaker"), text("notes")],
+        },
     ]
 }
 
@@ -284,6 +289,7 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::WorkspaceMarked { .. } => 34,
         RunEvent::Spent(_) => 35,
         RunEvent::ProtectionLost { .. } => 36,
+        RunEvent::McpChanged { .. } => 37,
     }
 }
 

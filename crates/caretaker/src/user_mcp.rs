@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use cursor_home::{CursorRoots, WorkspacePath};
+use cursor_home::{CursorRoots, ToolBudget, WorkspacePath};
 use run_protocol::{BytesPath, ExitCode, RunSpec, UserMcpFiles};
-use run_shim::{UserMcpReport, user_mcp};
+use run_shim::{Unreachable, UserMcpError, UserMcpReport, user_mcp};
 
 use crate::command_error::CommandError;
+use crate::host::Host;
 use crate::talk::note;
 
 /// The files, if there are any.
@@ -21,7 +22,7 @@ pub(crate) fn find(workspace: &WorkspacePath, roots: &CursorRoots) -> Option<Use
                 disabled.push(file);
             }
         }
-        UserMcpFiles { servers: servers.into(), disabled }
+        UserMcpFiles { servers: servers.into(), disabled, only: None }
     })
 }
 
@@ -31,16 +32,18 @@ fn repository_of(workspace: &WorkspacePath) -> Option<WorkspacePath> {
     WorkspacePath::new(top).ok()
 }
 
-/// Checks the servers of a run that is to have them.
-pub(crate) fn check(spec: &RunSpec) -> Result<Option<UserMcpReport>, CommandError> {
-    user_mcp(spec).map_err(|error| {
-        CommandError::new(ExitCode::Usage, "your own MCP servers cannot be used")
-            .because(error)
-            .hint("mend the file, or do without `--user-mcp`")
-    })
+/// Checks the servers of a run that is to have more than ours.
+pub(crate) fn check(host: &Host, spec: &RunSpec) -> Result<Option<UserMcpReport>, CommandError> {
+    user_mcp(&host.state, spec).map_err(unusable)
 }
 
-/// Says which of the user's servers a run gets, and which not. Silent for a run that asked for none.
+/// Servers that cannot be given to an agent.
+pub(crate) fn unusable(error: UserMcpError) -> CommandError {
+    let hint = error.hint();
+    CommandError::new(ExitCode::Usage, "the MCP servers cannot be used").because(error).hint(hint)
+}
+
+/// Says which servers a run gets beside ours, and which not. Silent for a run that asked for none.
 pub(crate) fn say_what_came_of_it(report: Option<&UserMcpReport>) {
     if let Some(report) = report {
         remarks(report).iter().for_each(|remark| note(remark));
@@ -48,7 +51,8 @@ pub(crate) fn say_what_came_of_it(report: Option<&UserMcpReport>) {
 }
 
 fn remarks(report: &UserMcpReport) -> Vec<String> {
-    let UserMcpReport { added, clashes, switched_off, budget } = report;
+    let UserMcpReport { added, clashes, switched_off, off_for_session, unreachable, budget } =
+        report;
     let mut remarks = Vec::new();
     remarks.push(if added.is_empty() {
         "none of your own MCP servers are switched on".to_owned()
@@ -58,27 +62,41 @@ fn remarks(report: &UserMcpReport) -> Vec<String> {
     if !switched_off.is_empty() {
         remarks.push(format!("switched off for this workspace: {}", switched_off.join(", ")));
     }
+    if !off_for_session.is_empty() {
+        remarks.push(format!("switched off for this session: {}", off_for_session.join(", ")));
+    }
     for clash in clashes {
         remarks.push(format!(
             "your MCP server `{}` is left out: ours is called `{}`",
             clash.left_out, clash.ours
         ));
     }
+    for Unreachable { name, why } in unreachable {
+        remarks.push(format!(
+            "the agent will not reach `{name}`: {why}; name the server with --mcp {name} to allow its host"
+        ));
+    }
+    remarks.extend(tool_remark(budget));
+    remarks
+}
+
+/// What there is to say of the number of tools.
+pub(crate) fn tool_remark(budget: &ToolBudget) -> Option<String> {
     let limit = budget.limit;
     if budget.is_over() {
-        remarks.push(format!(
+        return Some(format!(
             "the MCP servers have {} tools; Cursor is said to use {limit} and to ignore the rest: name those you need in \
              `enabledTools`",
             budget.used
         ));
-    } else if !budget.unknown.is_empty() {
-        remarks.push(format!(
+    }
+    (!budget.unknown.is_empty()).then(|| {
+        format!(
             "of the {limit} MCP tools that Cursor is said to use, {} are taken; how many {} has is not known",
             budget.used,
             budget.unknown.join(", ")
-        ));
-    }
-    remarks
+        )
+    })
 }
 
 #[cfg(test)]

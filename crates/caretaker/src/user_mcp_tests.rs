@@ -9,6 +9,8 @@ fn report(added: &[&str], used: usize, unknown: &[&str]) -> UserMcpReport {
         added: owned(added),
         clashes: Vec::new(),
         switched_off: Vec::new(),
+        off_for_session: Vec::new(),
+        unreachable: Vec::new(),
         budget: ToolBudget { used, unknown: owned(unknown), limit: TOOL_LIMIT },
     }
 }

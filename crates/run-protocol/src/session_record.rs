@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{BytesPath, Checkpoint, RunId};
+use crate::{BytesPath, Checkpoint, RunId, UserMcpFiles};
 
 /// Where a session is and how it stood when a run of ours let go of it. Written when a run takes the session's lease and
 /// when it ends, whole or not at all; every end of a run is a point where the session can be taken up again.
@@ -26,6 +26,27 @@ pub struct SessionRecord {
     /// What the store held at the end of the last run that ended; `None` before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
+    /// What `caretaker mcp enable` and `disable` changed; every later run of the session keeps it.
+    #[serde(default, skip_serializing_if = "McpChoice::is_empty")]
+    pub mcp: McpChoice,
+}
+
+/// How a session's MCP servers differ from those that its runs asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpChoice {
+    /// Servers that are switched off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub off: Vec<String>,
+    /// Servers of the user's own file that are given beside those of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<UserMcpFiles>,
+}
+
+impl McpChoice {
+    /// Whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl SessionRecord {

@@ -32,6 +32,7 @@ mod launch;
 mod launch_guard;
 mod lease_watch;
 mod limits;
+mod live_servers;
 mod locks;
 mod login_copy;
 mod login_watch;
@@ -61,7 +62,10 @@ mod unconfined;
 mod workspace_watch;
 
 pub use agent_desk::report_end;
-pub use agent_servers::{UserMcpError, UserMcpReport, user_mcp};
+pub use agent_servers::{
+    RELAY_ENTRY, ServersNotChanged, ShownServers, Unreachable, UserMcpError, UserMcpReport,
+    change_servers_of_session, repository_server, repository_servers, servers_of_run, user_mcp,
+};
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;
 pub use keeper::keeper_main;

@@ -90,13 +90,10 @@ impl RootsRequest<'_> {
     pub(crate) fn build(&self) -> Result<PrivateRoots, PrivateRootsError> {
         let roots = self.expected();
         make_dir(&roots.dot_cursor)?;
-        self.write_mcp_json()?;
         make_dir(&roots.projects)?;
+        self.write_servers()?;
         let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
-        let root = self.workspace.as_utf8()?;
-        let approvals = approvals_json(root, self.servers);
         let trust = trust_marker_json(self.workspace, self.now_ms)?;
-        write_for_agent(&project.approvals(), &approvals)?;
         write_for_agent(&project.trust_marker(), &trust)?;
         Ok(roots)
     }
@@ -109,8 +106,14 @@ impl RootsRequest<'_> {
         write(&nothing.common_dir, OWN_COMMON_DIR)
     }
 
-    /// Written anew by renaming, which a directory that is mounted shows at once.
-    pub(crate) fn write_mcp_json(&self) -> Result<(), PrivateRootsError> {
+    /// Writes which servers there are, and that they are approved.
+    ///
+    /// Each file takes its place by a rename. The sandbox mounts the directory, not the file, so an agent that runs sees
+    /// the new file at once, and never half of one. The approvals come first: a server must not be read before them.
+    pub(crate) fn write_servers(&self) -> Result<(), PrivateRootsError> {
+        let project = ProjectDir::at(self.expected().projects.join(self.workspace.slug()));
+        let approvals = approvals_json(self.workspace.as_utf8()?, self.servers);
+        write_for_agent(&project.approvals(), &approvals)?;
         write(&mcp_json_in(self.run_dir), &self.servers.mcp_json())
     }
 

@@ -180,7 +180,7 @@ fn the_simulated_agent_is_inside_and_needs_no_checkout() {
 #[test]
 fn the_relay_without_a_socket_says_so() {
     let scene = Scene::new();
-    let answer = scene.caretaker(["mcp"]);
+    let answer = scene.caretaker(["mcp-relay"]);
     assert_eq!(answer.code(), 1);
     assert!(answer.stderr().contains("CARETAKER_SOCKET"), "{}", answer.stderr());
 }

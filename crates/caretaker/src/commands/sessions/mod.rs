@@ -2,7 +2,7 @@
 
 pub(crate) mod at;
 mod bundle;
-mod chat_place;
+pub(crate) mod chat_place;
 mod export;
 mod finding;
 mod fork;

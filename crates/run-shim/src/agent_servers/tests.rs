@@ -27,11 +27,12 @@ impl Files {
         UserMcpFiles {
             servers: self.path("mcp.json").into(),
             disabled: vec![self.path("of-repository.json").into(), self.path("here.json").into()],
+            only: None,
         }
     }
 
     fn merged(&self) -> Result<Merged, UserMcpError> {
-        merged(Path::new("/opt/caretaker"), &self.named())
+        merged(&own(Path::new("/opt/caretaker")), &self.named(), None)
     }
 }
 
