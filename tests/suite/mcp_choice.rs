@@ -7,6 +7,7 @@ use std::process::Output;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::network::outside::Outside;
 use crate::stage::{Stage, stderr};
 
 const KEY: &str = "key-of-the-users-own-server";
@@ -212,4 +213,183 @@ fn what_a_run_would_get_is_shown_without_starting_one() {
     assert_eq!(names(stdout(&shown)), ["caretaker", "notes", "docs"]);
     assert!(!stdout(&shown).contains("hush-hush"), "{}", stdout(&shown));
     assert!(stage.run_ids().is_empty());
+}
+
+/// The repository's own file.
+fn repository_defines(stage: &Stage, servers: &Value) {
+    std::fs::create_dir_all(stage.workspace().join(".cursor")).unwrap();
+    let file = stage.workspace().join(".cursor/mcp.json");
+    std::fs::write(file, json!({"mcpServers": servers}).to_string()).unwrap();
+}
+
+fn latest_journal(stage: &Stage) -> String {
+    std::fs::read_to_string(stage.journal_path(&stage.run_ids().pop().unwrap())).unwrap()
+}
+
+#[test]
+fn servers_are_taken_by_name_and_the_others_may_be_as_broken_as_they_like() {
+    let stage = stage_with(json!({"notes": server("notes"), "slack": server("slack"), "bad": {}}));
+    let script = "mcp notes tell {}\nmcp slack tell {}\nsay done";
+    let output = stage.play(script, &["--mcp", "notes"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let journal = latest_journal(&stage);
+    assert!(journal.contains("told by notes") && !journal.contains("told by slack"), "{journal}");
+    // The configuration gives all of them; a name on the command line is the narrower word.
+    stage.configure("min_free = '0'\nuser_mcp = true\n");
+    let output = stage.play(script, &["--mcp", "slack"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let journal = latest_journal(&stage);
+    assert!(journal.contains("told by slack") && !journal.contains("told by notes"), "{journal}");
+}
+
+#[test]
+fn names_that_lead_nowhere_refuse_the_run_before_anything_exists() {
+    let stage = stage_with(json!({"notes": server("notes"), "caretaker": server("c")}));
+    for (flags, code, words) in [
+        (&["--mcp", "nobody"][..], 3, "it has caretaker, notes"),
+        (&["--mcp", "caretaker"], 2, "there is already an MCP server called `caretaker`"),
+        (&["--mcp-from-repo", "nobody"], 2, "has no server `nobody`"),
+        (&["--mcp", "notes", "--user-mcp"], 2, "cannot be used with"),
+        (&["--mcp", "notes", "--sandbox", "off"], 2, "without one the agent goes by your own files"),
+    ] {
+        let output = stage.play("say done", flags);
+        assert_eq!(output.status.code(), Some(code), "{flags:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{flags:?}: {}", stderr(&output));
+    }
+    assert_eq!(stage.run_ids(), Vec::<String>::new());
+}
+
+#[test]
+fn a_server_of_the_repository_needs_the_users_word_and_is_given_only_as_the_user_saw_it() {
+    let stage = stage_with(json!({"notes": server("notes")}));
+    repository_defines(&stage, &json!({"theirs": server("theirs")}));
+    let refused = stage.play("say done", &["--mcp", "theirs"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    let said = stderr(&refused);
+    assert!(said.contains("the repository's, not yours") && said.contains("/bin/sh"), "{said}");
+    assert!(said.contains("--mcp-from-repo theirs") && !said.contains(KEY), "{said}");
+    assert!(stage.run_ids().is_empty());
+
+    let script = "mcp theirs tell {}\nsay done";
+    let output = stage.play(script, &["--mcp-from-repo", "theirs"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the repository's MCP server `theirs`"), "{}", stderr(&output));
+    assert!(latest_journal(&stage).contains("told by theirs: [redacted]"));
+
+    // Another definition is not what the user allowed, whoever continues the run.
+    let run = stage.run_ids().pop().unwrap();
+    let spec = std::fs::read_to_string(stage.runs().join(&run).join("spec.json")).unwrap();
+    assert!(!spec.contains(KEY), "{spec}");
+    repository_defines(&stage, &json!({"theirs": {"command": "/bin/sh", "args": ["-c", "touch it-ran"]}}));
+    let gate = Gate::new(&stage, "gate");
+    repository_defines(&stage, &json!({"theirs": server("theirs")}));
+    let run = stage.detach("shell cat gate\nsay done", &["--mcp-from-repo", "theirs"]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    assert_eq!(stage.output(&["suspend", &run]).status.code(), Some(0));
+    drop(gate);
+    repository_defines(&stage, &json!({"theirs": {"command": "/bin/sh", "args": ["-c", "touch it-ran"]}}));
+    let resumed = stage.output(&["resume", "--suspended", "--agent", "simulated"]);
+    assert_eq!(resumed.status.code(), Some(2), "{}", stderr(&resumed));
+    assert!(stderr(&resumed).contains("not defined as it was when you allowed it"), "{}", stderr(&resumed));
+    assert!(!stage.workspace().join("it-ran").exists());
+}
+
+#[test]
+fn a_repository_s_file_that_is_no_plain_file_is_not_read() {
+    let stage = stage_with(json!({}));
+    std::fs::create_dir_all(stage.workspace().join(".cursor")).unwrap();
+    let file = stage.workspace().join(".cursor/mcp.json");
+    std::os::unix::fs::symlink(stage.home().join(".cursor/mcp.json"), &file).unwrap();
+    let output = stage.play("say done", &["--mcp-from-repo", "notes"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    std::fs::remove_file(&file).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+    assert!(made.success());
+    let output = stage.play("say done", &["--mcp-from-repo", "notes"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("not a regular file"), "{}", stderr(&output));
+    assert!(stage.run_ids().is_empty());
+}
+
+#[test]
+fn a_server_with_an_address_brings_its_host_along_only_if_the_user_named_it() {
+    let Some(outside) = Outside::new() else { return };
+    let stage = &outside.stage;
+    std::fs::create_dir_all(stage.home().join(".cursor")).unwrap();
+    let docs = json!({"docs": {"url": "https://allowed.test/mcp"}});
+    std::fs::write(stage.home().join(".cursor/mcp.json"), json!({"mcpServers": docs}).to_string())
+        .unwrap();
+    let call = "curl -sS --cacert ca.pem -H 'content-type: application/json' \
+                -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}' https://allowed.test/mcp";
+    let script = format!("shell {call} > got 2> complaint; curl -sS --cacert ca.pem https://denied.test >> got; true\nsay done");
+    let got = || std::fs::read_to_string(stage.workspace().join("got")).unwrap();
+
+    let output = outside.play(&script, &["--mcp", "docs"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(got().starts_with("reached allowed.test") && !got().contains("denied.test"), "{}", got());
+
+    // All of the user's servers at once are no word for any host; it is said how to allow it.
+    let output = outside.play(&script, &["--user-mcp"]);
+    assert_eq!((output.status.code(), got().as_str()), (Some(0), ""), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the agent will not reach `docs`"), "{}", stderr(&output));
+
+    // What is off for the session is off the list of its next run.
+    let run = stage.run_ids().remove(0);
+    assert_eq!(stage.output(&["mcp", "disable", &run, "docs"]).status.code(), Some(0));
+    let refused = outside.play(&script, &["--session", &stage.session_of(&run), "--mcp", "docs"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("was switched off for this session"), "{}", stderr(&refused));
+
+    // The repository's choice of a host is not the user's.
+    repository_defines(stage, &json!({"theirs": {"url": "https://allowed.test/mcp"}}));
+    let refused = outside.play(&script, &["--mcp-from-repo", "theirs"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("hint: allow the host: --allow-host allowed.test"), "{}", stderr(&refused));
+    let output = outside.play(&script, &["--mcp-from-repo", "theirs", "--allow-host", "allowed.test"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(got().starts_with("reached allowed.test"), "{}", got());
+}
+
+#[test]
+fn an_address_that_no_list_can_hold_is_refused_with_the_reason() {
+    let stage = stage_with(json!({
+        "plain": {"url": "http://docs.test/mcp"}, "here": {"url": "https://127.0.0.1:3000/mcp"},
+        "docs": {"url": "https://docs.test/mcp"},
+    }));
+    for (flags, words) in [
+        (&["--mcp", "plain"][..], "its address is not `https://` and the name of a host"),
+        (&["--mcp", "here"], "its address is not `https://` and the name of a host"),
+        (&["--mcp", "docs", "--network", "none"], "the run has no network"),
+    ] {
+        let output = stage.play("say done", flags);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{flags:?}: {}", stderr(&output));
+    }
+    assert!(stage.run_ids().is_empty());
+}
+
+#[test]
+fn tools_are_counted_in_a_sandbox_and_more_than_forty_are_warned_of() {
+    let mut many = server("many");
+    many["env"]["N_TOOLS"] = json!("30");
+    let marker = json!({"command": "/bin/sh", "args": ["-c", "touch \"$HOME/../it-ran-on-the-host\"; exit 1"]});
+    let listed = json!({"url": "https://docs.test/mcp", "enabledTools": ["a", "b"]});
+    let stage = stage_with(json!({"many": many, "docs": listed, "notes": server("notes")}));
+    repository_defines(&stage, &json!({"theirs": marker}));
+    let counted = done(&stage.output(&["mcp", "tools", "--mcp", "notes", "--mcp-from-repo", "theirs", "--json"]));
+    assert_eq!((&counted["total"], &counted["is_over"]), (&json!(13), &json!(false)));
+    assert_eq!(counted["uncounted"], json!(["theirs"]));
+    let names: Vec<&Value> = counted["servers"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["caretaker", "notes", "theirs"]);
+    assert_eq!(counted["servers"][1]["tools"], json!(["tell"]));
+    assert_eq!(counted["servers"][2]["state"], "failed");
+    assert!(!stage.root().join("it-ran-on-the-host").exists());
+
+    let output = stage.output(&["mcp", "tools", "--user-mcp"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("45 tools in all"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("have 45 tools; Cursor is said to use 40"), "{}", stderr(&output));
+    // Nothing of it stays.
+    assert_eq!(stage.run_ids(), Vec::<String>::new());
+    assert!(!stage.home().join(".cursor/chats").exists());
 }

@@ -130,7 +130,7 @@ impl Admission<'_> {
         let spec = self.spec(&chosen, &roots)?;
         self.check_sockets(run)?;
         self.check_disk()?;
-        let user_mcp = user_mcp::check(host, &spec)?;
+        let user_mcp = user_mcp::check(host, &spec, &options.servers)?;
         check_run(&host.state, &spec).map_err(unprepared)?;
         if let Some(name) = &options.name {
             name_claim::check_free(&host.state, name)?;
@@ -168,6 +168,10 @@ impl Admission<'_> {
         let profile = &chosen.profile.profile;
         let labels = run_marks::labels(&config.labels, &options.labels)
             .map_err(|error| refused("a label of the configuration cannot be used", error))?;
+        if profile.confinement() == Confinement::None && !options.servers.is_empty() {
+            let what = "--mcp and --mcp-from-repo choose servers for a sandbox; without one the agent goes by your own files";
+            return Err(CommandError::new(ExitCode::Usage, what).hint("leave them out"));
+        }
         let spec = RunSpec {
             run: chosen.run,
             created_ms: now_ms(),
@@ -204,7 +208,10 @@ impl Admission<'_> {
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots)?.map(BytesPath::from),
             user_mcp: self.user_mcp(&chosen.workspace, roots)?,
-            repository_mcp: Vec::new(),
+            repository_mcp: user_mcp::from_repository(
+                &chosen.workspace,
+                &options.servers.mcp_from_repo,
+            )?,
             limits: self.limits(),
             resources: limit_options::resources(
                 &options.limits,
@@ -302,6 +309,9 @@ impl Admission<'_> {
         workspace: &WorkspacePath,
         roots: &CursorRoots,
     ) -> Result<Option<UserMcpFiles>, CommandError> {
+        if !self.options.servers.mcp.is_empty() {
+            return user_mcp::named(workspace, roots, &self.options.servers.mcp).map(Some);
+        }
         match (self.options.user_mcp, user_mcp::find(workspace, roots)) {
             // A configuration may be shared with machines that have none.
             (false, files) => Ok(files.filter(|_| self.config.user_mcp)),

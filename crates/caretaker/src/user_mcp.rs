@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
-use cursor_home::{CursorRoots, ToolBudget, WorkspacePath};
-use run_protocol::{BytesPath, ExitCode, RunSpec, UserMcpFiles};
-use run_shim::{Unreachable, UserMcpError, UserMcpReport, user_mcp};
+use cursor_home::{CursorRoots, McpServer, ToolBudget, WorkspacePath};
+use run_protocol::{BytesPath, ExitCode, RepositoryServer, RunSpec, UserMcpFiles};
+use run_shim::{
+    Unreachable, UserMcpError, UserMcpReport, names_in, read_session_record, repository_server,
+    user_mcp,
+};
 
 use crate::command_error::CommandError;
 use crate::host::Host;
+use crate::run_options::ServerOptions;
 use crate::talk::note;
 
 /// The files, if there are any.
@@ -32,8 +36,72 @@ fn repository_of(workspace: &WorkspacePath) -> Option<WorkspacePath> {
     WorkspacePath::new(top).ok()
 }
 
+/// The user's file, with the servers that were named. Each must be there.
+pub(crate) fn named(
+    workspace: &WorkspacePath,
+    roots: &CursorRoots,
+    names: &[String],
+) -> Result<UserMcpFiles, CommandError> {
+    let files = find(workspace, roots);
+    let known = match &files {
+        Some(files) => names_in(files).map_err(unusable)?,
+        None => Vec::new(),
+    };
+    if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+        return Err(match repository_server(workspace.as_path(), name) {
+            Ok(server) => of_repository(name, &server),
+            Err(_) => no_such_server(roots, name, &known),
+        });
+    }
+    files.map(|files| UserMcpFiles { only: Some(names.to_owned()), ..files }).ok_or_else(|| {
+        let what = format!("there is no `{}`", roots.user_mcp_json().display());
+        CommandError::new(ExitCode::NotFound, what)
+    })
+}
+
+fn no_such_server(roots: &CursorRoots, name: &str, known: &[String]) -> CommandError {
+    let file = roots.user_mcp_json();
+    let what = format!("there is no MCP server `{name}` in `{}`", file.display());
+    let error = CommandError::new(ExitCode::NotFound, what);
+    match known {
+        [] => error,
+        known => error.hint(format!("it has {}", known.join(", "))),
+    }
+}
+
+/// Says what a server of the repository would do, before the user gives their word for it.
+fn of_repository(name: &str, server: &McpServer) -> CommandError {
+    let what = format!("the MCP server `{name}` is the repository's, not yours");
+    CommandError::new(ExitCode::Usage, what)
+        .because(format!("its .cursor/mcp.json defines it as {}", server.shown()))
+        .hint(format!("if you trust it with what the sandbox has: --mcp-from-repo {name}"))
+}
+
+/// The repository's servers that the user allows, as they are now.
+pub(crate) fn from_repository(
+    workspace: &WorkspacePath,
+    names: &[String],
+) -> Result<Vec<RepositoryServer>, CommandError> {
+    let allowed = names.iter().map(|name| {
+        let server = repository_server(workspace.as_path(), name).map_err(unusable)?;
+        Ok(RepositoryServer { name: name.clone(), sha256: server.digest() })
+    });
+    allowed.collect()
+}
+
 /// Checks the servers of a run that is to have more than ours.
-pub(crate) fn check(host: &Host, spec: &RunSpec) -> Result<Option<UserMcpReport>, CommandError> {
+pub(crate) fn check(
+    host: &Host,
+    spec: &RunSpec,
+    asked: &ServerOptions,
+) -> Result<Option<UserMcpReport>, CommandError> {
+    let off = read_session_record(&host.state, &spec.session).map(|record| record.mcp.off);
+    let off = off.unwrap_or_default();
+    if let Some(name) =
+        asked.mcp.iter().chain(&asked.mcp_from_repo).find(|name| off.contains(name))
+    {
+        return Err(unusable(UserMcpError::OffForSession(name.clone())));
+    }
     user_mcp(&host.state, spec).map_err(unusable)
 }
 
@@ -51,14 +119,27 @@ pub(crate) fn say_what_came_of_it(report: Option<&UserMcpReport>) {
 }
 
 fn remarks(report: &UserMcpReport) -> Vec<String> {
-    let UserMcpReport { added, clashes, switched_off, off_for_session, unreachable, budget } =
-        report;
+    let UserMcpReport {
+        added,
+        of_repository,
+        clashes,
+        switched_off,
+        off_for_session,
+        unreachable,
+        budget,
+    } = report;
     let mut remarks = Vec::new();
-    remarks.push(if added.is_empty() {
-        "none of your own MCP servers are switched on".to_owned()
-    } else {
-        format!("your own MCP servers are in reach of the agent: {}", added.join(", "))
-    });
+    if !added.is_empty() {
+        remarks
+            .push(format!("your own MCP servers are in reach of the agent: {}", added.join(", ")));
+    } else if of_repository.is_empty() {
+        remarks.push("none of your own MCP servers are switched on".to_owned());
+    }
+    for (name, definition) in of_repository {
+        remarks.push(format!(
+            "the repository's MCP server `{name}` is in reach of the agent, as {definition}"
+        ));
+    }
     if !switched_off.is_empty() {
         remarks.push(format!("switched off for this workspace: {}", switched_off.join(", ")));
     }

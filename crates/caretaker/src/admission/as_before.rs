@@ -62,8 +62,11 @@ impl Admission<'_> {
         if options.model.is_some() {
             spec.model = fresh.model;
         }
-        if options.user_mcp {
+        if options.user_mcp || !options.servers.mcp.is_empty() {
             spec.user_mcp = fresh.user_mcp;
+        }
+        if !options.servers.mcp_from_repo.is_empty() {
+            spec.repository_mcp = fresh.repository_mcp;
         }
         // What was approved was approved for the sandbox that the run had.
         if options.no_force || options.force || spec.profile != before.profile {

@@ -24,6 +24,7 @@ use cursor_home::{
 };
 use run_journal::{RunDirectory, StateRoot};
 use run_protocol::{McpChoice, RunSpec, UserMcpFiles};
+use serde_json::Value;
 use uuid::Uuid;
 
 pub(crate) use self::change::NotChanged;
@@ -86,8 +87,10 @@ impl UserMcpError {
 /// What came of the user's wish for more servers than ours.
 #[derive(Debug)]
 pub struct UserMcpReport {
-    /// The servers that the agent gets beside ours.
+    /// The user's own servers that the agent gets.
     pub added: Vec<String>,
+    /// The repository's servers that the agent gets, with their definitions for people to read.
+    pub of_repository: Vec<(String, Value)>,
     /// Left out, because one of ours has the name.
     pub clashes: Vec<NameClash>,
     /// Left out, because the user switched them off for this project.
@@ -208,9 +211,14 @@ pub fn user_mcp(state: &StateRoot, spec: &RunSpec) -> Result<Option<UserMcpRepor
     let unreachable = reach.check(&servers)?;
     let known = BTreeMap::from([(SERVER.to_owned(), mcp_server::n_tools())]);
     let in_force = servers.in_force();
-    let added = in_force.iter().map(|(name, _)| name).filter(|name| *name != SERVER);
+    let (of_repository, added): (Vec<_>, Vec<_>) = in_force
+        .iter()
+        .filter(|(name, _)| *name != SERVER)
+        .partition(|(name, _)| servers.of_repository.iter().any(|known| known == name));
+    let shown = |(name, server): (&str, &McpServer)| (name.to_owned(), server.shown());
     Ok(Some(UserMcpReport {
-        added: added.map(str::to_owned).collect(),
+        added: added.into_iter().map(|(name, _)| name.to_owned()).collect(),
+        of_repository: of_repository.into_iter().map(shown).collect(),
         budget: ToolBudget::of(&in_force, &known),
         off_for_session: servers.choice.off.clone(),
         clashes: servers.clashes,
@@ -275,6 +283,16 @@ pub(crate) fn own(relay: &Path) -> McpServers {
     // The first name added is never taken.
     servers.add(SERVER, server).ok();
     servers
+}
+
+/// The names of all servers of the user's file, switched on or off.
+pub fn names_in(files: &UserMcpFiles) -> Result<Vec<String>, UserMcpError> {
+    let path = files.servers.0.as_path();
+    let content = read(path).map_err(|source| UserMcpError::Read { path: path.into(), source })?;
+    match UserServers::parse(&content) {
+        Ok(user) => Ok(user.names().map(str::to_owned).collect()),
+        Err(source) => Err(UserMcpError::Unusable { path: path.into(), source }),
+    }
 }
 
 fn merged(

@@ -2,6 +2,7 @@
 
 mod change;
 mod show;
+mod tools;
 
 use clap::Subcommand;
 use run_protocol::ExitCode;
@@ -23,6 +24,7 @@ enum McpCommand {
     Show(show::Args),
     Enable(change::EnableArgs),
     Disable(change::DisableArgs),
+    Tools(tools::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -30,5 +32,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         McpCommand::Show(args) => show::run(args),
         McpCommand::Enable(args) => change::enable(args),
         McpCommand::Disable(args) => change::disable(args),
+        McpCommand::Tools(args) => tools::run(args),
     }
 }

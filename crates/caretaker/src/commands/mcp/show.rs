@@ -13,7 +13,7 @@ use crate::command_error::CommandError;
 use crate::commands::sandbox::hypothetical_spec;
 use crate::data_out::{print_json, print_text};
 use crate::host::Host;
-use crate::run_options::RunOptions;
+use crate::run_options::{RunOptions, ServerOptions};
 use crate::talk::note;
 use crate::user_mcp;
 use crate::workspace_owner::become_owner;
@@ -37,6 +37,8 @@ pub(crate) struct Args {
     /// As with `run --user-mcp`.
     #[arg(long, conflicts_with = "run")]
     user_mcp: bool,
+    #[command(flatten)]
+    servers: ServerOptions,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -61,11 +63,16 @@ struct Shown {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
+    if args.run.is_some() && !args.servers.is_empty() {
+        let what = "a run that exists has its servers; --mcp and --mcp-from-repo are for one that would be started";
+        return Err(CommandError::new(ExitCode::Usage, what));
+    }
     let spec = match &args.run {
         Some(run) => spec_of(&host, run)?,
         None => {
             become_owner(&host.environment, args.workspace.as_deref())?;
-            let options = RunOptions { user_mcp: args.user_mcp, ..RunOptions::default() };
+            let (user_mcp, servers) = (args.user_mcp, args.servers.clone());
+            let options = RunOptions { user_mcp, servers, ..RunOptions::default() };
             hypothetical_spec(&host, args.workspace.clone(), &options)?
         }
     };
