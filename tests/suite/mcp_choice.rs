@@ -91,7 +91,8 @@ fn a_server_that_is_switched_off_leaves_the_file_of_the_agent_that_runs_and_stay
     first.open();
     // The first look is over when the second is waited for, which the journal shows.
     stage.wait_until(&run, |line| {
-        line["kind"] == "agent.tool_completed" && line["args"]["command"].to_string().contains("first")
+        line["kind"] == "agent.tool_completed"
+            && line["args"]["command"].to_string().contains("first")
     });
     let changed = done(&stage.output(&["mcp", "disable", &run, "notes", "--json"]));
     assert_eq!(changed["run"], json!(run));
@@ -114,18 +115,28 @@ fn a_server_that_is_switched_off_leaves_the_file_of_the_agent_that_runs_and_stay
     let script = "shell cat .cursor/mcp.json > later\nmcp notes tell {}\nsay done";
     let resumed = stage.resume(&session, script, &["--user-mcp"]);
     assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
-    assert!(stderr(&resumed).contains("switched off for this session: notes"), "{}", stderr(&resumed));
+    assert!(
+        stderr(&resumed).contains("switched off for this session: notes"),
+        "{}",
+        stderr(&resumed)
+    );
     assert_eq!(names(&read("later")), ["caretaker", "slack"]);
     let later = stage.run_ids().pop().unwrap();
     assert_eq!(events(&stage, &later, "mcp_changed")[0]["disabled"], json!(["notes"]));
-    assert!(!std::fs::read_to_string(stage.journal_path(&later)).unwrap().contains("told by notes"));
+    assert!(
+        !std::fs::read_to_string(stage.journal_path(&later)).unwrap().contains("told by notes")
+    );
 
     // Between runs it can be switched on again, and the next run has it.
     let changed = done(&stage.output(&["mcp", "enable", &later, "notes", "--json"]));
-    assert_eq!((&changed["run"], &changed["servers"]), (&Value::Null, &json!(["caretaker", "notes", "slack"])));
+    assert_eq!(
+        (&changed["run"], &changed["servers"]),
+        (&Value::Null, &json!(["caretaker", "notes", "slack"]))
+    );
     let resumed = stage.resume(&session, "mcp notes tell {}\nsay done", &["--user-mcp"]);
     assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
-    let last = std::fs::read_to_string(stage.journal_path(&stage.run_ids().pop().unwrap())).unwrap();
+    let last =
+        std::fs::read_to_string(stage.journal_path(&stage.run_ids().pop().unwrap())).unwrap();
     assert!(last.contains("told by notes: [redacted]"), "{last}");
 }
 
@@ -149,15 +160,18 @@ fn a_server_of_the_user_can_be_added_while_the_agent_runs_and_its_key_stays_with
     let session = stage.session_of(&run);
     let resumed = stage.resume(&session, "mcp notes tell {}\nsay done", &[]);
     assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
-    let last = std::fs::read_to_string(stage.journal_path(&stage.run_ids().pop().unwrap())).unwrap();
+    let last =
+        std::fs::read_to_string(stage.journal_path(&stage.run_ids().pop().unwrap())).unwrap();
     assert!(last.contains("told by notes: [redacted]"), "{last}");
 }
 
 #[test]
 fn a_change_that_cannot_be_made_changes_nothing_and_says_why() {
-    let stage = stage_with(json!({"notes": server("notes"), "docs": {"url": "https://docs.test/mcp"}}));
+    let stage =
+        stage_with(json!({"notes": server("notes"), "docs": {"url": "https://docs.test/mcp"}}));
     let gate = Gate::new(&stage, "gate");
-    let run = stage.detach("shell cat gate; cat .cursor/mcp.json > after\nsay done", &["--user-mcp"]);
+    let run =
+        stage.detach("shell cat gate; cat .cursor/mcp.json > after\nsay done", &["--user-mcp"]);
     for (args, words) in [
         (["disable", "nobody"], "no MCP server `nobody`; it has caretaker, notes, docs"),
         (["enable", "nobody"], "has no server `nobody`"),
@@ -204,7 +218,9 @@ fn whoever_reads_the_file_while_it_changes_reads_all_of_it() {
 
 #[test]
 fn what_a_run_would_get_is_shown_without_starting_one() {
-    let stage = stage_with(json!({"notes": server("notes"), "docs": {"url": "https://docs.test/mcp?key=hush-hush"}}));
+    let stage = stage_with(
+        json!({"notes": server("notes"), "docs": {"url": "https://docs.test/mcp?key=hush-hush"}}),
+    );
     let workspace = stage.workspace();
     let workspace = workspace.to_str().unwrap();
     let shown = stage.output(&["mcp", "show", "-C", workspace]);
@@ -250,7 +266,11 @@ fn names_that_lead_nowhere_refuse_the_run_before_anything_exists() {
         (&["--mcp", "caretaker"], 2, "there is already an MCP server called `caretaker`"),
         (&["--mcp-from-repo", "nobody"], 2, "has no server `nobody`"),
         (&["--mcp", "notes", "--user-mcp"], 2, "cannot be used with"),
-        (&["--mcp", "notes", "--sandbox", "off"], 2, "without one the agent goes by your own files"),
+        (
+            &["--mcp", "notes", "--sandbox", "off"],
+            2,
+            "without one the agent goes by your own files",
+        ),
     ] {
         let output = stage.play("say done", flags);
         assert_eq!(output.status.code(), Some(code), "{flags:?}: {}", stderr(&output));
@@ -273,24 +293,38 @@ fn a_server_of_the_repository_needs_the_users_word_and_is_given_only_as_the_user
     let script = "mcp theirs tell {}\nsay done";
     let output = stage.play(script, &["--mcp-from-repo", "theirs"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("the repository's MCP server `theirs`"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the repository's MCP server `theirs`"),
+        "{}",
+        stderr(&output)
+    );
     assert!(latest_journal(&stage).contains("told by theirs: [redacted]"));
 
     // Another definition is not what the user allowed, whoever continues the run.
     let run = stage.run_ids().pop().unwrap();
     let spec = std::fs::read_to_string(stage.runs().join(&run).join("spec.json")).unwrap();
     assert!(!spec.contains(KEY), "{spec}");
-    repository_defines(&stage, &json!({"theirs": {"command": "/bin/sh", "args": ["-c", "touch it-ran"]}}));
+    repository_defines(
+        &stage,
+        &json!({"theirs": {"command": "/bin/sh", "args": ["-c", "touch it-ran"]}}),
+    );
     let gate = Gate::new(&stage, "gate");
     repository_defines(&stage, &json!({"theirs": server("theirs")}));
     let run = stage.detach("shell cat gate\nsay done", &["--mcp-from-repo", "theirs"]);
     stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
     assert_eq!(stage.output(&["suspend", &run]).status.code(), Some(0));
     drop(gate);
-    repository_defines(&stage, &json!({"theirs": {"command": "/bin/sh", "args": ["-c", "touch it-ran"]}}));
+    repository_defines(
+        &stage,
+        &json!({"theirs": {"command": "/bin/sh", "args": ["-c", "touch it-ran"]}}),
+    );
     let resumed = stage.output(&["resume", "--suspended", "--agent", "simulated"]);
     assert_eq!(resumed.status.code(), Some(2), "{}", stderr(&resumed));
-    assert!(stderr(&resumed).contains("not defined as it was when you allowed it"), "{}", stderr(&resumed));
+    assert!(
+        stderr(&resumed).contains("not defined as it was when you allowed it"),
+        "{}",
+        stderr(&resumed)
+    );
     assert!(!stage.workspace().join("it-ran").exists());
 }
 
@@ -321,12 +355,18 @@ fn a_server_with_an_address_brings_its_host_along_only_if_the_user_named_it() {
         .unwrap();
     let call = "curl -sS --cacert ca.pem -H 'content-type: application/json' \
                 -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}' https://allowed.test/mcp";
-    let script = format!("shell {call} > got 2> complaint; curl -sS --cacert ca.pem https://denied.test >> got; true\nsay done");
+    let script = format!(
+        "shell {call} > got 2> complaint; curl -sS --cacert ca.pem https://denied.test >> got; true\nsay done"
+    );
     let got = || std::fs::read_to_string(stage.workspace().join("got")).unwrap();
 
     let output = outside.play(&script, &["--mcp", "docs"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(got().starts_with("reached allowed.test") && !got().contains("denied.test"), "{}", got());
+    assert!(
+        got().starts_with("reached allowed.test") && !got().contains("denied.test"),
+        "{}",
+        got()
+    );
 
     // All of the user's servers at once are no word for any host; it is said how to allow it.
     let output = outside.play(&script, &["--user-mcp"]);
@@ -344,8 +384,13 @@ fn a_server_with_an_address_brings_its_host_along_only_if_the_user_named_it() {
     repository_defines(stage, &json!({"theirs": {"url": "https://allowed.test/mcp"}}));
     let refused = outside.play(&script, &["--mcp-from-repo", "theirs"]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("hint: allow the host: --allow-host allowed.test"), "{}", stderr(&refused));
-    let output = outside.play(&script, &["--mcp-from-repo", "theirs", "--allow-host", "allowed.test"]);
+    assert!(
+        stderr(&refused).contains("hint: allow the host: --allow-host allowed.test"),
+        "{}",
+        stderr(&refused)
+    );
+    let output =
+        outside.play(&script, &["--mcp-from-repo", "theirs", "--allow-host", "allowed.test"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(got().starts_with("reached allowed.test"), "{}", got());
 }
@@ -376,10 +421,19 @@ fn tools_are_counted_in_a_sandbox_and_more_than_forty_are_warned_of() {
     let listed = json!({"url": "https://docs.test/mcp", "enabledTools": ["a", "b"]});
     let stage = stage_with(json!({"many": many, "docs": listed, "notes": server("notes")}));
     repository_defines(&stage, &json!({"theirs": marker}));
-    let counted = done(&stage.output(&["mcp", "tools", "--mcp", "notes", "--mcp-from-repo", "theirs", "--json"]));
+    let counted = done(&stage.output(&[
+        "mcp",
+        "tools",
+        "--mcp",
+        "notes",
+        "--mcp-from-repo",
+        "theirs",
+        "--json",
+    ]));
     assert_eq!((&counted["total"], &counted["is_over"]), (&json!(13), &json!(false)));
     assert_eq!(counted["uncounted"], json!(["theirs"]));
-    let names: Vec<&Value> = counted["servers"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    let names: Vec<&Value> =
+        counted["servers"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
     assert_eq!(names, ["caretaker", "notes", "theirs"]);
     assert_eq!(counted["servers"][1]["tools"], json!(["tell"]));
     assert_eq!(counted["servers"][2]["state"], "failed");
@@ -388,7 +442,11 @@ fn tools_are_counted_in_a_sandbox_and_more_than_forty_are_warned_of() {
     let output = stage.output(&["mcp", "tools", "--user-mcp"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("45 tools in all"), "{}", stdout(&output));
-    assert!(stderr(&output).contains("have 45 tools; Cursor is said to use 40"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("have 45 tools; Cursor is said to use 40"),
+        "{}",
+        stderr(&output)
+    );
     // Nothing of it stays.
     assert_eq!(stage.run_ids(), Vec::<String>::new());
     assert!(!stage.home().join(".cursor/chats").exists());

@@ -66,7 +66,7 @@ pub(crate) struct Admission<'a> {
 pub(crate) enum Conversation {
     /// A new session, in the directory that was named or in the one we are in.
     New { workspace: Option<PathBuf> },
-    /// One that can be resumed, where it belongs.
+    /// One that can be resumed, or that was minted, where it belongs.
     Resumed(Box<Resumption>),
 }
 
@@ -81,7 +81,7 @@ impl Conversation {
     fn session(&self) -> (Uuid, SessionStart) {
         match self {
             Self::New { .. } => (Uuid::new_v4(), SessionStart::New),
-            Self::Resumed(resumption) => (resumption.session, SessionStart::Resume),
+            Self::Resumed(resumption) => (resumption.session, resumption.start),
         }
     }
 }

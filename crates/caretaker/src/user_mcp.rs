@@ -97,8 +97,7 @@ pub(crate) fn check(
 ) -> Result<Option<UserMcpReport>, CommandError> {
     let off = read_session_record(&host.state, &spec.session).map(|record| record.mcp.off);
     let off = off.unwrap_or_default();
-    if let Some(name) =
-        asked.mcp.iter().chain(&asked.mcp_from_repo).find(|name| off.contains(name))
+    if let Some(name) = asked.mcp.iter().chain(&asked.mcp_from_repo).find(|name| off.contains(name))
     {
         return Err(unusable(UserMcpError::OffForSession(name.clone())));
     }

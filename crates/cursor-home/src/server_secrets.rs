@@ -51,9 +51,7 @@ fn replaced(value: &Value, secrets: &[&str], shortest: usize) -> Value {
         Value::Array(list) => list.iter().map(|value| replaced(value, secrets, shortest)).collect(),
         Value::Object(map) => {
             let values = map.iter();
-            values
-                .map(|(name, value)| (name.clone(), replaced(value, secrets, shortest)))
-                .collect()
+            values.map(|(name, value)| (name.clone(), replaced(value, secrets, shortest))).collect()
         }
         other => other.clone(),
     }
@@ -124,13 +122,11 @@ mod tests {
                 "--header", "Authorization: Bearer hush-3", "postgres://ada:hush-4@db/x", "--auth-file", "-x", "y"
             ],
         });
-        assert_eq!(
-            secrets(&definition),
-            ["hush-1", "hush-2", "Bearer hush-3", "hush-3", "hush-4"]
-        );
+        assert_eq!(secrets(&definition), ["hush-1", "hush-2", "Bearer hush-3", "hush-3", "hush-4"]);
         let remote = json!({"url": "https://a.test/mcp?api_key=hush-5&page=2"});
         assert_eq!(secrets(&remote), ["hush-5"]);
-        let variable = json!({"command": "a", "env": {"DATABASE": "mysql://u:hush-6@db/x", "HOME": "/h"}});
+        let variable =
+            json!({"command": "a", "env": {"DATABASE": "mysql://u:hush-6@db/x", "HOME": "/h"}});
         assert_eq!(secrets(&variable), ["hush-6"]);
     }
 

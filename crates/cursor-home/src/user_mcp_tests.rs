@@ -32,27 +32,15 @@ fn an_empty_object_defines_no_server() {
 #[test]
 fn a_malformed_file_is_an_error_that_names_the_file_and_the_fault() {
     for (text, message, cause) in [
-        (
-            "",
-            "mcp.json is not valid JSON",
-            Some("EOF while parsing a value at line 1 column 0"),
-        ),
+        ("", "mcp.json is not valid JSON", Some("EOF while parsing a value at line 1 column 0")),
         (
             r#"{"mcpServers":{},}"#,
             "mcp.json is not valid JSON",
             Some("trailing comma at line 1 column 18"),
         ),
         ("[]", "mcp.json is not an object", None),
-        (
-            r#"{"servers":{}}"#,
-            "mcp.json is not an object with an object `mcpServers`",
-            None,
-        ),
-        (
-            r#"{"mcpServers":[]}"#,
-            "mcp.json is not an object with an object `mcpServers`",
-            None,
-        ),
+        (r#"{"servers":{}}"#, "mcp.json is not an object with an object `mcpServers`", None),
+        (r#"{"mcpServers":[]}"#, "mcp.json is not an object with an object `mcpServers`", None),
     ] {
         let error = UserServers::parse(text.as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), message, "{text}");

@@ -40,7 +40,7 @@ pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use queue_terms::QueueTerms;
 pub use resources::{LimitBackend, LimitsInForce, ResourceLimits};
 pub use run_id::{NotARunId, RunId};
-pub use session_record::{McpChoice, SessionRecord};
+pub use session_record::{McpChoice, MintedSession, SessionRecord};
 pub use spec::{
     AgentKind, AgentMode, AgentProgram, RepositoryServer, RunSpec, SessionStart, ToolApproval,
     UserMcpFiles,

@@ -53,3 +53,21 @@ impl SessionRecord {
     /// The version that this build writes.
     pub const VERSION: u32 = 1;
 }
+
+/// A session that has an id and no prompt yet: `sessions/<uuid>/minted.json`. Nobody but us knows of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MintedSession {
+    /// The format's version.
+    pub v: u32,
+    /// The session.
+    pub session: Uuid,
+    /// Its workspace's physical path.
+    pub workspace: String,
+    /// When it was minted, in milliseconds since the epoch.
+    pub at: u64,
+}
+
+impl MintedSession {
+    /// The version that this build writes.
+    pub const VERSION: u32 = 1;
+}

@@ -96,10 +96,8 @@ async fn serve_client(
             }
             Ok(ControlRequest::RegenerateMcp(change)) => {
                 let done = change_servers(&orders, change).await;
-                let answer = done.map_or_else(
-                    |reason| ControlReply::Refused { reason },
-                    |()| ControlReply::Ok,
-                );
+                let answer = done
+                    .map_or_else(|reason| ControlReply::Refused { reason }, |()| ControlReply::Ok);
                 reply(&mut writer, &answer).await?;
             }
             Err(reason) => {

@@ -68,7 +68,8 @@ async fn an_order_to_stop_is_passed_on_and_confirmed() {
 #[tokio::test]
 async fn nonsense_is_refused_with_a_reason_and_the_next_client_is_served() {
     let server = server();
-    for nonsense in ["hello\n", "{\"request\":\"explode\"}\n", &format!("{}\n", "x".repeat(90_000))] {
+    for nonsense in ["hello\n", "{\"request\":\"explode\"}\n", &format!("{}\n", "x".repeat(90_000))]
+    {
         let mut client = Client::connect(&server).await;
         client.send(nonsense).await;
         assert!(matches!(client.next().await, Some(ControlReply::Refused { .. })));

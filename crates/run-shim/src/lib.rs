@@ -38,6 +38,7 @@ mod login_copy;
 mod login_watch;
 pub mod mcp_relay;
 mod mcp_server;
+mod minted_session;
 mod mount_watch;
 mod network;
 mod outcome_words;
@@ -64,7 +65,8 @@ mod workspace_watch;
 pub use agent_desk::report_end;
 pub use agent_servers::{
     RELAY_ENTRY, ServersNotChanged, ShownServers, Unreachable, UserMcpError, UserMcpReport,
-    change_servers_of_session, names_in, repository_server, repository_servers, servers_of_run, user_mcp,
+    change_servers_of_session, names_in, repository_server, repository_servers, servers_of_run,
+    user_mcp,
 };
 pub use checkpoint::pending_tools;
 pub use gate::gate_main;
@@ -73,6 +75,7 @@ pub use launch_guard::launch_guard_main;
 pub use limits::{LimitSurvey, LimitsNotHeld, survey_limits};
 pub use locks::{WorkspaceBusy, WorkspaceHold, hold_workspace};
 pub use login_copy::LoginCopyError;
+pub use minted_session::{mint_session, minted_session};
 pub use network::{UpstreamProxy, UpstreamProxyError, network_doors_main};
 pub use preparation::{check_run, plan_run};
 pub use prepare_error::PrepareError;

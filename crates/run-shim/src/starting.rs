@@ -134,7 +134,9 @@ impl Starting {
             // The files are made at this moment, so the change is made when the agent has them.
             Order::ChangeServers(asked) if self.record.has_lease() => self.changes.push(asked),
             Order::ChangeServers((_, answer)) => {
-                drop(answer.send(Err("it waits for its session, which another run has".to_owned())));
+                drop(
+                    answer.send(Err("it waits for its session, which another run has".to_owned())),
+                );
             }
         }
     }

@@ -29,8 +29,8 @@ use uuid::Uuid;
 
 pub(crate) use self::change::NotChanged;
 pub use self::change::{ServersNotChanged, change_servers_of_session};
-pub use self::reach::Unreachable;
 pub(crate) use self::reach::Reach;
+pub use self::reach::Unreachable;
 pub use self::repository::{repository_server, repository_servers};
 use crate::mcp_server;
 use crate::private_roots::{SERVER, SOCKET_VARIABLE, SOCKETS_INSIDE, mcp_json_in};
@@ -68,10 +68,14 @@ impl UserMcpError {
     /// One thing to try.
     pub fn hint(&self) -> String {
         match self {
-            Self::SwitchedOff(name) => format!("switch it on with `cursor-agent mcp enable {name}`"),
+            Self::SwitchedOff(name) => {
+                format!("switch it on with `cursor-agent mcp enable {name}`")
+            }
             Self::NameTaken(_) => "give the server another name in its file".to_owned(),
             Self::Changed(name) => {
-                format!("look at it with `caretaker mcp show`, then allow it again: --mcp-from-repo {name}")
+                format!(
+                    "look at it with `caretaker mcp show`, then allow it again: --mcp-from-repo {name}"
+                )
             }
             Self::Unreachable(unreachable) => unreachable.hint(),
             Self::OffForSession(name) => {

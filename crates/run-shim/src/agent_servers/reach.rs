@@ -23,7 +23,9 @@ pub enum WhyUnreachable {
     NoNetwork,
     #[error("`{0}` is not on the list of hosts that the run may reach")]
     NotListed(String),
-    #[error("its address is not `https://` and the name of a host, and nothing else can be on the list of hosts")]
+    #[error(
+        "its address is not `https://` and the name of a host, and nothing else can be on the list of hosts"
+    )]
     NotListable,
 }
 

@@ -192,8 +192,7 @@ fn change_record(
     // Of the session's last run, under its lease: another may have had it since.
     let last = read_session_record(&host.state, &session)
         .and_then(|record| spec_of(host, &record.run.to_string()).ok());
-    let changed =
-        change_servers_of_session(&host.state, last.as_ref().unwrap_or(spec), change);
+    let changed = change_servers_of_session(&host.state, last.as_ref().unwrap_or(spec), change);
     drop(lease);
     changed.map_err(|error| {
         let what = format!("the MCP servers of session {session} are not changed");

@@ -151,8 +151,13 @@ fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
     let (session, place) = (admitted.spec.session, host.state.path().join("mcp-tools"));
     let place = place.join(session.to_string());
     admitted.spec.host_config_root = place.clone().into();
-    let launch =
-        Launch { host, config: &config, options: &options, program: &program, route: &Route::Direct };
+    let launch = Launch {
+        host,
+        config: &config,
+        options: &options,
+        program: &program,
+        route: &Route::Direct,
+    };
     let run = launch.start(admitted, PROMPT.as_bytes())?;
     let answer = wait_until_dead(&run, &host.control_socket(&run)).and_then(|()| answer_of(&run));
     removal::remove(&host.state, &run).ok();

@@ -8,6 +8,7 @@ mod finding;
 mod fork;
 mod gc;
 pub(crate) mod ls;
+mod new;
 mod search;
 pub(crate) mod selection;
 mod show;
@@ -38,6 +39,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum SessionsCommand {
     Ls(ls::Args),
+    New(new::Args),
     Show(show::Args),
     Tail(tail::Args),
     Search(search::Args),
@@ -57,6 +59,7 @@ enum SessionsCommand {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
         SessionsCommand::Ls(args) => ls::run(args),
+        SessionsCommand::New(args) => new::run(args),
         SessionsCommand::Show(args) => show::run(args),
         SessionsCommand::Tail(args) => tail::run(args),
         SessionsCommand::Search(args) => search::run(args),
