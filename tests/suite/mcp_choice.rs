@@ -262,7 +262,7 @@ fn servers_are_taken_by_name_and_the_others_may_be_as_broken_as_they_like() {
 fn names_that_lead_nowhere_refuse_the_run_before_anything_exists() {
     let stage = stage_with(json!({"notes": server("notes"), "caretaker": server("c")}));
     for (flags, code, words) in [
-        (&["--mcp", "nobody"][..], 3, "it has caretaker, notes"),
+        (&["--mcp", "nobody"][..], 3, "it has notes, caretaker"),
         (&["--mcp", "caretaker"], 2, "there is already an MCP server called `caretaker`"),
         (&["--mcp-from-repo", "nobody"], 2, "has no server `nobody`"),
         (&["--mcp", "notes", "--user-mcp"], 2, "cannot be used with"),
@@ -341,7 +341,7 @@ fn a_repository_s_file_that_is_no_plain_file_is_not_read() {
     assert!(made.success());
     let output = stage.play("say done", &["--mcp-from-repo", "notes"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("not a regular file"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is a FIFO"), "{}", stderr(&output));
     assert!(stage.run_ids().is_empty());
 }
 
@@ -450,4 +450,43 @@ fn tools_are_counted_in_a_sandbox_and_more_than_forty_are_warned_of() {
     // Nothing of it stays.
     assert_eq!(stage.run_ids(), Vec::<String>::new());
     assert!(!stage.home().join(".cursor/chats").exists());
+}
+
+#[test]
+fn an_agent_cannot_keep_its_servers_by_spoiling_its_approvals() {
+    let stage = stage_with(json!({"notes": server("notes")}));
+    let gate = Gate::new(&stage, "gate");
+    let script = "shell cd ~/.cursor/projects/*/ && rm -f mcp-approvals.json && mkdir -p mcp-approvals.json/x && touch \"$OLDPWD/spoilt\"\n\
+                  shell cat gate; cat .cursor/mcp.json > after\nsay done";
+    let run = stage.detach(script, &["--user-mcp"]);
+    stage.wait_until(&run, |line| {
+        line["kind"] == "agent.tool_started" && line["args"]["command"].to_string().contains("gate")
+    });
+    assert!(stage.workspace().join("spoilt").exists());
+    done(&stage.output(&["mcp", "disable", &run, "notes"]));
+    gate.open();
+    assert_eq!(stage.output(&["wait", &run]).status.code(), Some(0));
+    let after = std::fs::read_to_string(stage.workspace().join("after")).unwrap();
+    assert_eq!(names(&after), ["caretaker"]);
+}
+
+#[test]
+fn without_a_sandbox_nothing_is_promised_about_servers() {
+    let stage = stage_with(json!({"notes": server("notes")}));
+    let session = stage.begin_session();
+    let run = stage.run_ids().pop().unwrap();
+    done(&stage.output(&["mcp", "disable", &run, "caretaker"]));
+    // A restriction that could not be kept is not dropped in silence.
+    let refused = stage.resume(&session, "say no", &["--sandbox", "off"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("only a sandbox keeps"), "{}", stderr(&refused));
+    assert_eq!(stage.run_ids().len(), 1);
+    let output = stage.play("say done", &["--sandbox", "off"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let run = stage.run_ids().pop().unwrap();
+    for args in [&["mcp", "show", &run][..], &["mcp", "disable", &run, "notes"]] {
+        let refused = stage.output(args);
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("has no sandbox"), "{}", stderr(&refused));
+    }
 }

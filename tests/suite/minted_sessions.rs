@@ -66,7 +66,7 @@ fn an_id_that_nobody_minted_or_that_was_minted_for_another_workspace_is_refused(
     for (args, words) in [
         (
             &["run", "--session", unknown, "--agent", "simulated", "x"][..],
-            "there is no session of this id",
+            "there is no session 7d0b1c6e",
         ),
         (
             &["run", "--session", &minted, "-C", other, "--agent", "simulated", "x"],

@@ -364,7 +364,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 37 + 1);
+    assert_eq!(kinds.len(), 20 + 38 + 1);
 }
 
 #[test]

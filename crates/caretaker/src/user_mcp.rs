@@ -11,6 +11,7 @@ use run_shim::{
 
 use crate::command_error::CommandError;
 use crate::host::Host;
+use crate::profiles;
 use crate::run_options::ServerOptions;
 use crate::talk::note;
 
@@ -100,6 +101,14 @@ pub(crate) fn check(
     if let Some(name) = asked.mcp.iter().chain(&asked.mcp_from_repo).find(|name| off.contains(name))
     {
         return Err(unusable(UserMcpError::OffForSession(name.clone())));
+    }
+    if spec.profile == profiles::OFF && !off.is_empty() {
+        let what = format!(
+            "{} was switched off for this session, which only a sandbox keeps from the agent",
+            off.join(", ")
+        );
+        return Err(CommandError::new(ExitCode::Usage, what)
+            .hint("use a sandbox, or switch it on again: caretaker mcp enable RUN SERVER"));
     }
     user_mcp(&host.state, spec).map_err(unusable)
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cursor_home::WorkspacePath;
+use cursor_home::{McpServers, WorkspacePath};
 use run_journal::StateRoot;
 use run_protocol::{McpChoice, RunEvent, ServerChange};
 use uuid::Uuid;
@@ -28,32 +28,38 @@ pub(crate) struct ServerFiles {
 impl ServerFiles {
     /// Makes the private roots, with what is shown where nothing is to be created.
     pub(crate) fn build(&self) -> Result<PrivateRoots, PrivateRootsError> {
-        self.with_request(|request| {
-            let roots = request.build()?;
-            request.make_nothing()?;
-            Ok(roots)
-        })
+        let servers = self.servers.in_force();
+        let request = self.request(&servers);
+        let roots = request.build()?;
+        request.make_nothing()?;
+        Ok(roots)
     }
 
     /// The private roots as they will be.
     pub(crate) fn expected_roots(&self) -> PrivateRoots {
-        self.with_request(|request| request.expected())
+        self.request(&self.servers.in_force()).expected()
     }
 
+    /// Writes for an agent that runs. It may have spoilt the place of its approvals; that must not keep a server on.
     fn write(&self) -> Result<(), PrivateRootsError> {
-        self.with_request(|request| request.write_servers())
+        let servers = self.servers.in_force();
+        let request = self.request(&servers);
+        if let Err(error) = request.write_approvals() {
+            tracing::warn!(error = with_causes(&error), "the approvals could not be written");
+        }
+        request.write_mcp_json()
     }
 
-    fn with_request<T>(&self, use_it: impl FnOnce(&RootsRequest<'_>) -> T) -> T {
-        use_it(&RootsRequest {
+    fn request<'a>(&'a self, servers: &'a McpServers) -> RootsRequest<'a> {
+        RootsRequest {
             run_dir: &self.run_dir,
             session_dir: &self.session_dir,
             workspace: &self.workspace,
             home: &self.home,
             host_config_root: &self.host_config_root,
-            servers: &self.servers.in_force(),
+            servers,
             now_ms: crate::run_record::now_ms(),
-        })
+        }
     }
 
     /// What the journal says of a change.

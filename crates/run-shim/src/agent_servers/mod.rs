@@ -154,6 +154,9 @@ impl RunServers {
 
     /// Adds servers of the user's file that are not known yet.
     fn add_users(&mut self, files: &UserMcpFiles) -> Result<(), UserMcpError> {
+        if files.only.iter().flatten().any(|name| name == SERVER) {
+            return Err(NameTaken { by: SERVER.to_owned() }.into());
+        }
         let is_wanted =
             |name: &&String| !self.known.contains(name) && !self.choice.off.contains(name);
         let wanted = files

@@ -87,3 +87,95 @@ fn our_own_tools_count_against_the_limit() {
     assert!(budget.is_over() && budget.unknown.is_empty());
     assert_eq!(budget.used, TOOL_LIMIT + mcp_server::n_tools());
 }
+
+/// A run in `workspace` that asks for nothing.
+fn spec_in(workspace: &Path) -> RunSpec {
+    let spec = json!({
+        "run": "0191d0f6-1111-7000-8000-0123456789ab", "created_ms": 1,
+        "session": "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11", "session_start": "new",
+        "workspace": workspace, "profile": "default", "profile_text": "", "bwrap": "/usr/bin/bwrap",
+        "agent": {"kind": "simulated", "program": "/bin/agent", "expose": []},
+        "tool_approval": "force", "home": "/home/ada", "host_config_root": "/home/ada/.cursor",
+        "limits": run_protocol::RunLimits::default(), "socket_dir": "/run/x",
+    });
+    serde_json::from_value(spec).unwrap()
+}
+
+fn gathered(spec: &RunSpec, off: &[&str]) -> Result<Vec<String>, UserMcpError> {
+    let off = off.iter().map(ToString::to_string).collect();
+    let choice = McpChoice { off, on: None };
+    let servers = RunServers::gather(Path::new("/opt/caretaker"), spec, choice)?;
+    Ok(servers.in_force().names())
+}
+
+#[test]
+fn the_spec_of_an_earlier_version_names_no_server() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(gathered(&spec_in(directory.path()), &[]).unwrap(), ["caretaker"]);
+}
+
+#[test]
+fn servers_that_were_named_are_given_or_the_run_is_refused() {
+    let files = Files::new(&json!({"mcpServers": {
+        "a": {"command": "a"}, "b": {"command": "b"}, "caretaker": {"command": "c"}, "bad": {},
+    }}));
+    files.write("here.json", &json!(["b"]));
+    let mut spec = spec_in(files.directory.path());
+    let mut named = |names: &[&str], off: &[&str]| {
+        let only = Some(names.iter().map(ToString::to_string).collect());
+        spec.user_mcp = Some(UserMcpFiles { only, ..files.named() });
+        gathered(&spec, off)
+    };
+    assert_eq!(named(&["a"], &[]).unwrap(), ["caretaker", "a"]);
+    assert!(matches!(named(&["a", "b"], &[]), Err(UserMcpError::SwitchedOff(name)) if name == "b"));
+    assert!(matches!(named(&["bad"], &[]), Err(UserMcpError::Unusable { .. })));
+    assert!(matches!(named(&["gone"], &[]), Err(UserMcpError::Unusable { .. })));
+    // What is off for the session need not even exist any more.
+    assert_eq!(named(&["a", "gone"], &["gone"]).unwrap(), ["caretaker", "a"]);
+    assert!(matches!(named(&["caretaker"], &[]), Err(UserMcpError::NameTaken(_))));
+}
+
+#[test]
+fn a_repositorys_file_is_read_only_where_it_is_a_plain_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let (dot_cursor, elsewhere) = (directory.path().join(".cursor"), directory.path().join("x"));
+    let servers = json!({"mcpServers": {"theirs": {"command": "a"}}}).to_string();
+    let found = || repository_servers(directory.path());
+    assert_eq!(found().unwrap(), Vec::<String>::new());
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("mcp.json"), &servers).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &dot_cursor).unwrap();
+    assert!(matches!(found(), Err(UserMcpError::Read { .. })), "a linked directory");
+    fs::remove_file(&dot_cursor).unwrap();
+    fs::create_dir(&dot_cursor).unwrap();
+    let file = dot_cursor.join("mcp.json");
+    std::os::unix::fs::symlink(elsewhere.join("mcp.json"), &file).unwrap();
+    assert!(matches!(found(), Err(UserMcpError::Read { .. })), "a linked file");
+    fs::remove_file(&file).unwrap();
+    nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert!(matches!(found(), Err(UserMcpError::Read { .. })), "a FIFO");
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, servers).unwrap();
+    assert_eq!(found().unwrap(), ["theirs"]);
+}
+
+#[test]
+fn a_repositorys_server_is_given_as_it_was_allowed_or_not_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join(".cursor")).unwrap();
+    let define = |command: &str| {
+        let servers = json!({"mcpServers": {"theirs": {"command": command}}}).to_string();
+        fs::write(directory.path().join(".cursor/mcp.json"), servers).unwrap();
+    };
+    define("first");
+    let sha256 = repository_server(directory.path(), "theirs").unwrap().digest();
+    let mut spec = spec_in(directory.path());
+    let name = "theirs".to_owned();
+    spec.repository_mcp = vec![run_protocol::RepositoryServer { name, sha256 }];
+    assert_eq!(gathered(&spec, &[]).unwrap(), ["caretaker", "theirs"]);
+    define("second");
+    assert!(matches!(gathered(&spec, &[]), Err(UserMcpError::Changed(_))));
+    assert_eq!(gathered(&spec, &["theirs"]).unwrap(), ["caretaker"]);
+    fs::remove_file(directory.path().join(".cursor/mcp.json")).unwrap();
+    assert!(matches!(gathered(&spec, &[]), Err(UserMcpError::Changed(_))));
+}

@@ -13,6 +13,7 @@ use crate::command_error::CommandError;
 use crate::commands::sandbox::hypothetical_spec;
 use crate::data_out::{print_json, print_text};
 use crate::host::Host;
+use crate::profiles;
 use crate::run_options::{RunOptions, ServerOptions};
 use crate::talk::note;
 use crate::user_mcp;
@@ -106,12 +107,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::Success)
 }
 
+/// The spec of a run that has a sandbox, and so a file of ours.
 pub(super) fn spec_of(host: &Host, run: &str) -> Result<RunSpec, CommandError> {
     let run = host.find_run(run)?;
-    run.spec().map_err(|error| {
+    let spec = run.spec().map_err(|error| {
         let what = format!("the servers of run {} are not known", run.run_id());
         CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    })?;
+    if spec.profile == profiles::OFF {
+        let what = format!("run {} has no sandbox, so its agent goes by your own files", spec.run);
+        return Err(CommandError::new(ExitCode::Usage, what));
+    }
+    Ok(spec)
 }
 
 fn without_secrets(servers: &McpServers) -> Value {
