@@ -179,3 +179,22 @@ fn a_repositorys_server_is_given_as_it_was_allowed_or_not_at_all() {
     fs::remove_file(directory.path().join(".cursor/mcp.json")).unwrap();
     assert!(matches!(gathered(&spec, &[]), Err(UserMcpError::Changed(_))));
 }
+
+#[test]
+fn what_is_off_for_a_parent_is_off_for_its_children() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = StateRoot::new(directory.path().to_owned());
+    let parent: Uuid = "7d0b1c6e-5a52-4f0b-9a1e-2b7c8d9e0f11".parse().unwrap();
+    let run = "0191d0f6-2222-7000-8000-0123456789ab";
+    fs::create_dir_all(state.session_dir(&parent)).unwrap();
+    let record = json!({
+        "v": 1, "session": parent, "workspace": "/w", "config_root": "/c", "run": run,
+        "generation": 1, "at": 1, "mcp": {"off": ["notes"]},
+    });
+    fs::write(state.session_record(&parent), record.to_string()).unwrap();
+    let mut spec = spec_in(directory.path());
+    assert_eq!(choice_of(&state, &spec), McpChoice::default());
+    let lineage = json!({"run": run, "session": parent, "depth": 1});
+    spec.lineage = Some(serde_json::from_value(lineage).unwrap());
+    assert_eq!(choice_of(&state, &spec).off, ["notes"]);
+}
