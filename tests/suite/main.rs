@@ -37,6 +37,8 @@ mod inheritance;
 mod key_sets;
 mod limits;
 mod login;
+mod mcp_choice;
+mod minted_sessions;
 mod named_secrets;
 mod namespace;
 mod network;

@@ -66,7 +66,7 @@ pub(crate) enum Conversation {
     New { workspace: Option<PathBuf> },
     /// A new session in the place of one that cannot be resumed.
     Instead { of: Uuid, workspace: PathBuf },
-    /// One that can be resumed, where it belongs.
+    /// One that can be resumed, or that was minted, where it belongs.
     Resumed(Box<Resumption>),
 }
 
@@ -82,7 +82,7 @@ impl Conversation {
     fn session(&self) -> (Uuid, SessionStart) {
         match self {
             Self::New { .. } | Self::Instead { .. } => (Uuid::new_v4(), SessionStart::New),
-            Self::Resumed(resumption) => (resumption.session, SessionStart::Resume),
+            Self::Resumed(resumption) => (resumption.session, resumption.start),
         }
     }
 
@@ -155,7 +155,7 @@ impl Admission<'_> {
         let spec = self.spec(&chosen, &roots)?;
         self.check_sockets(run)?;
         self.check_disk()?;
-        let user_mcp = user_mcp::check(&spec)?;
+        let user_mcp = user_mcp::check(host, &spec, &options.servers)?;
         check_run(&host.state, &spec).map_err(unprepared)?;
         if let Some(name) = &options.name {
             name_claim::check_free(&host.state, name)?;
@@ -195,6 +195,10 @@ impl Admission<'_> {
         let usual = self.before.as_ref().map_or(&config.labels, |before| &before.labels);
         let labels = run_marks::labels(usual, &options.labels)
             .map_err(|error| refused("a label cannot be used", error))?;
+        if profile.confinement() == Confinement::None && !options.servers.is_empty() {
+            let what = "--mcp and --mcp-from-repo choose servers for a sandbox; without one the agent goes by your own files";
+            return Err(CommandError::new(ExitCode::Usage, what).hint("leave them out"));
+        }
         let fresh = RunSpec {
             run: chosen.run,
             created_ms: now_ms(),
@@ -228,6 +232,10 @@ impl Admission<'_> {
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots)?.map(BytesPath::from),
             user_mcp: self.user_mcp(&chosen.workspace, roots)?,
+            repository_mcp: user_mcp::from_repository(
+                &chosen.workspace,
+                &options.servers.mcp_from_repo,
+            )?,
             limits: self.limits(),
             resources: limit_options::resources(
                 &options.limits,
@@ -284,6 +292,9 @@ impl Admission<'_> {
         roots: &CursorRoots,
     ) -> Result<Option<UserMcpFiles>, CommandError> {
         let is_usual = self.config.user_mcp && self.before.is_none() && !self.options.no_user_mcp;
+        if !self.options.servers.mcp.is_empty() {
+            return user_mcp::named(workspace, roots, &self.options.servers.mcp).map(Some);
+        }
         match (self.options.user_mcp, user_mcp::find(workspace, roots)) {
             // A configuration may be shared with machines that have none.
             (false, files) => Ok(files.filter(|_| is_usual)),

@@ -22,7 +22,7 @@ pub(crate) fn enter(arguments: &[OsString]) -> Option<ExitCode> {
         ("keeper", [_, _, ..]) => Some(run_shim::keeper_main(rest)),
         ("launch-guard", [_]) => Some(run_shim::launch_guard_main(rest)),
         ("enter-sandbox", []) => Some(run_shim::enter_sandbox_main()),
-        ("mcp", []) => Some(relay()),
+        (run_shim::RELAY_ENTRY, []) => Some(relay()),
         (SIMULATED_ENTRY, _) => Some(simulated(rest.to_vec())),
         _ => None,
     }
@@ -46,6 +46,6 @@ fn simulated(arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn complain(what: &str) -> ExitCode {
-    writeln!(anstream::stderr(), "caretaker mcp: {what}").ok();
+    writeln!(anstream::stderr(), "caretaker mcp-relay: {what}").ok();
     ExitCode::FAILURE
 }

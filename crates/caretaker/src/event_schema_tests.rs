@@ -259,6 +259,11 @@ fn run_examples() -> Vec<RunEvent> {
                 to: text("2.0 GiB"),
             }],
         },
+        RunEvent::McpChanged {
+            enabled: vec![text("notes")],
+            disabled: vec![text("slack")],
+            servers: vec![text("caretaker"), text("notes")],
+        },
     ]
 }
 
@@ -305,6 +310,7 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::LoginCarriedBack { .. } => 37,
         RunEvent::LoginDropped { .. } => 38,
         RunEvent::Widened { .. } => 39,
+        RunEvent::McpChanged { .. } => 40,
     }
 }
 
@@ -379,7 +385,7 @@ fn each_example_is_of_another_kind_and_says_what_all_events_say() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 40 + 1);
+    assert_eq!(kinds.len(), 20 + 41 + 1);
 }
 
 #[test]

@@ -59,6 +59,8 @@ pub(crate) struct RunOptions {
     /// Do without your own MCP servers, though the configuration or the session's last run has them.
     #[arg(long, conflicts_with = "user_mcp")]
     pub(crate) no_user_mcp: bool,
+    #[command(flatten)]
+    pub(crate) servers: ServerOptions,
     /// Stop the run after this long, waiting included: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<HumanDuration>,
@@ -120,6 +122,26 @@ pub(crate) struct RunOptions {
     /// everybody can read a command line.
     #[arg(last = true, value_name = "AGENT FLAGS")]
     pub(crate) agent_flags: Vec<OsString>,
+}
+
+/// MCP servers by name.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ServerOptions {
+    /// Give the agent this MCP server of your own ~/.cursor/mcp.json, and of the others none but those that you name too;
+    /// may be given several times. It runs inside the sandbox. If it has a `url`, the run may reach its host.
+    #[arg(long = "mcp", value_name = "NAME", conflicts_with = "user_mcp")]
+    pub(crate) mcp: Vec<String>,
+    /// Give the agent this MCP server of the repository's own .cursor/mcp.json; may be given several times. See first what
+    /// it would run, with `caretaker mcp show --mcp-from-repo NAME`. You allow it as it is now: should its definition
+    /// change, the session's next run is refused until you allow it again.
+    #[arg(long = "mcp-from-repo", value_name = "NAME")]
+    pub(crate) mcp_from_repo: Vec<String>,
+}
+
+impl ServerOptions {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.mcp.is_empty() && self.mcp_from_repo.is_empty()
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

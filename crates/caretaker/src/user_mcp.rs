@@ -2,11 +2,17 @@
 
 use std::path::Path;
 
-use cursor_home::{CursorRoots, WorkspacePath};
-use run_protocol::{BytesPath, ExitCode, RunSpec, UserMcpFiles};
-use run_shim::{UserMcpReport, user_mcp};
+use cursor_home::{CursorRoots, McpServer, ToolBudget, WorkspacePath};
+use run_protocol::{BytesPath, ExitCode, RepositoryServer, RunSpec, UserMcpFiles};
+use run_shim::{
+    Unreachable, UserMcpError, UserMcpReport, names_in, read_session_record, repository_server,
+    user_mcp,
+};
 
 use crate::command_error::CommandError;
+use crate::host::Host;
+use crate::profiles;
+use crate::run_options::ServerOptions;
 use crate::talk::note;
 
 /// The files, if there are any.
@@ -21,7 +27,7 @@ pub(crate) fn find(workspace: &WorkspacePath, roots: &CursorRoots) -> Option<Use
                 disabled.push(file);
             }
         }
-        UserMcpFiles { servers: servers.into(), disabled }
+        UserMcpFiles { servers: servers.into(), disabled, only: None }
     })
 }
 
@@ -31,16 +37,89 @@ fn repository_of(workspace: &WorkspacePath) -> Option<WorkspacePath> {
     WorkspacePath::new(top).ok()
 }
 
-/// Checks the servers of a run that is to have them.
-pub(crate) fn check(spec: &RunSpec) -> Result<Option<UserMcpReport>, CommandError> {
-    user_mcp(spec).map_err(|error| {
-        CommandError::new(ExitCode::Usage, "your own MCP servers cannot be used")
-            .because(error)
-            .hint("mend the file, or do without them: --no-user-mcp")
+/// The user's file, with the servers that were named. Each must be there.
+pub(crate) fn named(
+    workspace: &WorkspacePath,
+    roots: &CursorRoots,
+    names: &[String],
+) -> Result<UserMcpFiles, CommandError> {
+    let files = find(workspace, roots);
+    let known = match &files {
+        Some(files) => names_in(files).map_err(unusable)?,
+        None => Vec::new(),
+    };
+    if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+        return Err(match repository_server(workspace.as_path(), name) {
+            Ok(server) => of_repository(name, &server),
+            Err(_) => no_such_server(roots, name, &known),
+        });
+    }
+    files.map(|files| UserMcpFiles { only: Some(names.to_owned()), ..files }).ok_or_else(|| {
+        let what = format!("there is no `{}`", roots.user_mcp_json().display());
+        CommandError::new(ExitCode::NotFound, what)
     })
 }
 
-/// Says which of the user's servers a run gets, and which not. Silent for a run that asked for none.
+fn no_such_server(roots: &CursorRoots, name: &str, known: &[String]) -> CommandError {
+    let file = roots.user_mcp_json();
+    let what = format!("there is no MCP server `{name}` in `{}`", file.display());
+    let error = CommandError::new(ExitCode::NotFound, what);
+    match known {
+        [] => error,
+        known => error.hint(format!("it has {}", known.join(", "))),
+    }
+}
+
+/// Says what a server of the repository would do, before the user gives their word for it.
+fn of_repository(name: &str, server: &McpServer) -> CommandError {
+    let what = format!("the MCP server `{name}` is the repository's, not yours");
+    CommandError::new(ExitCode::Usage, what)
+        .because(format!("its .cursor/mcp.json defines it as {}", server.shown()))
+        .hint(format!("if you trust it with what the sandbox has: --mcp-from-repo {name}"))
+}
+
+/// The repository's servers that the user allows, as they are now.
+pub(crate) fn from_repository(
+    workspace: &WorkspacePath,
+    names: &[String],
+) -> Result<Vec<RepositoryServer>, CommandError> {
+    let allowed = names.iter().map(|name| {
+        let server = repository_server(workspace.as_path(), name).map_err(unusable)?;
+        Ok(RepositoryServer { name: name.clone(), sha256: server.digest() })
+    });
+    allowed.collect()
+}
+
+/// Checks the servers of a run that is to have more than ours.
+pub(crate) fn check(
+    host: &Host,
+    spec: &RunSpec,
+    asked: &ServerOptions,
+) -> Result<Option<UserMcpReport>, CommandError> {
+    let off = read_session_record(&host.state, &spec.session).map(|record| record.mcp.off);
+    let off = off.unwrap_or_default();
+    if let Some(name) = asked.mcp.iter().chain(&asked.mcp_from_repo).find(|name| off.contains(name))
+    {
+        return Err(unusable(UserMcpError::OffForSession(name.clone())));
+    }
+    if spec.profile == profiles::OFF && !off.is_empty() {
+        let what = format!(
+            "{} was switched off for this session, which only a sandbox keeps from the agent",
+            off.join(", ")
+        );
+        return Err(CommandError::new(ExitCode::Usage, what)
+            .hint("use a sandbox, or switch it on again: caretaker mcp enable RUN SERVER"));
+    }
+    user_mcp(&host.state, spec).map_err(unusable)
+}
+
+/// Servers that cannot be given to an agent.
+pub(crate) fn unusable(error: UserMcpError) -> CommandError {
+    let hint = error.hint();
+    CommandError::new(ExitCode::Usage, "the MCP servers cannot be used").because(error).hint(hint)
+}
+
+/// Says which servers a run gets beside ours, and which not. Silent for a run that asked for none.
 pub(crate) fn say_what_came_of_it(report: Option<&UserMcpReport>) {
     if let Some(report) = report {
         remarks(report).iter().for_each(|remark| note(remark));
@@ -48,15 +127,32 @@ pub(crate) fn say_what_came_of_it(report: Option<&UserMcpReport>) {
 }
 
 fn remarks(report: &UserMcpReport) -> Vec<String> {
-    let UserMcpReport { added, clashes, switched_off, budget } = report;
+    let UserMcpReport {
+        added,
+        of_repository,
+        clashes,
+        switched_off,
+        off_for_session,
+        unreachable,
+        budget,
+    } = report;
     let mut remarks = Vec::new();
-    remarks.push(if added.is_empty() {
-        "none of your own MCP servers are switched on".to_owned()
-    } else {
-        format!("your own MCP servers are in reach of the agent: {}", added.join(", "))
-    });
+    if !added.is_empty() {
+        remarks
+            .push(format!("your own MCP servers are in reach of the agent: {}", added.join(", ")));
+    } else if of_repository.is_empty() {
+        remarks.push("none of your own MCP servers are switched on".to_owned());
+    }
+    for (name, definition) in of_repository {
+        remarks.push(format!(
+            "the repository's MCP server `{name}` is in reach of the agent, as {definition}"
+        ));
+    }
     if !switched_off.is_empty() {
         remarks.push(format!("switched off for this workspace: {}", switched_off.join(", ")));
+    }
+    if !off_for_session.is_empty() {
+        remarks.push(format!("switched off for this session: {}", off_for_session.join(", ")));
     }
     for clash in clashes {
         remarks.push(format!(
@@ -64,21 +160,32 @@ fn remarks(report: &UserMcpReport) -> Vec<String> {
             clash.left_out, clash.ours
         ));
     }
+    for Unreachable { name, why } in unreachable {
+        remarks.push(format!(
+            "the agent will not reach `{name}`: {why}; name the server with --mcp {name} to allow its host"
+        ));
+    }
+    remarks.extend(tool_remark(budget));
+    remarks
+}
+
+/// What there is to say of the number of tools.
+pub(crate) fn tool_remark(budget: &ToolBudget) -> Option<String> {
     let limit = budget.limit;
     if budget.is_over() {
-        remarks.push(format!(
+        return Some(format!(
             "the MCP servers have {} tools; Cursor is said to use {limit} and to ignore the rest: name those you need in \
              `enabledTools`",
             budget.used
         ));
-    } else if !budget.unknown.is_empty() {
-        remarks.push(format!(
+    }
+    (!budget.unknown.is_empty()).then(|| {
+        format!(
             "of the {limit} MCP tools that Cursor is said to use, {} are taken; how many {} has is not known",
             budget.used,
             budget.unknown.join(", ")
-        ));
-    }
-    remarks
+        )
+    })
 }
 
 #[cfg(test)]

@@ -7,8 +7,11 @@ fn report(added: &[&str], used: usize, unknown: &[&str]) -> UserMcpReport {
     let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
     UserMcpReport {
         added: owned(added),
+        of_repository: Vec::new(),
         clashes: Vec::new(),
         switched_off: Vec::new(),
+        off_for_session: Vec::new(),
+        unreachable: Vec::new(),
         budget: ToolBudget { used, unknown: owned(unknown), limit: TOOL_LIMIT },
     }
 }

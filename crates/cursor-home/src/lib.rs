@@ -30,6 +30,7 @@ mod mcp_server;
 mod mcp_servers;
 mod roots;
 mod rules;
+mod server_secrets;
 mod tool_budget;
 mod trust;
 mod user_mcp;

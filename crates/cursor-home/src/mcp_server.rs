@@ -3,6 +3,9 @@
 use std::fmt;
 
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::server_secrets;
 
 /// A server definition whose known fields have the right types. Order and unknown fields are kept.
 #[derive(Clone, PartialEq)]
@@ -129,20 +132,26 @@ impl McpServer {
         &self.definition
     }
 
-    /// Returns the values that nobody should write down: all headers and credentials, and what variables of telling names
-    /// hold.
+    /// Returns the values that nobody should write down: all headers and credentials, what variables and arguments of
+    /// telling names hold, and the passwords in addresses.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        ["headers", "auth", "env"]
-            .into_iter()
-            .filter_map(|field| Some((field, self.definition.get(field)?.as_object()?)))
-            .flat_map(|(field, values)| {
-                values.iter().map(move |(name, value)| (field, name, value))
-            })
-            .filter(|(field, name, _)| *field != "env" || is_telling(name))
-            .filter_map(|(_, _, value)| value.as_str())
-            // Servers repeat a token without the word before it.
-            .flat_map(|value| [Some(value), value.split_once(' ').map(|(_, token)| token)])
-            .flatten()
+        server_secrets::of(&self.definition).into_iter()
+    }
+
+    /// Returns the definition for people to read: without secrets, and without the value of any variable.
+    pub fn shown(&self) -> Value {
+        server_secrets::without(&self.definition)
+    }
+
+    /// Returns what tells this definition from any other, in hex.
+    pub fn digest(&self) -> String {
+        hex::encode(Sha256::digest(Value::from(self.definition.clone()).to_string()))
+    }
+
+    /// Returns the host, and the port where one is written, of a server that has a `url`; the error is the `url`.
+    pub fn remote_host(&self) -> Option<Result<String, &str>> {
+        let url = self.definition.get("url")?.as_str()?;
+        Some(secure_host(url).ok_or(url))
     }
 
     /// Returns how many tools the definition itself admits, if it says so.
@@ -151,12 +160,13 @@ impl McpServer {
     }
 }
 
-/// Whether a variable of this name holds a secret. Others hold paths and switches, which are no secrets and occur anywhere.
-fn is_telling(variable: &str) -> bool {
-    let name = variable.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE", "DSN"]
-        .iter()
-        .any(|word| name.contains(word))
+/// The host of an `https` address, as a list of hosts names it.
+fn secure_host(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    let host = authority.rsplit('@').next()?;
+    let host = host.strip_suffix(":443").unwrap_or(host);
+    (scheme.eq_ignore_ascii_case("https") && !host.is_empty()).then(|| host.to_ascii_lowercase())
 }
 
 /// Shows the names of the fields only: `env`, `headers` and `auth` hold secrets.

@@ -75,3 +75,19 @@ fn what_must_not_be_written_down_is_told_from_paths_and_switches() {
         ["s"]
     );
 }
+
+#[test]
+fn the_host_of_a_remote_server_is_what_a_list_of_hosts_would_name() {
+    for (url, host) in [
+        ("https://docs.test/mcp", Some("docs.test")),
+        ("HTTPS://Docs.Test:443?x", Some("docs.test")),
+        ("https://ada:hush@docs.test:8443/mcp#x", Some("docs.test:8443")),
+        ("http://docs.test/mcp", None),
+        ("https:///mcp", None),
+        ("docs.test", None),
+    ] {
+        let server = McpServer::from_json(json!({ "url": url })).unwrap();
+        assert_eq!(server.remote_host().unwrap().ok().as_deref(), host, "{url}");
+    }
+    assert_eq!(McpServer::stdio("a", [], []).remote_host(), None);
+}

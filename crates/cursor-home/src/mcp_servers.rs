@@ -43,6 +43,20 @@ impl McpServers {
         }
     }
 
+    pub fn names(&self) -> Vec<String> {
+        self.iter().map(|(name, _)| name.to_owned()).collect()
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.iter().any(|(held, _)| held == name)
+    }
+
+    /// Returns the servers but for those of these names.
+    #[must_use]
+    pub fn without(&self, names: &[String]) -> Self {
+        Self(self.0.iter().filter(|(name, _)| !names.contains(name)).cloned().collect())
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&str, &McpServer)> {
         self.0.iter().map(|(name, server)| (name.as_str(), server))
     }

@@ -25,12 +25,14 @@ impl fmt::Display for McpFile {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpFileError {
-    #[error("the user's {file} is not valid JSON")]
+    #[error("{file} is not valid JSON")]
     NotJson { file: McpFile, source: serde_json::Error },
-    #[error("the user's {file} is not {expected}")]
+    #[error("{file} is not {expected}")]
     WrongShape { file: McpFile, expected: &'static str },
-    #[error("the server `{name}` of the user's {} cannot be used", McpFile::Servers)]
+    #[error("its server `{name}` cannot be used")]
     Server { name: String, source: McpServerError },
+    #[error("it has no server `{name}`{}", others(.known))]
+    NoSuchServer { name: String, known: Vec<String> },
 }
 
 /// The servers of the user's `mcp.json`, in their order, not yet checked one by one.
@@ -51,6 +53,31 @@ impl UserServers {
         }
     }
 
+    /// Returns the names of all servers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Checks the server of this name.
+    pub fn server(&self, name: &str) -> Result<McpServer, McpFileError> {
+        let Some(definition) = self.0.get(name) else {
+            let (name, known) = (name.to_owned(), self.names().map(str::to_owned).collect());
+            return Err(McpFileError::NoSuchServer { name, known });
+        };
+        McpServer::from_json(definition.clone())
+            .map_err(|source| McpFileError::Server { name: name.to_owned(), source })
+    }
+
+    /// Keeps the servers of these names, each of which must be there.
+    pub fn only(mut self, names: &[String]) -> Result<Self, McpFileError> {
+        if let Some(name) = names.iter().find(|name| !self.0.contains_key(*name)) {
+            let (name, known) = (name.clone(), self.names().map(str::to_owned).collect());
+            return Err(McpFileError::NoSuchServer { name, known });
+        }
+        self.0.retain(|name, _| names.contains(name));
+        Ok(self)
+    }
+
     /// Checks the servers that are switched on. What the user switched off may be as wrong as it likes.
     pub(crate) fn sort_out(self, disabled: &DisabledServers) -> Result<SortedOut, McpFileError> {
         let mut sorted = SortedOut::default();
@@ -65,6 +92,13 @@ impl UserServers {
             }
         }
         Ok(sorted)
+    }
+}
+
+fn others(known: &[String]) -> String {
+    match known {
+        [] => String::new(),
+        known => format!("; it has {}", known.join(", ")),
     }
 }
 

@@ -32,27 +32,15 @@ fn an_empty_object_defines_no_server() {
 #[test]
 fn a_malformed_file_is_an_error_that_names_the_file_and_the_fault() {
     for (text, message, cause) in [
-        (
-            "",
-            "the user's mcp.json is not valid JSON",
-            Some("EOF while parsing a value at line 1 column 0"),
-        ),
+        ("", "mcp.json is not valid JSON", Some("EOF while parsing a value at line 1 column 0")),
         (
             r#"{"mcpServers":{},}"#,
-            "the user's mcp.json is not valid JSON",
+            "mcp.json is not valid JSON",
             Some("trailing comma at line 1 column 18"),
         ),
-        ("[]", "the user's mcp.json is not an object", None),
-        (
-            r#"{"servers":{}}"#,
-            "the user's mcp.json is not an object with an object `mcpServers`",
-            None,
-        ),
-        (
-            r#"{"mcpServers":[]}"#,
-            "the user's mcp.json is not an object with an object `mcpServers`",
-            None,
-        ),
+        ("[]", "mcp.json is not an object", None),
+        (r#"{"servers":{}}"#, "mcp.json is not an object with an object `mcpServers`", None),
+        (r#"{"mcpServers":[]}"#, "mcp.json is not an object with an object `mcpServers`", None),
     ] {
         let error = UserServers::parse(text.as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), message, "{text}");
@@ -71,7 +59,7 @@ fn a_server_that_cannot_be_used_is_named_unless_it_is_switched_off() {
     let file = r#"{"mcpServers":{"good":{"command":"a"},"bad":{"command":7}}}"#;
     let parsed = UserServers::parse(file.as_bytes()).unwrap();
     let error = parsed.sort_out(&DisabledServers::default()).unwrap_err();
-    assert_eq!(error.to_string(), "the server `bad` of the user's mcp.json cannot be used");
+    assert_eq!(error.to_string(), "its server `bad` cannot be used");
     assert_eq!(error.source().unwrap().to_string(), "its `command` is not a string");
     assert_eq!(names(file, r#"["bad"]"#), ["good"]);
 }
@@ -99,7 +87,7 @@ fn a_list_of_something_else_is_not_taken_for_an_empty_one() {
         let error = DisabledServers::parse(text.as_bytes()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the user's mcp-disabled.json is not a list of server names or an object of names with true or false",
+            "mcp-disabled.json is not a list of server names or an object of names with true or false",
             "{text}"
         );
     }

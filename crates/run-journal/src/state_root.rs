@@ -49,6 +49,11 @@ impl StateRoot {
         self.session_dir(session).join("terms.json")
     }
 
+    /// Where a session is remembered that was minted before its first prompt.
+    pub fn minted_session(&self, session: &Uuid) -> PathBuf {
+        self.session_dir(session).join("minted.json")
+    }
+
     /// The lease of a session.
     pub fn session_lease(&self, session: &Uuid) -> PathBuf {
         self.session_dir(session).join("lease.lock")

@@ -76,6 +76,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         host_config_root: BytesPath::from("/home/user/.cursor"),
         login_file: None,
         user_mcp: None,
+        repository_mcp: Vec::new(),
         env: BTreeMap::new(),
         secrets: Vec::new(),
         network: None,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Epoch, RunId};
+use crate::{Epoch, RunId, UserMcpFiles};
 
 /// What a client asks of a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,8 +18,22 @@ pub enum ControlRequest {
     },
     /// Stop the run by the ladder, so that its session can be taken up again. Asking twice is asking once.
     Suspend,
-    /// Write the agent's `mcp.json` anew.
-    RegenerateMcp,
+    /// Change which MCP servers the session's agent gets, and write its `mcp.json` again. Answered when that is done.
+    RegenerateMcp(ServerChange),
+}
+
+/// A change of the MCP servers that an agent gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerChange {
+    /// Servers to switch on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub enable: Vec<String>,
+    /// Servers to switch off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disable: Vec<String>,
+    /// Where the user's own servers are defined, for those that the run does not know yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<UserMcpFiles>,
 }
 
 /// How a run is stopped.

@@ -189,6 +189,18 @@ pub enum RunEvent {
         /// How often, since the last event that says the same.
         count: u64,
     },
+    /// The user changed which MCP servers the agent gets, and its `mcp.json` was written again. Whether an agent that
+    /// runs reads it again is up to the agent; the session's next run starts with it.
+    McpChanged {
+        /// Switched on.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        enabled: Vec<String>,
+        /// Switched off.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        disabled: Vec<String>,
+        /// All servers that the file names now.
+        servers: Vec<String>,
+    },
     /// The agent asks a person something. The answer comes by its inbox.
     NeedsHuman {
         /// The question's id.

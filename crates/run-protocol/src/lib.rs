@@ -26,7 +26,7 @@ mod widening;
 mod workspace_history;
 
 pub use bytes_path::BytesPath;
-pub use control::{ControlReply, ControlRequest, StopManner};
+pub use control::{ControlReply, ControlRequest, ServerChange, StopManner};
 pub use correspondence::{
     ChildRequest, Correspondent, HandOver, InboxEntry, Lineage, Message, Question, QuestionAbout,
     Relation,
@@ -43,9 +43,10 @@ pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use queue_terms::QueueTerms;
 pub use resources::{LimitBackend, LimitsInForce, ResourceLimits};
 pub use run_id::{NotARunId, RunId};
-pub use session_record::SessionRecord;
+pub use session_record::{McpChoice, MintedSession, SessionRecord};
 pub use spec::{
-    AgentKind, AgentMode, AgentProgram, RunSpec, SessionStart, ToolApproval, UserMcpFiles,
+    AgentKind, AgentMode, AgentProgram, RepositoryServer, RunSpec, SessionStart, ToolApproval,
+    UserMcpFiles,
 };
 pub use spend::Spend;
 pub use widening::{Bound, Widening};

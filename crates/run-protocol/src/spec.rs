@@ -77,6 +77,9 @@ pub struct RunSpec {
     /// Where the user's own MCP servers are defined, if the agent is to have them too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_mcp: Option<UserMcpFiles>,
+    /// Servers of the repository's own file that the user allowed by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repository_mcp: Vec<RepositoryServer>,
     /// Variables for the agent, beside those we set; no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -128,6 +131,19 @@ pub struct UserMcpFiles {
     /// Every `mcp-disabled.json` that may be about this workspace; they need not exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disabled: Vec<BytesPath>,
+    /// The servers that the user named. `None`: all that are switched on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Vec<String>>,
+}
+
+/// A server of the repository's `.cursor/mcp.json` that the user allowed, as it was then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RepositoryServer {
+    /// Its name.
+    pub name: String,
+    /// The SHA-256 of its definition, in hex. The user allowed this definition and no other.
+    pub sha256: String,
 }
 
 /// Whether a session is expected to exist.

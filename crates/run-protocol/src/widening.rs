@@ -22,6 +22,8 @@ pub enum Bound {
     Force,
     /// The user's own MCP servers.
     UserMcp,
+    /// Servers of the repository's own file.
+    McpFromRepo,
     /// Secrets that the user named.
     Secret,
     /// The group, and with it the group's budget.
@@ -52,7 +54,7 @@ pub enum Bound {
 
 impl Bound {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Profile,
         Self::Network,
         Self::AllowHost,
@@ -61,6 +63,7 @@ impl Bound {
         Self::Mode,
         Self::Force,
         Self::UserMcp,
+        Self::McpFromRepo,
         Self::Secret,
         Self::Group,
         Self::Timeout,
@@ -87,6 +90,7 @@ impl Bound {
             Self::Mode => "mode",
             Self::Force => "force",
             Self::UserMcp => "user-mcp",
+            Self::McpFromRepo => "mcp-from-repo",
             Self::Secret => "secret",
             Self::Group => "group",
             Self::Timeout => "timeout",

@@ -6,23 +6,30 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use run_protocol::{ControlReply, ControlRequest, Epoch, JOURNAL_VERSION, RunId, StopManner};
+use run_protocol::{
+    ControlReply, ControlRequest, Epoch, JOURNAL_VERSION, RunId, ServerChange, StopManner,
+};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 /// More watchers than any user has terminals.
 const MOST_CLIENTS: usize = 256;
-/// No request is longer.
-const LONGEST_REQUEST: u64 = 4096;
+/// No request is longer: a few paths and names of servers.
+const LONGEST_REQUEST: u64 = 64 * 1024;
+/// What a client hears of a run that does nothing any more.
+const OVER: &str = "the run is over";
+
+/// A change of the agent's servers, and who is to hear what came of it.
+pub(crate) type AskedChange = (ServerChange, oneshot::Sender<Result<(), String>>);
 
 /// What a client wants of the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Order {
     Stop(StopManner),
     Suspend,
-    RegenerateMcp,
+    ChangeServers(AskedChange),
     /// A signal to the supervisor.
     Interrupt,
 }
@@ -87,8 +94,11 @@ async fn serve_client(
             Ok(ControlRequest::Suspend) => {
                 order(&mut writer, &orders, Order::Suspend).await?;
             }
-            Ok(ControlRequest::RegenerateMcp) => {
-                order(&mut writer, &orders, Order::RegenerateMcp).await?;
+            Ok(ControlRequest::RegenerateMcp(change)) => {
+                let done = change_servers(&orders, change).await;
+                let answer = done
+                    .map_or_else(|reason| ControlReply::Refused { reason }, |()| ControlReply::Ok);
+                reply(&mut writer, &answer).await?;
             }
             Err(reason) => {
                 return reply(&mut writer, &ControlReply::Refused { reason }).await;
@@ -105,9 +115,19 @@ async fn order(
 ) -> io::Result<()> {
     let answer = match orders.send(order).await {
         Ok(()) => ControlReply::Ok,
-        Err(_) => ControlReply::Refused { reason: "the run is over".to_owned() },
+        Err(_) => ControlReply::Refused { reason: OVER.to_owned() },
     };
     reply(writer, &answer).await
+}
+
+/// Waits until it is done: whoever asked relies on the file.
+async fn change_servers(orders: &mpsc::Sender<Order>, change: ServerChange) -> Result<(), String> {
+    let (sender, answer) = oneshot::channel();
+    let sent = orders.send(Order::ChangeServers((change, sender))).await;
+    match (sent, answer.await) {
+        (Ok(()), Ok(done)) => done,
+        _ => Err(OVER.to_owned()),
+    }
 }
 
 /// A slow watcher is told of the latest only: the journal is the queue.

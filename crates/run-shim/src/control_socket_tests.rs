@@ -62,13 +62,14 @@ async fn an_order_to_stop_is_passed_on_and_confirmed() {
     let mut client = Client::connect(&server).await;
     client.send("{\"request\":\"stop\",\"manner\":\"now\"}\n").await;
     assert_eq!(client.next().await, Some(ControlReply::Ok));
-    assert_eq!(server.orders.recv().await, Some(Order::Stop(StopManner::Now)));
+    assert!(matches!(server.orders.recv().await, Some(Order::Stop(StopManner::Now))));
 }
 
 #[tokio::test]
 async fn nonsense_is_refused_with_a_reason_and_the_next_client_is_served() {
     let server = server();
-    for nonsense in ["hello\n", "{\"request\":\"explode\"}\n", &format!("{}\n", "x".repeat(9000))] {
+    for nonsense in ["hello\n", "{\"request\":\"explode\"}\n", &format!("{}\n", "x".repeat(90_000))]
+    {
         let mut client = Client::connect(&server).await;
         client.send(nonsense).await;
         assert!(matches!(client.next().await, Some(ControlReply::Refused { .. })));
@@ -76,4 +77,26 @@ async fn nonsense_is_refused_with_a_reason_and_the_next_client_is_served() {
     let mut client = Client::connect(&server).await;
     client.send("{\"request\":\"watch\"}\n").await;
     assert!(client.next().await.is_some());
+}
+
+#[tokio::test]
+async fn a_change_of_servers_is_confirmed_when_it_is_done_and_refused_with_its_reason() {
+    let mut server = server();
+    for done in [Ok(()), Err("there is no such server".to_owned())] {
+        let mut client = Client::connect(&server).await;
+        client.send("{\"request\":\"regenerate_mcp\",\"disable\":[\"notes\"]}\n").await;
+        let Some(Order::ChangeServers((change, answer))) = server.orders.recv().await else {
+            panic!("another order came");
+        };
+        assert_eq!((change.disable, change.enable), (vec!["notes".to_owned()], Vec::new()));
+        answer.send(done.clone()).unwrap();
+        let expected =
+            done.map_or_else(|reason| ControlReply::Refused { reason }, |()| ControlReply::Ok);
+        assert_eq!(client.next().await, Some(expected));
+    }
+    let mut client = Client::connect(&server).await;
+    client.send("{\"request\":\"regenerate_mcp\"}\n").await;
+    // A run that ends lets go of the order.
+    drop(server.orders.recv().await);
+    assert!(matches!(client.next().await, Some(ControlReply::Refused { .. })));
 }

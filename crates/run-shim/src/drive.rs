@@ -14,9 +14,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::agent_desk::{Arrived, Handover};
-use crate::control_socket::Order;
+use crate::control_socket::{AskedChange, Order};
 use crate::launch::Sandbox;
 use crate::limits::DiskAccount;
+use crate::live_servers::LiveServers;
 use crate::mount_watch::{self, MountWatch};
 use crate::run_record::{AppendError, RunRecord};
 use crate::run_state::{AgentSign, Effect, Ending, Input, Moment, RunState};
@@ -91,8 +92,10 @@ pub(crate) struct Drive<'a> {
     pub(crate) handover: Arc<Handover>,
     /// Those that it has, as the lines of this batch show.
     pub(crate) arrived: Vec<Arrived>,
-    /// Writes `mcp.json` anew.
-    pub(crate) regenerate_mcp: Box<dyn Fn()>,
+    /// Which MCP servers the agent has. `None` where we do not say.
+    pub(crate) servers: Option<LiveServers>,
+    /// Changes of them that somebody asked for before the agent was let go.
+    pub(crate) changes: Vec<AskedChange>,
 }
 
 /// How the run came to its end.
@@ -138,6 +141,9 @@ impl Drive<'_> {
         let mut exit_code = None;
         let mut ending = None;
         let mut presence = Presence::new();
+        for asked in std::mem::take(&mut self.changes) {
+            self.change_servers(asked, &mut ending);
+        }
 
         while ending.is_none() {
             // Phase one: wait for exactly one thing. Orders come first, or an agent that never stops printing could not
@@ -215,8 +221,8 @@ impl Drive<'_> {
                     self.mounts = None;
                     vec![Input::ProtectionLost(path.into())]
                 }
-                Happened::Order(Order::RegenerateMcp) => {
-                    (self.regenerate_mcp)();
+                Happened::Order(Order::ChangeServers(asked)) => {
+                    self.change_servers(asked, &mut ending);
                     Vec::new()
                 }
                 Happened::Own(event) => {
@@ -282,6 +288,18 @@ impl Drive<'_> {
                 Err(error) => tracing::warn!(%error, "a delivery could not be written down"),
             }
         }
+    }
+
+    fn change_servers(&mut self, (change, answer): AskedChange, ending: &mut Option<Ending>) {
+        let changed = match &mut self.servers {
+            Some(servers) => servers.change(&change),
+            None => Err("it has no sandbox, so the agent goes by your own files".to_owned()),
+        };
+        self.record.keep_secret(self.servers.iter().flat_map(LiveServers::secrets));
+        let done = changed.map(|event| self.record.event(&event));
+        // In the journal before anybody hears of it.
+        self.flush(ending);
+        drop(answer.send(done));
     }
 
     fn now(&self) -> Moment {

@@ -33,10 +33,12 @@ mod launch;
 mod launch_guard;
 mod lease_watch;
 mod limits;
+mod live_servers;
 mod locks;
 mod login;
 pub mod mcp_relay;
 mod mcp_server;
+mod minted_session;
 mod mount_watch;
 mod network;
 mod outcome_words;
@@ -62,7 +64,11 @@ mod unconfined;
 mod workspace_watch;
 
 pub use agent_desk::report_end;
-pub use agent_servers::{UserMcpError, UserMcpReport, user_mcp};
+pub use agent_servers::{
+    RELAY_ENTRY, ServersNotChanged, ShownServers, Unreachable, UserMcpError, UserMcpReport,
+    change_servers_of_session, names_in, repository_server, repository_servers, servers_of_run,
+    user_mcp,
+};
 pub use checkpoint::pending_tools;
 pub use entry::enter_sandbox_main;
 pub use gate::gate_main;
@@ -74,6 +80,7 @@ pub use locks::{WorkspaceBusy, WorkspaceHold, clean_up_after_the_dead, hold_work
 pub use login::{
     KeptLogin, LoginCopyError, LoginOrigin, RestoreError, Restored, kept_logins, restore_login,
 };
+pub use minted_session::{mint_session, minted_session};
 pub use network::{UpstreamProxy, UpstreamProxyError};
 pub use preparation::{check_run, plan_run};
 pub use prepare_error::PrepareError;

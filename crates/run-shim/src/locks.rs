@@ -30,6 +30,7 @@ struct Wanted {
     lease: PathBuf,
     session: String,
     session_start: SessionStart,
+    is_minted: bool,
     workspaces: PathBuf,
     workspace: PathBuf,
     holder: Holder,
@@ -129,6 +130,7 @@ impl RunLocks {
             lease: state.session_lease(&spec.session),
             session: spec.session.to_string(),
             session_start: spec.session_start,
+            is_minted: state.minted_session(&spec.session).exists(),
             workspaces: state.workspaces(),
             workspace: PathBuf::from(&spec.workspace),
             holder,
@@ -168,9 +170,11 @@ impl RunLocks {
         self.held.as_ref().is_some_and(|held| held.lease.is_current())
     }
 
-    /// A run that will not happen has no session either: what was made for a new one goes again.
+    /// A run that will not happen has no session either: what was made for a new one goes again. One that was minted
+    /// stays: whoever minted it may try again.
     pub(crate) fn forget_new_session(&self) {
         if self.wanted.session_start == SessionStart::New
+            && !self.wanted.is_minted
             && let Some(directory) = self.wanted.lease.parent()
         {
             std::fs::remove_dir_all(directory).ok();
@@ -370,6 +374,7 @@ mod tests {
                 lease: root.join("sessions").join(session).join("lease.lock"),
                 session: session.to_owned(),
                 session_start: SessionStart::Resume,
+                is_minted: false,
                 workspaces: root.join("workspaces"),
                 workspace: root.join("workspace"),
                 holder: Holder {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cursor_home::{McpServers, WorkspacePath};
+use cursor_home::WorkspacePath;
 use egress::{AllowedHost, AllowedHostError};
 use run_journal::{RunDirectory, StateRoot};
 use run_protocol::{NetworkMode, RunEvent, RunId, RunSpec};
@@ -15,12 +15,13 @@ use sandbox_plan::{
 use tokio::sync::mpsc;
 
 use crate::agent_invocation::{arguments, environment};
-use crate::agent_servers;
+use crate::agent_servers::{Reach, RunServers, choice_of};
 use crate::launch::{self, Launchable};
+use crate::live_servers::{LiveServers, ServerFiles};
 use crate::login::{LoginCopy, LoginWatch};
 use crate::network::{NetworkPolicy, UpstreamProxy};
 use crate::prepare_error::PrepareError;
-use crate::private_roots::{PrivateRoots, RootsRequest, mcp_json_in};
+use crate::private_roots::{PrivateRoots, mcp_json_in};
 use crate::session_bucket::SessionBucket;
 use crate::sockets::SocketPaths;
 use crate::unconfined::UnconfinedPlan;
@@ -42,33 +43,8 @@ pub(crate) struct Prepared {
     pub(crate) store_db: PathBuf,
     /// The record of the mount points that we made in the workspace.
     mount_points: PathBuf,
-    mcp: McpRewriting,
-}
-
-/// What is needed to write `mcp.json` again while the agent lives.
-#[derive(Debug, Clone)]
-struct McpRewriting {
-    run_dir: PathBuf,
-    session_dir: PathBuf,
-    workspace: WorkspacePath,
-    home: PathBuf,
-    host_config_root: PathBuf,
-    relay: PathBuf,
-    servers: McpServers,
-}
-
-impl McpRewriting {
-    fn request(&self) -> RootsRequest<'_> {
-        RootsRequest {
-            run_dir: &self.run_dir,
-            session_dir: &self.session_dir,
-            workspace: &self.workspace,
-            home: &self.home,
-            host_config_root: &self.host_config_root,
-            servers: &self.servers,
-            now_ms: crate::run_record::now_ms(),
-        }
-    }
+    mcp: ServerFiles,
+    reach: Reach,
 }
 
 /// Checks, before anything is created, what a stranger or a typing error could have made wrong: the profile, the flags,
@@ -115,8 +91,7 @@ impl Prepared {
         if outline.profile.confinement() == Confinement::None {
             return Ok(outline.unconfined(run, spec, secrets, prompt));
         }
-        let roots = outline.mcp.request().build()?;
-        outline.mcp.request().make_nothing()?;
+        let roots = outline.mcp.build()?;
         let login_file = spec.login_file.as_ref();
         let login = login_file.map(|file| LoginCopy::make(state, spec.run, &file.0)).transpose()?;
         let bucket = outline.bucket(spec);
@@ -139,6 +114,7 @@ impl Prepared {
             bucket,
             mount_points,
             mcp: outline.mcp,
+            reach: outline.reach,
         })
     }
 
@@ -217,13 +193,13 @@ impl Prepared {
 
     /// What of the login and of the user's MCP servers must not be written down.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
-        let of_servers = self.mcp.servers.iter().flat_map(|(_, server)| server.secrets());
+        let of_servers = self.mcp.servers.secrets();
         let of_login = self.login.iter().flat_map(LoginCopy::tokens);
         of_login.chain(self.tokens.iter().map(String::as_str)).chain(of_servers)
     }
 
     /// Takes what the user's own servers know out of the run's directory. The agent must be gone.
-    pub(crate) fn forget_user_servers(&self) {
+    pub(crate) fn forget_servers(&self) {
         forget_servers(&self.mcp.run_dir);
     }
 
@@ -242,17 +218,22 @@ impl Prepared {
         remove_recorded(&self.mount_points);
     }
 
-    /// A function that writes `mcp.json` anew.
-    pub(crate) fn mcp_writer(&self) -> Box<dyn Fn()> {
-        if matches!(self.launchable, Launchable::Unconfined(_)) {
-            return Box::new(|| {});
+    /// What changes the agent's servers while it runs. `None` without a sandbox, where it finds the user's own files.
+    pub(crate) fn live_servers(&self, state: &StateRoot, spec: &RunSpec) -> Option<LiveServers> {
+        match &self.launchable {
+            Launchable::Sandbox { .. } => Some(LiveServers {
+                files: self.mcp.clone(),
+                reach: self.reach.clone(),
+                state: state.clone(),
+                session: spec.session,
+            }),
+            Launchable::Unconfined(_) => None,
         }
-        let mcp = self.mcp.clone();
-        Box::new(move || {
-            if let Err(error) = mcp.request().write_mcp_json() {
-                tracing::error!(%error, "mcp.json could not be written anew");
-            }
-        })
+    }
+
+    /// Says how the servers differ from what the run asked for, where the user changed that for the session.
+    pub(crate) fn changed_servers(&self) -> Option<RunEvent> {
+        self.mcp.changed_before()
     }
 }
 
@@ -263,8 +244,8 @@ pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) -> std::io::Result<
     launch::end_sandbox(run_dir)?;
     LoginCopy::recover(*run, state);
     let spec = RunDirectory::open(state, *run).ok().and_then(|run| run.spec().ok());
-    if let Some(outline) = spec.as_ref().and_then(|spec| Outline::new(state, spec).ok()) {
-        spec.iter().for_each(|spec| outline.bucket(spec).settle());
+    if let Some(bucket) = spec.and_then(|spec| bucket_of(state, &spec)) {
+        bucket.settle();
     }
     forget_servers(run_dir);
     let record = run_dir.join(MOUNT_POINTS_FILE);
@@ -281,6 +262,14 @@ pub(crate) fn has_left_something(run: &RunId, state: &StateRoot) -> bool {
     launch::has_sandbox(run_dir)
         || run_dir.join(MOUNT_POINTS_FILE).exists()
         || LoginCopy::mounted_in(run_dir).exists()
+}
+
+/// The session's bucket of a run, whatever else of the run cannot be made any more.
+fn bucket_of(state: &StateRoot, spec: &RunSpec) -> Option<SessionBucket> {
+    let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok()?;
+    let on_host = spec.host_config_root.0.join("chats").join(workspace.bucket());
+    let session_dir = state.session_dir(&spec.session);
+    Some(SessionBucket::new(&session_dir, on_host, &spec.session.to_string()))
 }
 
 /// The file may hold keys of the user's servers, and nobody reads it any more.
@@ -308,7 +297,8 @@ struct Outline {
     allow_hosts: Vec<AllowedHost>,
     ours: Vec<PathBuf>,
     sockets: SocketPaths,
-    mcp: McpRewriting,
+    mcp: ServerFiles,
+    reach: Reach,
 }
 
 impl Outline {
@@ -316,27 +306,36 @@ impl Outline {
         let profile = Profile::parse(&spec.profile, &spec.profile_text)?;
         let workspace = WorkspacePath::new(Path::new(&spec.workspace))?;
         let relay = own_program().map_err(PrepareError::OwnProgram)?;
-        let mcp = McpRewriting {
+        let allow_hosts = spec.allow_hosts.iter().map(|host| host.parse());
+        let mut allow_hosts: Vec<AllowedHost> =
+            allow_hosts.collect::<Result<_, AllowedHostError>>()?;
+        let servers = RunServers::gather(&relay, spec, choice_of(state, spec))?;
+        let mode = spec.network.unwrap_or(profile.network_mode());
+        let on_list = profile.allowed_hosts().cloned().chain(allow_hosts.clone()).collect();
+        let reach = match profile.confinement() {
+            Confinement::Bubblewrap => Reach::new(mode, on_list, &servers),
+            Confinement::None => Reach::new(NetworkMode::Host, on_list, &servers),
+        };
+        reach.check(&servers)?;
+        allow_hosts.extend(servers.hosts_of_named());
+        let mcp = ServerFiles {
             run_dir: state.run_dir(&spec.run),
             session_dir: state.session_dir(&spec.session),
             workspace: workspace.clone(),
             home: spec.home.0.clone(),
             host_config_root: spec.host_config_root.0.clone(),
-            servers: agent_servers::servers(&relay, spec.user_mcp.as_ref())?,
+            servers,
             relay,
         };
         Ok(Self {
             arguments: arguments(spec, &workspace, profile.confinement())?,
             profile,
-            allow_hosts: spec
-                .allow_hosts
-                .iter()
-                .map(|host| host.parse())
-                .collect::<Result<_, AllowedHostError>>()?,
+            allow_hosts,
             ours: vec![state.path().to_owned(), spec.socket_dir.0.clone()],
             sockets: SocketPaths::new(&spec.socket_dir.0, spec.run),
             workspace,
             mcp,
+            reach,
         })
     }
 
@@ -377,6 +376,7 @@ impl Outline {
             bucket,
             mount_points: run.path().join(MOUNT_POINTS_FILE),
             mcp: self.mcp,
+            reach: self.reach,
         }
     }
 
@@ -387,7 +387,7 @@ impl Outline {
 
     /// The private roots as they will be, for a plan that creates nothing.
     fn expected_roots(&self) -> PrivateRoots {
-        self.mcp.request().expected()
+        self.mcp.expected_roots()
     }
 
     fn network_mode(&self, spec: &RunSpec) -> NetworkMode {

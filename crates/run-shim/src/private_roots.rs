@@ -90,13 +90,12 @@ impl RootsRequest<'_> {
     pub(crate) fn build(&self) -> Result<PrivateRoots, PrivateRootsError> {
         let roots = self.expected();
         make_dir(&roots.dot_cursor)?;
-        self.write_mcp_json()?;
         make_dir(&roots.projects)?;
+        // Approved before they can be read.
+        self.write_approvals()?;
+        self.write_mcp_json()?;
         let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
-        let root = self.workspace.as_utf8()?;
-        let approvals = approvals_json(root, self.servers);
         let trust = trust_marker_json(self.workspace, self.now_ms)?;
-        write_for_agent(&project.approvals(), &approvals)?;
         write_for_agent(&project.trust_marker(), &trust)?;
         Ok(roots)
     }
@@ -109,7 +108,15 @@ impl RootsRequest<'_> {
         write(&nothing.common_dir, OWN_COMMON_DIR)
     }
 
-    /// Written anew by renaming, which a directory that is mounted shows at once.
+    /// Says that the servers are approved, in a directory that the agent can write.
+    pub(crate) fn write_approvals(&self) -> Result<(), PrivateRootsError> {
+        let project = ProjectDir::at(self.expected().projects.join(self.workspace.slug()));
+        let approvals = approvals_json(self.workspace.as_utf8()?, self.servers);
+        write_for_agent(&project.approvals(), &approvals)
+    }
+
+    /// Says which servers there are. The file takes its place by a rename, and the sandbox mounts its directory: an agent
+    /// that runs sees the new file at once, and never half of one.
     pub(crate) fn write_mcp_json(&self) -> Result<(), PrivateRootsError> {
         write(&mcp_json_in(self.run_dir), &self.servers.mcp_json())
     }

@@ -44,7 +44,7 @@ fn the_agent_finds_our_server_approved_and_its_workspace_trusted() {
     let server = &mcp["mcpServers"]["caretaker"];
     assert_eq!(
         (&server["command"], &server["args"]),
-        (&"/opt/caretaker".into(), &serde_json::json!(["mcp"]))
+        (&"/opt/caretaker".into(), &serde_json::json!(["mcp-relay"]))
     );
     assert_eq!(server["env"]["CARETAKER_SOCKET"], "/run/caretaker/mcp.sock");
 

@@ -1,6 +1,7 @@
 //! Known secret values, replaced wherever they would be written down.
 
 use std::borrow::Cow;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use memchr::memmem;
 
@@ -12,21 +13,21 @@ const SHORTEST: usize = 8;
 /// A shorter line of a secret may be a word.
 const SHORTEST_LINE: usize = 16;
 
-/// Replaces known values.
-#[derive(Debug, Default)]
+/// Replaces known values. What one clone learns, all know.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Redactor {
-    secrets: Vec<memmem::Finder<'static>>,
+    secrets: Arc<RwLock<Vec<memmem::Finder<'static>>>>,
 }
 
 impl Redactor {
     pub(crate) fn new<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
-        let mut redactor = Self::default();
+        let redactor = Self::default();
         redactor.learn(secrets);
         redactor
     }
 
     /// Replaces these values too from now on.
-    pub(crate) fn learn<'s>(&mut self, secrets: impl IntoIterator<Item = &'s str>) {
+    pub(crate) fn learn<'s>(&self, secrets: impl IntoIterator<Item = &'s str>) {
         let secrets = secrets
             .into_iter()
             .map(str::trim)
@@ -35,15 +36,16 @@ impl Redactor {
             .flat_map(|secret| [Some(secret.to_owned()), as_in_json(secret)])
             .flatten()
             .map(|secret| memmem::Finder::new(secret.as_bytes()).into_owned());
-        self.secrets.extend(secrets);
+        let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        known.extend(secrets);
         // One secret may begin with another: were the shorter replaced first, the rest of the longer would stay.
-        self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.needle().len()));
+        known.sort_by_key(|secret| std::cmp::Reverse(secret.needle().len()));
     }
 
     /// The bytes without the secrets; borrowed where there is none, so that a clean line costs a search only.
     pub(crate) fn clean<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut cleaned = Cow::Borrowed(bytes);
-        for secret in &self.secrets {
+        for secret in self.secrets.read().unwrap_or_else(PoisonError::into_inner).iter() {
             if let Some(first) = secret.find(&cleaned) {
                 cleaned = Cow::Owned(replace(&cleaned, secret, first));
             }
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_secret_that_begins_with_another_leaves_nothing_of_itself() {
-        let mut redactor = Redactor::new(["tokenabcdef"]);
+        let redactor = Redactor::new(["tokenabcdef"]);
         redactor.learn(["tokenabcdefGHIJKLMNOP"]);
         let cleaned = redactor.clean(b"a tokenabcdefGHIJKLMNOP b tokenabcdef");
         assert_eq!(cleaned.as_ref(), b"a [redacted] b [redacted]");

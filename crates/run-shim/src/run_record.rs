@@ -72,6 +72,11 @@ impl RunRecord {
         self.lease = Some(lease);
     }
 
+    /// Whether the session is ours.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.lease.is_some()
+    }
+
     /// Keeps what the agent puts into its login out of everything, too.
     pub(crate) fn watch_login(&mut self, login: Option<LoginWatch>) {
         self.login = login;
@@ -85,8 +90,13 @@ impl RunRecord {
         }
     }
 
+    /// What replaces secrets here, for others who write down the agent's words.
+    pub(crate) fn redactor(&self) -> Redactor {
+        self.redactor.clone()
+    }
+
     /// Keeps these values out of everything that is written from now on.
-    pub(crate) fn keep_secret<'s>(&mut self, secrets: impl IntoIterator<Item = &'s str>) {
+    pub(crate) fn keep_secret<'s>(&self, secrets: impl IntoIterator<Item = &'s str>) {
         self.redactor.learn(secrets);
     }
 

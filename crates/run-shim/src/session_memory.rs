@@ -53,10 +53,13 @@ pub(crate) fn look_before(
     state: &StateRoot,
     spec: &RunSpec,
 ) -> Result<Option<ResumePoint>, ResumeRefusal> {
-    if spec.session_start == SessionStart::New {
+    let store_db = store_db_of(spec);
+    // Of two runs of a session that was minted, the second continues what the first began.
+    let is_begun = store_db.as_ref().is_some_and(|store_db| store_db.exists());
+    if spec.session_start == SessionStart::New && !is_begun {
         return Ok(None);
     }
-    let store_db = store_db_of(spec).ok_or(NotResumable::NoStore)?;
+    let store_db = store_db.ok_or(NotResumable::NoStore)?;
     if let Some(writer) = writers_of(&store_db).into_iter().next() {
         return Err(ResumeRefusal::Written(writer));
     }

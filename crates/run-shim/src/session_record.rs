@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use run_journal::StateRoot;
-use run_protocol::{Checkpoint, RunId, RunSpec, SessionRecord};
+use run_protocol::{Checkpoint, McpChoice, RunId, RunSpec, SessionRecord};
 use uuid::Uuid;
 
 use crate::checkpoint;
@@ -73,9 +73,16 @@ pub(crate) fn write(
         run: spec.run,
         generation,
         at: now_ms(),
+        mcp: known.as_ref().map(|known| known.mcp.clone()).unwrap_or_default(),
         checkpoint: last_known(checkpoint, known.and_then(|known| known.checkpoint)),
     };
     replace(state, &record)
+}
+
+/// Writes down what the user changed about the session's MCP servers. The session's lease must be held.
+pub(crate) fn write_choice(state: &StateRoot, session: &Uuid, mcp: McpChoice) -> io::Result<()> {
+    let record = read_session_record(state, session).ok_or(io::ErrorKind::NotFound)?;
+    replace(state, &SessionRecord { mcp, at: now_ms(), ..record })
 }
 
 fn last_known(found: Option<Checkpoint>, known: Option<Checkpoint>) -> Option<Checkpoint> {

@@ -224,6 +224,9 @@ async fn supervise_guarded(
     if let Some(before) = &before {
         starting.record.event(&session_memory::resuming(before));
     }
+    if let Some(changed) = prepared.changed_servers() {
+        starting.record.event(&changed);
+    }
     if let Err(error) = session_record::write(&state_root, &spec, locks.generation(), None) {
         tracing::warn!(%error, "what is known of the session could not be written down");
     }
@@ -245,7 +248,7 @@ async fn supervise_guarded(
     let desk = Arc::new(AgentDesk::new(
         &state_root,
         &spec,
-        Redactor::new(secrets.iter().map(|(_, value)| value.as_str()).chain(prepared.secrets())),
+        starting.record.redactor(),
         Arc::clone(&handover),
         workspace.marker(tool_sender.clone(), account.clone()),
         ChildMaker::new(&state_root, &spec, secrets, proxy_of_process(), facts.deadline_ms),
@@ -255,7 +258,7 @@ async fn supervise_guarded(
         .take()
         .map(|listener| tokio::spawn(mcp_server::serve(listener, facts, tool_sender, desk)));
     let launched = starting.launch(&prepared, limits, guard.take(), &mut workspace).await;
-    let Starting { state, orders, record, .. } = starting;
+    let Starting { state, orders, record, changes, .. } = starting;
     let mut network = None;
     let has_run = launched.is_ok();
     let mut driven = match launched {
@@ -307,7 +310,8 @@ async fn supervise_guarded(
                 handover,
                 arrived: Vec::new(),
                 forgotten: session_memory::watch(&prepared.store_db, before.as_ref()),
-                regenerate_mcp: prepared.mcp_writer(),
+                servers: prepared.live_servers(&state_root, &spec),
+                changes,
             };
             drive.run().await
         }
@@ -333,9 +337,7 @@ async fn supervise_guarded(
     }
     of_login.iter().for_each(|event| driven.record.event(event));
     prepared.settle_session();
-    if spec.user_mcp.is_some() {
-        prepared.forget_user_servers();
-    }
+    prepared.forget_servers();
     if has_run && let Some(audit) = workspace.audit().await {
         driven.record.event(&audit);
     }

@@ -19,7 +19,7 @@ use run_protocol::{NetworkMode, RunEvent, RunLimits, SignalName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::control_socket::Order;
+use crate::control_socket::{AskedChange, Order};
 use crate::drive::{LOOK_EVERY, moment_since, sleep_until};
 use crate::entry::{EntryError, EntryHelper, Made};
 use crate::launch::{HeldSandbox, LaunchError, Launchable, Sandbox};
@@ -41,6 +41,8 @@ pub(crate) struct Starting {
     pub(crate) record: RunRecord,
     pub(crate) orders: mpsc::Receiver<Order>,
     pub(crate) state: RunState,
+    /// Changes that somebody asked for before the agent was let go.
+    pub(crate) changes: Vec<AskedChange>,
     began: Instant,
     is_to_end: bool,
 }
@@ -65,7 +67,8 @@ impl Starting {
         orders: mpsc::Receiver<Order>,
         record: RunRecord,
     ) -> Self {
-        Self { record, orders, state: RunState::new(limits, 0), began, is_to_end: false }
+        let state = RunState::new(limits, 0);
+        Self { record, orders, state, changes: Vec::new(), began, is_to_end: false }
     }
 
     /// Does something that must not be broken off, and listens meanwhile.
@@ -128,8 +131,13 @@ impl Starting {
             Order::Stop(manner) => self.step(Input::Stop(manner)),
             Order::Suspend => self.step(Input::Suspend),
             Order::Interrupt => self.step(Input::Interrupt),
-            // It was written a moment ago, or will be with everything else.
-            Order::RegenerateMcp => {}
+            // The files are made at this moment, so the change is made when the agent has them.
+            Order::ChangeServers(asked) if self.record.has_lease() => self.changes.push(asked),
+            Order::ChangeServers((_, answer)) => {
+                drop(
+                    answer.send(Err("it waits for its session, which another run has".to_owned())),
+                );
+            }
         }
     }
 

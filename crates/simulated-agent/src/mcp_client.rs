@@ -158,6 +158,25 @@ impl McpClients {
         self.servers.iter().map(status).collect()
     }
 
+    /// All servers: the names of the tools of those that answered, and what became of the others.
+    pub fn as_json(&self) -> Value {
+        let server = |server: &Server| match &server.link {
+            Link::Up { tools, .. } => {
+                let tools: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+                json!({"name": server.name, "state": "ready", "tools": tools})
+            }
+            Link::Down(ServerState::Failed(why)) => {
+                json!({"name": server.name, "state": "failed", "why": why})
+            }
+            Link::Down(ServerState::Remote) => json!({"name": server.name, "state": "remote"}),
+            Link::Down(ServerState::Disabled) => json!({"name": server.name, "state": "disabled"}),
+            Link::Down(ServerState::NeedsApproval | ServerState::Ready { .. }) => {
+                json!({"name": server.name, "state": "needs_approval"})
+            }
+        };
+        self.servers.iter().map(server).collect()
+    }
+
     pub fn list_tools(&self, server: &str) -> Result<&[McpTool], McpCallError> {
         self.link(server).map(|(_, tools)| tools)
     }

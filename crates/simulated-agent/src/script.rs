@@ -38,6 +38,8 @@ pub enum Order {
         request: ToolRequest,
     },
     Recall,
+    /// Says which MCP servers there are, and what tools each has, as JSON.
+    Servers,
     Wait(Duration),
     Compact(Duration),
     ModelDelay(Duration),
@@ -101,11 +103,12 @@ pub enum Problem {
     UnknownMisbehaviour(#[from] UnknownMisbehaviour),
 }
 
-const SIMPLE_ORDERS: [&str; 14] = [
+const SIMPLE_ORDERS: [&str; 15] = [
     "say",
     "think",
     "until",
     "recall",
+    "servers",
     "wait",
     "compact",
     "model-delay",
@@ -177,6 +180,7 @@ fn order(line: &Line) -> Result<Order, Problem> {
         "say" => Order::Say(line.text("something to say")?),
         "think" => Order::Think(line.text("something to think")?),
         "recall" => line.nothing_more().map(|()| Order::Recall)?,
+        "servers" => line.nothing_more().map(|()| Order::Servers)?,
         "wait" => Order::Wait(pause(&line.argument("a time")?)?),
         "compact" if line.rest.is_empty() => Order::Compact(DEFAULT_COMPACTION),
         "compact" => Order::Compact(pause(&line.rest)?),

@@ -173,6 +173,10 @@ impl Turn {
                 let memories = self.memories()?;
                 self.say(&memories)?;
             }
+            Order::Servers => {
+                let servers = self.tools.mcp.as_json().to_string();
+                self.say(&servers)?;
+            }
             Order::Wait(time) => thread::sleep(time),
             Order::Compact(time) => {
                 thread::sleep(time);

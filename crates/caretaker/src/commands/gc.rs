@@ -8,6 +8,7 @@ use std::str::FromStr;
 use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview};
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Deserializer, Serialize, de};
+use uuid::Uuid;
 
 use crate::budgets::CountLimit;
 use crate::command_error::CommandError;
@@ -17,6 +18,7 @@ use crate::data_out::{print_json, print_text};
 use crate::host::{Host, now_ms, short_id};
 use crate::human_duration::HumanDuration;
 use crate::limit_options::SizeLimit;
+use crate::retention::minted;
 use crate::retention::needs::{WorktreeSight, candidates, worktree};
 use crate::retention::plan::{Candidate, Criteria, Need, Plan, plan};
 use crate::retention::removal::{finish_earlier, remove};
@@ -139,6 +141,8 @@ struct Report {
     is_done: bool,
     runs: Vec<Gone>,
     bytes: u64,
+    /// Ids of sessions that were minted and never used.
+    minted: Vec<Uuid>,
     /// What would go by the criteria, and does not.
     kept: Vec<Kept>,
     /// What could not be removed.
@@ -186,6 +190,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         is_done: args.yes,
         runs: Vec::new(),
         bytes: 0,
+        minted: criteria
+            .older_than_ms
+            .map_or_else(Vec::new, |age| minted::unused(&host.state, age, now_ms())),
         kept: plan
             .stay
             .into_iter()
@@ -210,6 +217,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             bytes: bytes(*run),
             worktree: worktree.map(|worktree| worktree.path.display().to_string()),
         });
+    }
+    if args.yes {
+        report.minted.iter().for_each(|session| minted::forget(&host.state, session));
     }
     if args.json {
         print_json(&report)?;
@@ -321,6 +331,11 @@ fn show(report: &Report, runs: &[RunOverview]) -> Result<(), CommandError> {
     }
     for Failed { run, why } in &report.failed {
         note(&format!("run {} could not be removed: {why}", short_id(*run)));
+    }
+    for session in &report.minted {
+        note(&format!(
+            "session {session} was minted and never used; its id is forgotten with --yes"
+        ));
     }
     let what = units::counted(report.runs.len() as u64, "run", "runs");
     let size = units::bytes(report.bytes);

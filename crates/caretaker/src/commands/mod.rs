@@ -13,6 +13,7 @@ pub(crate) mod inbox;
 pub(crate) mod kill;
 pub(crate) mod login;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod net_log;
 pub(crate) mod parse;
 pub(crate) mod pin;

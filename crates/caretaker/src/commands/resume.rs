@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use run_journal::RunOverview;
-use run_protocol::{ControlRequest, ExitCode, PendingTool, RunId};
+use run_protocol::{ControlRequest, ExitCode, PendingTool, RunId, SessionStart};
 use run_shim::session_holder;
 use serde::Serialize;
 use uuid::Uuid;
@@ -114,6 +114,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let admit = |retry_of: Option<RunId>| resume.admit(session, retry_of);
     let admitted = admit(None)?;
     warn_of_no_sandbox(&admitted.spec);
+    if admitted.spec.session == session && admitted.spec.session_start == SessionStart::New {
+        resume.must_have_prompt(session)?;
+    }
     let prompt = resume.prompt(args.prompt.as_deref())?;
     let route = Route::choose(&host, &args.options.queue)?;
     args.options.queue.set_budget(&host, admitted.spec.group.as_deref())?;
@@ -195,6 +198,15 @@ impl Resume<'_> {
             print_json(&resumption.report(resumption.warnings()))?;
             return Ok(ExitCode::Success);
         }
+        if resumption.start == SessionStart::New {
+            let workspace =
+                on_one_line(&resumption.workspace.as_path().display().to_string()).into_owned();
+            let session = resumption.session;
+            print_text(&format!(
+                "session {session} can begin in `{workspace}`: it was minted, and nothing has been said in it\n"
+            ))?;
+            return Ok(ExitCode::Success);
+        }
         let messages = resumption.point.as_ref().map_or(0, |point| point.n_messages as u64);
         let messages = units::counted(messages, "message", "messages");
         let workspace = resumption.workspace.as_path().display().to_string();
@@ -247,6 +259,18 @@ impl Resume<'_> {
             refusal.session, refusal.reason
         ));
         Ok(Conversation::Instead { of: refusal.session, workspace })
+    }
+
+    /// There is nothing to go on with in a session that was only minted.
+    fn must_have_prompt(&self, session: Uuid) -> Result<(), CommandError> {
+        if self.args.prompt.is_some() || self.args.prompt_file.is_some() {
+            return Ok(());
+        }
+        let what = format!(
+            "nothing has been said in session {session} yet, so there is nothing to go on with"
+        );
+        Err(CommandError::new(ExitCode::Usage, what)
+            .hint("say what to do: caretaker resume SESSION \"…\""))
     }
 
     fn prompt(&self, words: Option<&std::ffi::OsStr>) -> Result<Vec<u8>, CommandError> {

@@ -71,7 +71,8 @@ pub(crate) struct Args {
     /// one after the other.
     #[arg(long, help_heading = "Many runs", conflicts_with_all = ["worktree", "session"])]
     in_place: bool,
-    /// Continue this session of the workspace instead of beginning one, if it can be resumed; see `caretaker resume`.
+    /// Continue this session of the workspace instead of beginning one, if it can be resumed; see `caretaker resume`. An
+    /// id that `caretaker sessions new` printed begins its session.
     #[arg(long, value_name = "UUID")]
     pub(crate) session: Option<Uuid>,
     #[command(flatten)]

@@ -93,7 +93,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 fn explain(args: &ExplainArgs) -> Result<ExitCode, CommandError> {
     let host = Host::of_process()?;
     become_owner(&host.environment, args.workspace.as_deref())?;
-    let spec = spec(&host, args)?;
+    let options = RunOptions {
+        profile: args.profile.clone(),
+        network: args.network,
+        agent: args.agent.clone(),
+        limits: args.limits.clone(),
+        ..RunOptions::default()
+    };
+    let spec = hypothetical_spec(&host, args.workspace.clone(), &options)?;
     let explained = match spec.profile.as_str() {
         // There is nothing to plan, and that is what there is to say.
         profiles::OFF => without_sandbox(&spec),
@@ -115,25 +122,22 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::Success)
 }
 
-/// The spec of the run that would be started. Without an agent, the simulated one is explained in its place.
-fn spec(host: &Host, args: &ExplainArgs) -> Result<RunSpec, CommandError> {
+/// The spec of the run that would be started. Without an agent, the simulated one takes its place.
+pub(crate) fn hypothetical_spec(
+    host: &Host,
+    workspace: Option<PathBuf>,
+    options: &RunOptions,
+) -> Result<RunSpec, CommandError> {
     let config = Config::load(&host.environment, &host.places)?;
     let program = own_program()?;
-    let hypothetical = |agent: Option<PathBuf>| {
-        let options = RunOptions {
-            profile: args.profile.clone(),
-            network: args.network,
-            agent,
-            limits: args.limits.clone(),
-            ..RunOptions::default()
-        };
-        let conversation = Conversation::New { workspace: args.workspace.clone() };
-        Admission::new(host, &config, &options, &conversation, &program, None)?.hypothetical()
+    let conversation = Conversation::New { workspace };
+    let hypothetical = |options: &RunOptions| {
+        Admission::new(host, &config, options, &conversation, &program, None)?.hypothetical()
     };
-    match hypothetical(args.agent.clone()) {
-        Err(error) if error.exit_code() == ExitCode::AgentNotFound && args.agent.is_none() => {
-            note("no cursor-agent is installed: this is the sandbox of the simulated agent");
-            hypothetical(Some(SIMULATED.into()))
+    match hypothetical(options) {
+        Err(error) if error.exit_code() == ExitCode::AgentNotFound && options.agent.is_none() => {
+            note("no cursor-agent is installed: this is about the simulated agent");
+            hypothetical(&RunOptions { agent: Some(SIMULATED.into()), ..options.clone() })
         }
         found => found,
     }

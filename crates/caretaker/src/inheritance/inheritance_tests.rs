@@ -5,7 +5,7 @@ use egress::{AllowList, Listed};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use run_protocol::{AgentMode, RunLimits, UserMcpFiles, Widening};
+use run_protocol::{AgentMode, RepositoryServer, RunLimits, UserMcpFiles, Widening};
 use run_shim::plan_run;
 use sandbox_plan::{Confinement, SandboxPlan};
 
@@ -245,6 +245,23 @@ proptest! {
     }
 }
 
+fn servers(only: Option<&str>) -> UserMcpFiles {
+    let only = only.map(|name| vec![name.to_owned()]);
+    UserMcpFiles { servers: "/x".into(), disabled: Vec::new(), only }
+}
+
+#[test]
+fn more_names_of_servers_are_wider_and_fewer_are_not() {
+    let spec = |only| RunSpec { user_mcp: Some(servers(only)), ..narrow() };
+    let (one, other, all) = (spec(Some("notes")), spec(Some("slack")), spec(None));
+    for (now, before, is_wider) in
+        [(&one, &one, false), (&one, &other, true), (&all, &one, true), (&one, &all, false)]
+    {
+        let found: Vec<Bound> = wider_than(now, before).iter().map(|it| it.bound).collect();
+        assert_eq!(found == [Bound::UserMcp], is_wider, "{now:?} after {before:?}");
+    }
+}
+
 /// A spec in which every bound can be wider.
 fn narrow() -> RunSpec {
     let stage = stage();
@@ -288,8 +305,14 @@ fn each_bound_can_be_wider_by_itself_and_is_not_when_it_is_narrowed_back() {
         (Bound::Mode, |spec| spec.mode = None),
         (Bound::Force, |spec| spec.tool_approval = ToolApproval::Force),
         (Bound::UserMcp, |spec| {
-            spec.user_mcp = Some(UserMcpFiles { servers: "/x".into(), disabled: Vec::new() });
+            spec.user_mcp = Some(servers(None));
         }),
+        (Bound::UserMcp, |spec| spec.user_mcp = Some(servers(Some("notes")))),
+        (Bound::McpFromRepo, |spec| {
+            let (name, sha256) = ("tools".to_owned(), "00".to_owned());
+            spec.repository_mcp.push(RepositoryServer { name, sha256 });
+        }),
+        (Bound::Journal, |spec| spec.limits.journal_bytes += 1),
         (Bound::Secret, |spec| spec.secrets.push("X".to_owned())),
         (Bound::Group, |spec| spec.group = None),
         (Bound::Group, |spec| spec.group = Some("y".to_owned())),

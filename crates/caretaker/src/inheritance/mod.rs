@@ -18,7 +18,7 @@
 //! | limits | the flags, else the earlier run |
 //! | tool_approval | the flags, else the earlier run; never `force` because of another profile |
 //! | extra_flags | the flags, if there are any, else the earlier run |
-//! | user_mcp | the flags, else the earlier run |
+//! | user_mcp, repository_mcp | the flags, else the earlier run |
 //! | restart, partial_output | the earlier run, or the flag |
 //! | labels, env, expose, allow_hosts, secrets (names) | the earlier run, and the flags in addition; proxies and what steers the simulated agent are those of now |
 //! | saving | the earlier run, unless the flag says not to |
@@ -77,9 +77,13 @@ pub(crate) fn inherit(fresh: RunSpec, before: &RunSpec, flags: &RunOptions) -> R
             true => before.extra_flags.clone(),
             false => fresh.extra_flags,
         },
-        user_mcp: match flags.user_mcp {
+        user_mcp: match flags.user_mcp || !flags.servers.mcp.is_empty() {
             true => fresh.user_mcp,
             false => before.user_mcp.clone().filter(|_| !flags.no_user_mcp),
+        },
+        repository_mcp: match flags.servers.mcp_from_repo.is_empty() {
+            true => before.repository_mcp.clone(),
+            false => fresh.repository_mcp,
         },
         restart: before.restart || fresh.restart,
         partial_output: before.partial_output || fresh.partial_output,

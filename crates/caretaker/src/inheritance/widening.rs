@@ -5,7 +5,7 @@ use std::fmt::Display;
 use egress::AllowedHost;
 use run_protocol::{
     AgentKind, AgentProgram, Bound, ExitCode, NetworkMode, ResourceLimits, RunLimits, RunSpec,
-    ToolApproval, Widening,
+    ToolApproval, UserMcpFiles, Widening,
 };
 use sandbox_plan::{Confinement, Profile};
 
@@ -41,6 +41,7 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         host_config_root: _,
         login_file: _,
         user_mcp,
+        repository_mcp,
         env: _,
         secrets,
         limits,
@@ -68,11 +69,11 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
     found.if_wider(Bound::Force, is_unasked && before.tool_approval != ToolApproval::Force, || {
         ("tools as the agent's permissions allow".to_owned(), "tools unasked".to_owned())
     });
-    let servers = user_mcp.as_ref().map(|files| &files.servers);
-    let had_servers = before.user_mcp.as_ref().map(|files| &files.servers);
-    found.if_wider(Bound::UserMcp, servers.is_some() && servers != had_servers, || {
-        ("no MCP servers of yours".to_owned(), "your MCP servers".to_owned())
+    found.if_wider(Bound::UserMcp, has_more_servers(user_mcp, &before.user_mcp), || {
+        (server_words(&before.user_mcp), server_words(user_mcp))
     });
+    let new = repository_mcp.iter().filter(|server| !before.repository_mcp.contains(server));
+    found.more(Bound::McpFromRepo, new.map(|server| &server.name));
     found.more(Bound::Secret, secrets.iter().filter(|name| !before.secrets.contains(name)));
     found.if_wider(Bound::Group, before.group.is_some() && *group != before.group, || {
         let word = |group: &Option<String>| group.clone().unwrap_or_else(|| "none".to_owned());
@@ -177,6 +178,29 @@ fn sandbox(found: &mut Found, now: &RunSpec, before: &RunSpec) {
 fn hosts(spec: &RunSpec, profile: Option<&Profile>) -> Vec<AllowedHost> {
     let own = spec.allow_hosts.iter().filter_map(|host| host.parse().ok());
     own.chain(profile.into_iter().flat_map(Profile::allowed_hosts).cloned()).collect()
+}
+
+fn has_more_servers(now: &Option<UserMcpFiles>, before: &Option<UserMcpFiles>) -> bool {
+    match (now, before) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(now), Some(before)) => {
+            let has_more_names = match (&now.only, &before.only) {
+                (_, None) => false,
+                (None, Some(_)) => true,
+                (Some(now), Some(before)) => now.iter().any(|name| !before.contains(name)),
+            };
+            now.servers != before.servers || has_more_names
+        }
+    }
+}
+
+fn server_words(files: &Option<UserMcpFiles>) -> String {
+    match files.as_ref().map(|files| &files.only) {
+        None => "no MCP servers of yours".to_owned(),
+        Some(None) => "your MCP servers".to_owned(),
+        Some(Some(names)) => format!("your MCP servers {}", names.join(", ")),
+    }
 }
 
 fn is_other_agent(now: &AgentProgram, before: &AgentProgram) -> bool {

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use cursor_home::WorkspacePath;
 use cursor_stores::chat::{NotResumable, ResumePoint, resume_point, writers_of};
 use cursor_stores::session_copy::verify_store;
-use run_protocol::PendingTool;
-use run_shim::{pending_tools, read_session_record, session_holder};
+use run_protocol::{PendingTool, SessionStart};
+use run_shim::{minted_session, pending_tools, read_session_record, session_holder};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -37,6 +37,8 @@ pub(crate) struct Resumption {
     pub(crate) point: Option<ResumePoint>,
     /// Where it will be found, if it was looked at.
     pub(crate) store_db: Option<PathBuf>,
+    /// Whether it was minted, and nothing has been said in it yet.
+    pub(crate) start: SessionStart,
 }
 
 /// What to do about a session that another run has.
@@ -69,14 +71,35 @@ impl Question<'_> {
         Refusal { session: self.session, reason }
     }
 
+    /// A session that we minted and that no agent has begun. Any other id without a store stays refused.
+    fn minted(&self, whereabouts: &Whereabouts<'_>) -> Option<Result<Resumption, Reason>> {
+        let minted = minted_session(&self.host.state, &self.session)?;
+        if whereabouts.has_begun() || self.holder().is_some() {
+            return None;
+        }
+        let workspace = whereabouts.workspace_of_minted(&minted, self.workspace);
+        Some(workspace.map(|workspace| Resumption {
+            session: self.session,
+            workspace,
+            point: None,
+            store_db: None,
+            start: SessionStart::New,
+        }))
+    }
+
     fn resumption(&self, whereabouts: &Whereabouts<'_>) -> Result<Resumption, Reason> {
+        if let Some(minted) = self.minted(whereabouts) {
+            return minted;
+        }
+        let start = SessionStart::Resume;
         let place = match whereabouts.place() {
             Ok(place) => place,
             // A run of ours that has only just begun it may not have written anything yet.
             Err(reason) => match (self.holder(), whereabouts.recorded_workspace()) {
                 (Some(_), Some(workspace)) if self.when_held == WhenHeld::Wait => {
                     let session = self.session;
-                    return Ok(Resumption { session, workspace, point: None, store_db: None });
+                    let (point, store_db) = (None, None);
+                    return Ok(Resumption { session, workspace, point, store_db, start });
                 }
                 (Some(held), _) => return Err(held),
                 (None, _) => return Err(reason),
@@ -90,15 +113,15 @@ impl Question<'_> {
         }
         let workspace = whereabouts.workspace(&place, self.workspace)?;
         if held.is_some() {
-            let session = self.session;
-            return Ok(Resumption { session, workspace, point: None, store_db: None });
+            let (session, point, store_db) = (self.session, None, None);
+            return Ok(Resumption { session, workspace, point, store_db, start });
         }
         let point = self.look(&place, whereabouts.looked_at())?;
         if let Some(parent) = &point.parent_agent {
             return Err(Reason::Subagent { parent: parent.clone() });
         }
-        let store_db = Some(place.store_db());
-        Ok(Resumption { session: self.session, workspace, point: Some(point), store_db })
+        let (point, store_db) = (Some(point), Some(place.store_db()));
+        Ok(Resumption { session: self.session, workspace, point, store_db, start })
     }
 
     /// Looks at the store; `known` is what was found in it a moment ago, where there was reason to look already.
@@ -146,6 +169,8 @@ pub(crate) struct ResumptionReport {
     kind: &'static str,
     session: Uuid,
     workspace: String,
+    /// Whether nothing has been said in it yet.
+    is_new: bool,
     root: Option<String>,
     messages: Option<usize>,
     turns: Option<usize>,
@@ -177,6 +202,7 @@ impl Resumption {
             kind: "resume.possible",
             session: self.session,
             workspace: self.workspace.as_path().display().to_string(),
+            is_new: self.start == SessionStart::New,
             root: point.map(|point| point.root.to_string()),
             messages: point.map(|point| point.n_messages),
             turns: point.map(|point| point.n_turns),

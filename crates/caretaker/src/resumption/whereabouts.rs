@@ -8,7 +8,7 @@ use cursor_home::{CursorRoots, WorkspacePath};
 use cursor_stores::Catalogue;
 use cursor_stores::chat::{NotResumable, ResumePoint, SessionMetaFile, resume_point};
 use cursor_stores::model::StoreKind;
-use run_protocol::SessionRecord;
+use run_protocol::{MintedSession, SessionRecord};
 use run_shim::read_session_record;
 use uuid::Uuid;
 
@@ -89,6 +89,31 @@ impl<'a> Whereabouts<'a> {
         let noted = self.places.iter().filter_map(Place::noted_workspace);
         let ours = self.record.iter().map(|record| record.workspace.clone());
         noted.chain(ours).map(PathBuf::from).collect()
+    }
+
+    /// Whether an agent has written anything of the session, as far as anybody knows.
+    pub(super) fn has_begun(&self) -> bool {
+        let root =
+            self.record.as_ref().and_then(|record| record.checkpoint.as_ref()?.root.as_ref());
+        root.is_some() || self.places.iter().any(Place::has_store)
+    }
+
+    /// The workspace that a session was minted for, which is the one that was asked for, too.
+    pub(super) fn workspace_of_minted(
+        &self,
+        minted: &MintedSession,
+        asked: Option<&Path>,
+    ) -> Result<WorkspacePath, Reason> {
+        let recorded = Path::new(&minted.workspace);
+        let physical = fs::canonicalize(recorded).map_err(|_| self.gone(recorded))?;
+        let asked = asked.map(|asked| self.host.environment.absolute(asked));
+        let asked = asked.map(|asked| fs::canonicalize(&asked).unwrap_or(asked));
+        match asked.filter(|asked| *asked != physical) {
+            Some(asked) => {
+                Err(Reason::OtherWorkspace { asked: shown(&asked), actual: shown(&physical) })
+            }
+            None => WorkspacePath::new(&physical).map_err(|_| self.gone(recorded)),
+        }
     }
 
     /// The workspace of a run of ours that began the session.

@@ -7,6 +7,7 @@
 //!
 //! **Invariant:** a run that is live, queued or pinned does not go, nor one that something else still needs.
 
+pub(crate) mod minted;
 pub(crate) mod needs;
 pub(crate) mod pins;
 pub(crate) mod plan;

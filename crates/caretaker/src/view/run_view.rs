@@ -199,6 +199,11 @@ impl RunView {
                     .try_for_each(|option| self.dim(out, &format!("  {}", on_one_line(option))))?;
                 self.dim(out, &format!("  hint: caretaker answer {} \"…\"", on_one_line(question)))
             }
+            RunEvent::McpChanged { enabled, disabled, servers } => {
+                let changes = words::server_changes(enabled, disabled);
+                let servers = servers.join(", ");
+                self.dim(out, &on_one_line(&format!("· MCP servers: {changes}; now {servers}")))
+            }
             RunEvent::MessageSent { to, text, .. } => {
                 self.dim(out, &format!("→ to run {}: {}", short_id(*to), on_one_line(text)))
             }

@@ -225,6 +225,16 @@ pub(crate) fn resumable(resumable: &Resumable) -> String {
     }
 }
 
+/// Which MCP servers were switched on and off.
+pub(crate) fn server_changes(enabled: &[String], disabled: &[String]) -> String {
+    let part = |word: &str, names: &[String]| {
+        (!names.is_empty()).then(|| format!("switched {word} {}", names.join(", ")))
+    };
+    let parts: Vec<String> =
+        [part("on", enabled), part("off", disabled)].into_iter().flatten().collect();
+    parts.join("; ")
+}
+
 /// A tool call that a resumed agent will be told about.
 pub(crate) fn interrupted(call: &PendingTool) -> String {
     let what = match call.subject.as_str() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::scene::Scene;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "run",
     "ps",
     "tail",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 12] = [
     "kill",
     "parse",
     "sandbox",
+    "mcp",
     "doctor",
     "config",
     "completions",
@@ -36,7 +37,7 @@ fn every_command_has_help_and_the_entry_points_are_not_listed() {
         assert_eq!((help.code(), help.stderr()), (0, ""), "{command}");
         assert!(help.stdout().contains("Usage: caretaker"), "{command}");
     }
-    for entry in ["  shim", "  mcp", "  simulated-agent"] {
+    for entry in ["  shim", "  mcp-relay", "  simulated-agent"] {
         assert!(!overview.stdout().contains(entry), "{entry}");
     }
 }
@@ -180,7 +181,7 @@ fn the_simulated_agent_is_inside_and_needs_no_checkout() {
 #[test]
 fn the_relay_without_a_socket_says_so() {
     let scene = Scene::new();
-    let answer = scene.caretaker(["mcp"]);
+    let answer = scene.caretaker(["mcp-relay"]);
     assert_eq!(answer.code(), 1);
     assert!(answer.stderr().contains("CARETAKER_SOCKET"), "{}", answer.stderr());
 }

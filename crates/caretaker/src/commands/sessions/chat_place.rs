@@ -104,7 +104,7 @@ impl ChatPlace {
 }
 
 /// Takes the lease of a session, or names the run that has it.
-pub(super) fn take_lease(host: &Host, session: Uuid) -> Result<KernelLock, CommandError> {
+pub(crate) fn take_lease(host: &Host, session: Uuid) -> Result<KernelLock, CommandError> {
     let directory = host.state.session_dir(&session);
     let path = directory.join("lease.lock");
     let failed = |error: std::io::Error| {

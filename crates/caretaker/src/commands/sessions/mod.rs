@@ -2,12 +2,13 @@
 
 pub(crate) mod at;
 mod bundle;
-mod chat_place;
+pub(crate) mod chat_place;
 mod export;
 mod finding;
 mod fork;
 mod gc;
 pub(crate) mod ls;
+mod new;
 mod resumable;
 mod search;
 pub(crate) mod selection;
@@ -39,6 +40,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum SessionsCommand {
     Ls(ls::Args),
+    New(new::Args),
     Show(show::Args),
     Tail(tail::Args),
     Search(search::Args),
@@ -58,6 +60,7 @@ enum SessionsCommand {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
         SessionsCommand::Ls(args) => ls::run(args),
+        SessionsCommand::New(args) => new::run(args),
         SessionsCommand::Show(args) => show::run(args),
         SessionsCommand::Tail(args) => tail::run(args),
         SessionsCommand::Search(args) => search::run(args),

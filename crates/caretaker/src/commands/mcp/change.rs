@@ -1,0 +1,201 @@
+//! `caretaker mcp enable` and `disable`: servers are switched on and off for a session.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cursor_home::WorkspacePath;
+use run_journal::{RunDirectory, WriterPresence};
+use run_protocol::{ControlRequest, ExitCode, RunId, RunSpec, ServerChange};
+use run_shim::control_client::{self, ControlError};
+use run_shim::{change_servers_of_session, read_session_record, servers_of_run, session_holder};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::show::spec_of;
+use crate::command_error::CommandError;
+use crate::commands::sessions::chat_place::take_lease;
+use crate::data_out::print_json;
+use crate::host::Host;
+use crate::talk::say;
+use crate::user_mcp;
+use crate::view::words;
+
+/// How long a supervisor that holds its lock may take to open its socket.
+const COMING_UP: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Give a session's agent MCP servers that were switched off, or further ones of your own.
+///
+/// Further servers come from your ~/.cursor/mcp.json. The file that a running agent has changes at once; whether the agent
+/// reads it again before its turn ends is not known. The session's next run starts with it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EnableArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Take MCP servers away from a session's agent.
+///
+/// They stay off for every later run of the session, until `caretaker mcp enable`. The file that a running agent has
+/// changes at once; whether the agent reads it again before its turn ends is not known, and a server that it has started
+/// already may go on until then.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DisableArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// A run of the session: an id, a beginning of one that is unique, a name, or `-` for the latest.
+    run: String,
+    /// The servers, by the names that `caretaker mcp show` prints.
+    #[arg(required = true, value_name = "SERVER")]
+    servers: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done, as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct Changed<'a> {
+    v: u32,
+    kind: &'static str,
+    session: Uuid,
+    /// The run whose agent has the new file now.
+    run: Option<RunId>,
+    enabled: &'a [String],
+    disabled: &'a [String],
+    /// All servers that the session has now; null where a file that cannot be read keeps that unknown.
+    servers: Option<Vec<String>>,
+}
+
+pub(crate) fn enable(args: &EnableArgs) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let spec = spec_of(&host, &args.which.run)?;
+    let roots = host.environment.cursor_roots()?;
+    let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok();
+    let user = workspace.and_then(|workspace| user_mcp::find(&workspace, &roots));
+    let enable = args.which.servers.clone();
+    let change = ServerChange { enable, user, ..ServerChange::default() };
+    make(&host, &spec, &change, args.which.json)
+}
+
+pub(crate) fn disable(args: &DisableArgs) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    let spec = spec_of(&host, &args.which.run)?;
+    let disable = args.which.servers.clone();
+    make(&host, &spec, &ServerChange { disable, ..ServerChange::default() }, args.which.json)
+}
+
+fn make(
+    host: &Host,
+    spec: &RunSpec,
+    change: &ServerChange,
+    as_json: bool,
+) -> Result<ExitCode, CommandError> {
+    let run = told_run(host, spec, change)?;
+    let servers = match run {
+        Some(run) => {
+            let spec = spec_of(host, &run.to_string())?;
+            servers_of_run(&host.state, &spec).ok().map(|shown| shown.servers.names())
+        }
+        None => change_record(host, spec, change)?,
+    };
+    let ServerChange { enable, disable, .. } = change;
+    if as_json {
+        print_json(&Changed {
+            v: 1,
+            kind: "mcp.changed",
+            session: spec.session,
+            run,
+            enabled: enable,
+            disabled: disable,
+            servers,
+        })?;
+        return Ok(ExitCode::Success);
+    }
+    let now = servers.map_or(String::new(), |servers| format!("; now {}", servers.join(", ")));
+    let changes = words::server_changes(enable, disable);
+    say(&format!("session {}: MCP servers {changes}{now}", spec.session));
+    if run.is_some() {
+        say(
+            "the agent's mcp.json has changed; whether a running agent reads it again is not known, and the session's next \
+             run starts with it",
+        );
+    }
+    Ok(ExitCode::Success)
+}
+
+/// Has the supervisor of the session's run make the change. `None`: no run has the session.
+fn told_run(
+    host: &Host,
+    spec: &RunSpec,
+    change: &ServerChange,
+) -> Result<Option<RunId>, CommandError> {
+    let deadline = Instant::now() + COMING_UP;
+    let request = ControlRequest::RegenerateMcp(change.clone());
+    loop {
+        // It may be another run than the one that was named: the session counts.
+        let holder = session_holder(&host.state, &spec.session).ok().flatten();
+        let named = holder.map_or(spec.run, |holder| holder.run);
+        let run = host.find_run(&named.to_string())?;
+        if run.is_queued().unwrap_or(false) {
+            return Err(not_begun(&run));
+        }
+        match run.writer() {
+            Ok(WriterPresence::Gone(_)) => return Ok(None),
+            Ok(WriterPresence::NotYet | WriterPresence::Live(_)) => {}
+            Err(error) => {
+                let what = format!("the lock of run {named} cannot be examined");
+                return Err(CommandError::new(ExitCode::Failed, what).because(error));
+            }
+        }
+        match control_client::order(&host.control_socket(&run), named, &request) {
+            Ok(()) => return Ok(Some(named)),
+            Err(ControlError::Refused(reason)) => {
+                let what = format!("run {named} does not change its MCP servers");
+                return Err(CommandError::new(ExitCode::Conflict, what).because(reason));
+            }
+            // It comes up, or went down just now: the lock tells which.
+            Err(ControlError::Connect(_) | ControlError::Conversation(_))
+                if Instant::now() < deadline =>
+            {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            Err(error) => {
+                let what = format!("the supervisor of run {named} does not listen");
+                return Err(CommandError::new(ExitCode::SupervisorFailed, what).because(error));
+            }
+        }
+    }
+}
+
+fn not_begun(run: &RunDirectory) -> CommandError {
+    let what = format!("run {} waits in the queue, so its agent has no file yet", run.run_id());
+    CommandError::new(ExitCode::Conflict, what).hint("try again when it has begun")
+}
+
+/// Makes the change for the session's next run.
+fn change_record(
+    host: &Host,
+    spec: &RunSpec,
+    change: &ServerChange,
+) -> Result<Option<Vec<String>>, CommandError> {
+    let session = spec.session;
+    if read_session_record(&host.state, &session).is_none() {
+        let what = format!("nothing is remembered of session {session}");
+        return Err(CommandError::new(ExitCode::NotFound, what));
+    }
+    let lease = take_lease(host, session)?;
+    // Of the session's last run, under its lease: another may have had it since.
+    let last = read_session_record(&host.state, &session)
+        .and_then(|record| spec_of(host, &record.run.to_string()).ok());
+    let changed = change_servers_of_session(&host.state, last.as_ref().unwrap_or(spec), change);
+    drop(lease);
+    changed.map_err(|error| {
+        let what = format!("the MCP servers of session {session} are not changed");
+        CommandError::new(ExitCode::Usage, what).because(error)
+    })
+}

@@ -1,0 +1,37 @@
+//! `caretaker mcp`: which MCP servers agents get, and how that is changed.
+
+mod change;
+mod show;
+mod tools;
+
+use clap::Subcommand;
+use run_protocol::ExitCode;
+
+use crate::command_error::CommandError;
+
+/// See and change the MCP servers that an agent gets.
+///
+/// Every run has an `mcp.json` of its own, which caretaker writes and the agent can only read. Your workspace is not
+/// touched.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: McpCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum McpCommand {
+    Show(show::Args),
+    Enable(change::EnableArgs),
+    Disable(change::DisableArgs),
+    Tools(tools::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    match &args.command {
+        McpCommand::Show(args) => show::run(args),
+        McpCommand::Enable(args) => change::enable(args),
+        McpCommand::Disable(args) => change::disable(args),
+        McpCommand::Tools(args) => tools::run(args),
+    }
+}

@@ -1,0 +1,202 @@
+//! `caretaker mcp tools`: how many tools an agent's MCP servers have together.
+//!
+//! The servers are started where they would be started for the agent and nowhere else: inside the sandbox of a run, whose
+//! agent is the simulated one. It does nothing but ask them for their tools. So a server of the repository never runs on
+//! the host, and a server whose program the sandbox does not show is found to be missing here too.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use cursor_home::ToolBudget;
+use run_journal::RunDirectory;
+use run_protocol::ExitCode;
+use run_shim::servers_of_run;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::admission::{Admission, Conversation};
+use crate::agent_discovery::{SIMULATED, own_program};
+use crate::command_error::CommandError;
+use crate::config::Config;
+use crate::data_out::{print_json, print_text};
+use crate::host::{Host, overview};
+use crate::human_duration::HumanDuration;
+use crate::launching::Launch;
+use crate::queue_options::Route;
+use crate::retention::removal;
+use crate::run_options::{RunOptions, ServerOptions};
+use crate::stopping::wait_until_dead;
+use crate::talk::note;
+use crate::user_mcp;
+use crate::view::table::table;
+use crate::view::width::Width;
+use crate::view::words;
+use crate::workspace_owner::become_owner;
+
+/// What the simulated agent is to do.
+const PROMPT: &str = "```agent\nservers\n```\n";
+
+/// Count the tools of the MCP servers that a run would get.
+///
+/// The servers are started inside a sandbox like the run's, never on the host, asked for their tools, and stopped.
+/// Servers that have a `url` are not asked; `enabledTools` of their definitions counts, where it is there. Cursor is said
+/// to use 40 tools and to ignore the rest: more than that is warned of.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  caretaker mcp tools --user-mcp
+  caretaker mcp tools -C ~/src/app --mcp notes --mcp-from-repo browser")]
+pub(crate) struct Args {
+    /// The directory that a run would work in. Default: where you are.
+    #[arg(long, short = 'C', value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// As with `run --user-mcp`.
+    #[arg(long)]
+    user_mcp: bool,
+    #[command(flatten)]
+    servers: ServerOptions,
+    /// The sandbox profile, as with `run`.
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// How long all of it may take.
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    timeout: HumanDuration,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the simulated agent says of a server.
+#[derive(Debug, Deserialize)]
+struct Found {
+    name: String,
+    state: String,
+    #[serde(default)]
+    why: Option<String>,
+    #[serde(default)]
+    tools: Option<Vec<String>>,
+}
+
+/// The shape that `--json` prints.
+#[derive(Debug, Serialize)]
+struct Counted {
+    v: u32,
+    kind: &'static str,
+    servers: Vec<CountedServer>,
+    /// The tools of all servers that could be counted.
+    total: usize,
+    /// How many Cursor is said to use.
+    limit: usize,
+    is_over: bool,
+    /// Servers whose tools nobody told us.
+    uncounted: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct CountedServer {
+    name: String,
+    /// `ready`, `failed`, `remote`, `disabled`, `needs_approval` or `unknown`.
+    state: String,
+    why: Option<String>,
+    n_tools: Option<usize>,
+    tools: Option<Vec<String>>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    become_owner(&host.environment, args.workspace.as_deref())?;
+    let counted = count(&host, args)?;
+    if args.json {
+        print_json(&counted)?;
+        return Ok(ExitCode::Success);
+    }
+    let rows = counted.servers.iter().map(|server| {
+        let n_tools = server.n_tools.map_or_else(|| "?".to_owned(), |n_tools| n_tools.to_string());
+        let why = server.why.as_deref().map_or(String::new(), |why| format!(": {why}"));
+        [server.name.clone(), n_tools, format!("{}{why}", server.state)]
+    });
+    let header = ["SERVER", "TOOLS", "STATE"];
+    print_text(&format!("{}\n", table(&header, rows, Width::of_stdout())))?;
+    print_text(&format!("{} tools in all\n", counted.total))?;
+    Ok(ExitCode::Success)
+}
+
+fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
+    let config = Config::load(&host.environment, &host.places)?;
+    let program = own_program()?;
+    let options = RunOptions {
+        agent: Some(SIMULATED.into()),
+        profile: args.profile.clone(),
+        user_mcp: args.user_mcp,
+        servers: args.servers.clone(),
+        timeout: Some(args.timeout),
+        no_checkpoint: true,
+        detach: true,
+        ..RunOptions::default()
+    };
+    let conversation = Conversation::New { workspace: args.workspace.clone() };
+    let mut admitted =
+        Admission::new(host, &config, &options, &conversation, &program, None)?.admit()?;
+    let servers = servers_of_run(&host.state, &admitted.spec).map_err(user_mcp::unusable)?.servers;
+    // What the simulated agent keeps of it is no conversation of the user's.
+    let (session, place) = (admitted.spec.session, host.state.path().join("mcp-tools"));
+    let place = place.join(session.to_string());
+    admitted.spec.host_config_root = place.clone().into();
+    let launch = Launch {
+        host,
+        config: &config,
+        options: &options,
+        program: &program,
+        route: &Route::Direct,
+    };
+    let run = launch.start(admitted, PROMPT.as_bytes())?;
+    let answer = wait_until_dead(&run, &host.control_socket(&run)).and_then(|()| answer_of(&run));
+    removal::remove(&host.state, &run).ok();
+    fs::remove_dir_all(host.state.session_dir(&session)).ok();
+    fs::remove_dir_all(&place).ok();
+    let found = answer?;
+    let known: BTreeMap<String, usize> = found
+        .iter()
+        .filter_map(|server| Some((server.name.clone(), server.tools.as_ref()?.len())))
+        .collect();
+    let budget = ToolBudget::of(&servers, &known);
+    if let Some(remark) = user_mcp::tool_remark(&budget) {
+        note(&remark);
+    }
+    let counted = servers.iter().map(|(name, server)| {
+        let found = found.iter().find(|found| found.name == name);
+        CountedServer {
+            name: name.to_owned(),
+            state: found.map_or_else(|| "unknown".to_owned(), |found| found.state.clone()),
+            why: found.and_then(|found| found.why.clone()),
+            n_tools: known.get(name).copied().or_else(|| server.n_enabled_tools()),
+            tools: found.and_then(|found| found.tools.clone()),
+        }
+    });
+    Ok(Counted {
+        v: 1,
+        kind: "mcp.tools",
+        servers: counted.collect(),
+        total: budget.used,
+        limit: budget.limit,
+        is_over: budget.is_over(),
+        uncounted: budget.unknown,
+    })
+}
+
+/// What the simulated agent answered, or why it did not.
+fn answer_of(run: &RunDirectory) -> Result<Vec<Found>, CommandError> {
+    let journal = fs::read_to_string(run.journal_path()).unwrap_or_default();
+    let lines = journal.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let result = lines.map(|line| line["agent"].clone()).find(|line| line["type"] == "result");
+    let found = result.and_then(|result| serde_json::from_str(result["result"].as_str()?).ok());
+    match found {
+        Some(found) => Ok(found),
+        None => {
+            let why = words::state(&overview(run)?.state);
+            let what = "the MCP servers could not be asked for their tools";
+            Err(CommandError::new(ExitCode::Failed, what).because(why))
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `caretaker sessions new`: an id for a session before its first prompt.
+
+use std::path::PathBuf;
+
+use run_protocol::ExitCode;
+use run_shim::mint_session;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::command_error::CommandError;
+use crate::data_out::{print_json, print_text};
+use crate::host::Host;
+use crate::workspace;
+use crate::workspace_owner::become_owner;
+
+/// Print the id of a new session, which `run --session` and `resume` begin.
+///
+/// No agent is started. The id is good for this workspace alone, as often as it takes until an agent has begun the
+/// session; from then on it is continued like any other. `caretaker gc --older-than` forgets ids that nobody used.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  id=$(caretaker sessions new -C ~/src/app)
+  caretaker run -C ~/src/app --session $id \"fix the tests\"")]
+pub(crate) struct Args {
+    /// The directory that the session is to work in. Default: where you are.
+    #[arg(long, short = 'C', value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The shape that `--json` prints.
+#[derive(Debug, Serialize)]
+struct Minted<'a> {
+    v: u32,
+    kind: &'static str,
+    session: Uuid,
+    workspace: &'a str,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+    let host = Host::of_process()?;
+    become_owner(&host.environment, args.workspace.as_deref())?;
+    let workspace = workspace::check(&host, args.workspace.as_deref())?;
+    let workspace = workspace
+        .as_utf8()
+        .map_err(|error| CommandError::new(ExitCode::Usage, error.to_string()))?;
+    let minted = mint_session(&host.state, workspace).map_err(|error| {
+        CommandError::new(ExitCode::Failed, "the new session cannot be remembered").because(error)
+    })?;
+    let session = minted.session;
+    if args.json {
+        print_json(&Minted { v: 1, kind: "session.minted", session, workspace })?;
+    } else {
+        print_text(&format!("{session}\n"))?;
+    }
+    Ok(ExitCode::Success)
+}

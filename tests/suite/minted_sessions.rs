@@ -1,0 +1,113 @@
+//! Sessions that have an id before their first prompt.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, stderr};
+
+fn mint(stage: &Stage) -> String {
+    let output = stage.output(&["sessions", "new"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_minted_id_begins_its_session_and_is_continued_like_any_other() {
+    let stage = Stage::new();
+    let session = mint(&stage);
+    assert!(!stage.home().join(".cursor").exists(), "no agent was asked");
+    let check = stage.output(&["resume", "--check", &session, "--json"]);
+    let check: Value = serde_json::from_slice(&check.stdout).unwrap();
+    assert_eq!((&check["kind"], &check["is_new"]), (&json!("resume.possible"), &json!(true)));
+
+    let output = stage.play("say The first turn.", &["--session", &session]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let first = stage.run_ids().pop().unwrap();
+    assert_eq!(stage.session_of(&first), session);
+    assert!(stage.session_dir(&session).join("store.db").exists());
+    let output = stage.resume(&session[..8], "recall", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let second = stage.run_ids().pop().unwrap();
+    assert_eq!(stage.session_of(&second), session);
+    assert!(stage.journal(&second).iter().any(|entry| entry.line["run"]["kind"] == "resuming"));
+
+    // Once it was begun, it is never begun again in silence.
+    std::fs::remove_dir_all(stage.session_dir(&session)).unwrap();
+    for args in [
+        &["run", "--session", &session, "--agent", "simulated", "x"][..],
+        &["resume", &session, "x"],
+    ] {
+        let output = stage.output(args);
+        assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+    }
+    assert_eq!(stage.run_ids().len(), 2);
+}
+
+#[test]
+fn resume_begins_a_minted_session_too_but_not_without_a_prompt() {
+    let stage = Stage::new();
+    let session = mint(&stage);
+    let refused = stage.output(&["resume", &session, "--agent", "simulated"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("nothing has been said in session"), "{}", stderr(&refused));
+    let output = stage.resume(&session, "say Hello.", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stage.session_of(&stage.run_ids().pop().unwrap()), session);
+}
+
+#[test]
+fn an_id_that_nobody_minted_or_that_was_minted_for_another_workspace_is_refused() {
+    let stage = Stage::new();
+    let minted = mint(&stage);
+    let other = stage.home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let other = other.to_str().unwrap();
+    let unknown = "7d0b1c6e-5a52-4f0b-9a1e-2b7c8d9e0f11";
+    for (args, words) in [
+        (
+            &["run", "--session", unknown, "--agent", "simulated", "x"][..],
+            "there is no session 7d0b1c6e",
+        ),
+        (
+            &["run", "--session", &minted, "-C", other, "--agent", "simulated", "x"],
+            "it belongs to the workspace",
+        ),
+    ] {
+        let output = stage.output(args);
+        assert_ne!(output.status.code(), Some(0));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+    assert!(stage.run_ids().is_empty());
+}
+
+#[test]
+fn a_first_run_that_is_refused_or_ends_before_any_store_leaves_the_id_good() {
+    let stage = Stage::new();
+    let session = mint(&stage);
+    let held = stage.detach("wait 10m", &[]);
+    let refused = stage.play("say no", &["--session", &session]);
+    assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
+    assert_eq!(stage.output(&["kill", "--now", &held]).status.code(), Some(0));
+    let output = stage.play("say yes", &["--session", &session]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stage.session_of(&stage.run_ids().pop().unwrap()), session);
+}
+
+#[test]
+fn gc_forgets_minted_ids_that_nobody_used() {
+    let stage = Stage::new();
+    let (used, unused) = (mint(&stage), mint(&stage));
+    let output = stage.play("say yes", &["--session", &used]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let gc = |args: &[&str]| -> Value {
+        let output = stage.output(&[&["gc", "--older-than", "1ms", "--json"], args].concat());
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    assert_eq!(gc(&[])["minted"], json!([unused]));
+    assert!(stage.root().join("state/sessions").join(&unused).exists());
+    assert_eq!(gc(&["--yes"])["minted"], json!([unused]));
+    assert!(!stage.root().join("state/sessions").join(&unused).exists());
+    let refused = stage.output(&["resume", &unused, "x", "--agent", "simulated"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));
+    assert!(stage.root().join("state/sessions").join(&used).exists());
+}
