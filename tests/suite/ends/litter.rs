@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 
@@ -50,7 +51,9 @@ fn a_daemon_cleans_up_after_the_dead_when_it_starts() {
     let run = dead_run(&stage);
     assert_eq!(litter(&stage, &run).len(), 3, "{:?}", litter(&stage, &run));
     stage.start_daemon();
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !litter(&stage, &run).is_empty() {
+        assert!(Instant::now() < deadline, "{:?}", litter(&stage, &run));
         std::thread::yield_now();
     }
 }
