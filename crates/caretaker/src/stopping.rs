@@ -44,27 +44,22 @@ pub(crate) fn tell(
         let is_late = Instant::now() >= deadline;
         let is_stopped =
             shim.as_ref().is_some_and(|shim| supervision(shim) == Supervision::Stopped);
-        match (shim, &error) {
-            (Some(shim), ControlError::Connect(_) | ControlError::Conversation(_))
-                if is_at_once && (is_stopped || is_late) =>
-            {
-                if kill_without(run, &shim, is_stopped)? {
-                    return Ok(());
-                }
-            }
-            (Some(shim), _) if is_stopped && !has_said => {
-                has_said = true;
-                note(&format!(
-                    "run {} waits for its supervisor (process {}), which is stopped",
-                    run.run_id(),
-                    shim.pid
-                ));
-            }
-            _ => {}
-        }
         // It comes up, or went down just now, perhaps between the order and its answer: the lock tells which.
         let comes_perhaps =
             matches!(error, ControlError::Connect(_) | ControlError::Conversation(_));
+        let can_do_without = is_at_once && comes_perhaps && (is_stopped || is_late);
+        if let Some(shim) = shim {
+            if can_do_without && kill_without(run, &shim, is_stopped)? {
+                return Ok(());
+            }
+            if is_stopped && !is_at_once && !has_said {
+                has_said = true;
+                let (run, pid) = (run.run_id(), shim.pid);
+                note(&format!(
+                    "run {run} waits for its supervisor (process {pid}), which is stopped"
+                ));
+            }
+        }
         if is_late || !comes_perhaps {
             return Err(does_not_listen(run, is_stopped, error));
         }

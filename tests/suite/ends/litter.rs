@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 
@@ -36,7 +37,7 @@ fn whoever_looks_at_the_runs_cleans_up_after_the_dead() {
     for looks in [&["ps"] as &[&str], &["gc"], &["doctor"]] {
         let stage = stage();
         let run = dead_run(&stage);
-        assert_eq!(litter(&stage, &run).len(), 3, "{looks:?}: {:?}", litter(&stage, &run));
+        assert!(litter(&stage, &run).len() >= 2, "{looks:?}: {:?}", litter(&stage, &run));
         stage.output(looks);
         assert_eq!(litter(&stage, &run), [] as [PathBuf; 0], "{looks:?}");
         stage.assert_no_survivors("a run whose supervisor died");
@@ -48,9 +49,11 @@ fn a_daemon_cleans_up_after_the_dead_when_it_starts() {
     let stage = DaemonStage::without_daemon(2);
     fs::create_dir_all(stage.root().join("run")).unwrap();
     let run = dead_run(&stage);
-    assert_eq!(litter(&stage, &run).len(), 3, "{:?}", litter(&stage, &run));
+    assert!(litter(&stage, &run).len() >= 2, "{:?}", litter(&stage, &run));
     stage.start_daemon();
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !litter(&stage, &run).is_empty() {
+        assert!(Instant::now() < deadline, "{:?}", litter(&stage, &run));
         std::thread::yield_now();
     }
 }
