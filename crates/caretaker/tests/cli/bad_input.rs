@@ -213,7 +213,7 @@ fn names_labels_models_variables_and_durations_that_are_none() {
         (["--env", "HTTPS_PROXY=http://x"], "where caretaker itself is started"),
         (["--env", "CURSOR_API_KEY=x"], "a secret does not belong"),
         (["--timeout", "20"], "is not a duration"),
-        (["--mode", "agent"], "possible values"),
+        (["--mode", "think"], "possible values"),
         (["--session", "latest"], "invalid value"),
         (["--model", "a b"], "cannot be the name of a model"),
     ] {
