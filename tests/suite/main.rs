@@ -34,6 +34,7 @@ mod hooks;
 mod key_sets;
 mod limits;
 mod login;
+mod model_names;
 mod named_secrets;
 mod namespace;
 mod network;

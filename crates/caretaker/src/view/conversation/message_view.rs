@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use cursor_stores::model::{Confidence, Message, MessageKind, Part, Role};
+use cursor_stores::model::{Confidence, Message, MessageKind, Part, Role, display_model};
 
 use super::markdown_lines::write_markdown;
 use super::moment;
@@ -79,7 +79,7 @@ impl MessageView {
         let model = message
             .model
             .as_ref()
-            .map_or_else(String::new, |model| format!(" · {}", on_one_line(model)));
+            .map_or_else(String::new, |model| format!(" · {}", on_one_line(&display_model(model))));
         writeln!(out, "\n{DIM}──{DIM:#} {BOLD}{who}{BOLD:#}{DIM}{kind}{model}{at} ──{DIM:#}")
     }
 
