@@ -31,6 +31,7 @@ mod follow_all;
 mod full_disk;
 mod homes_of_others;
 mod hooks;
+mod ide_records;
 mod key_sets;
 mod limits;
 mod login;
