@@ -17,7 +17,7 @@ fn printed(stage: &Stage, args: &[&str]) -> String {
 }
 
 /// Every way to have all of a conversation.
-fn tellings<'a>(id: &'a str) -> [Vec<&'a str>; 4] {
+fn tellings(id: &str) -> [Vec<&str>; 4] {
     [
         vec!["sessions", "show", id, "--full"],
         vec!["sessions", "show", id, "--json"],

@@ -75,9 +75,7 @@ fn patched(old: &[String], diff: &str) -> Vec<String> {
         } else {
             assert_eq!(old[at], line[1..], "{line}");
             at += 1;
-            if line.starts_with(' ') {
-                new.push(line[1..].to_owned());
-            }
+            new.extend(line.strip_prefix(' ').map(str::to_owned));
         }
     }
     new.extend_from_slice(&old[at..]);
