@@ -163,7 +163,7 @@ fn where_there_is_no_repository_the_user_is_told_what_to_do_and_in_place_runs_fo
     assert_eq!(stage.run_ids().len(), 4);
     assert_eq!(most_at_once(&stage), 1, "they share the workspace");
     let table = stdout(&output);
-    assert!(table.contains("composer-2.5") && table.contains("succeeded"), "{table}");
+    assert!(table.contains("Composer 2.5") && table.contains("succeeded"), "{table}");
 }
 
 #[test]

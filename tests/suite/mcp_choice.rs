@@ -477,7 +477,7 @@ fn without_a_sandbox_nothing_is_promised_about_servers() {
     let run = stage.run_ids().pop().unwrap();
     done(&stage.output(&["mcp", "disable", &run, "caretaker"]));
     // A restriction that could not be kept is not dropped in silence.
-    let refused = stage.resume(&session, "say no", &["--sandbox", "off"]);
+    let refused = stage.resume(&session, "say no", &["--sandbox", "off", "--widen", "profile"]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("only a sandbox keeps"), "{}", stderr(&refused));
     assert_eq!(stage.run_ids().len(), 1);

@@ -1,5 +1,6 @@
 //! Many runs at a glance, and the one exit code that stands for all of theirs.
 
+use cursor_stores::model::display_model;
 use run_journal::{RunOverview, RunState};
 use run_protocol::{ExitCode, RunOutcome};
 
@@ -57,7 +58,7 @@ pub(crate) fn as_table(runs: &[&RunOverview], now_ms: u64, width: Width) -> Stri
         let mut cells = vec![
             short_id(run.run),
             run.name.clone().unwrap_or_default(),
-            run.model.clone().unwrap_or_default(),
+            run.model.as_deref().map(display_model).unwrap_or_default(),
             words::state(&run.state),
             units::duration(took_ms(run, now_ms)),
             about(run).to_owned(),

@@ -74,7 +74,7 @@ impl Evidence {
 }
 
 /// A call that failed or was refused has changed nothing; of one that was cut off nobody knows.
-fn may_have_changed(call: &ToolCall) -> bool {
+pub(super) fn may_have_changed(call: &ToolCall) -> bool {
     CHANGING_TOOLS.contains(&call.tool.as_str())
         && !matches!(call.state, ToolState::Failed | ToolState::Rejected | ToolState::Cancelled)
 }
@@ -86,7 +86,7 @@ fn end_of(call: &ToolCall) -> Option<Moment> {
 }
 
 /// The paths that the arguments of a call name: by themselves, in a list of edits, or in a patch.
-fn changed_paths(input: &Json) -> Vec<String> {
+pub(super) fn changed_paths(input: &Json) -> Vec<String> {
     let mut paths = Vec::new();
     match input {
         Json::Object(fields) => {

@@ -18,6 +18,7 @@ pub(crate) struct Commit {
     pub(crate) author_ms: i64,
     /// When this commit of it was made.
     pub(crate) commit_ms: i64,
+    pub(crate) parents: Vec<String>,
     /// Relative to the root of the repository; of a rename both names.
     pub(crate) files: Vec<String>,
 }
@@ -105,7 +106,7 @@ impl Repository {
     fn log(&self, what: &[&str]) -> Result<Vec<Commit>, GitError> {
         // Names of files may hold anything; this they cannot know.
         let mark = Uuid::new_v4().simple().to_string();
-        let format = format!("--format=tformat:{mark}%x01%H%x01%at%x01%ct%x01%s");
+        let format = format!("--format=tformat:{mark}%x01%H%x01%at%x01%ct%x01%P%x01%s");
         let mut args = vec![
             "log",
             "-z",
@@ -143,7 +144,7 @@ fn text(answer: &GitAnswer) -> String {
     String::from_utf8_lossy(&answer.stdout).into_owned()
 }
 
-/// `mark␁id␁time␁time␁subject` and the names of the files of each commit; with `-z` all of it ends in NUL, and a line
+/// `mark␁id␁time␁time␁parents␁subject` and the names of the files of each commit; with `-z` all of it ends in NUL, and a line
 /// feed stands before the first name.
 fn parse_log(text: &str, mark: &str) -> Vec<Commit> {
     let mut commits: Vec<Commit> = Vec::new();
@@ -163,12 +164,13 @@ fn parse_log(text: &str, mark: &str) -> Vec<Commit> {
 }
 
 fn parse_header(header: &str) -> Option<Commit> {
-    let mut fields = header.strip_prefix('\u{1}')?.splitn(4, '\u{1}');
+    let mut fields = header.strip_prefix('\u{1}')?.splitn(5, '\u{1}');
     let id = fields.next()?.to_owned();
     let mut time = || fields.next()?.parse::<i64>().ok()?.checked_mul(1000);
     let (author_ms, commit_ms) = (time()?, time()?);
+    let parents = fields.next()?.split_whitespace().map(str::to_owned).collect();
     let subject = fields.next()?.to_owned();
-    Some(Commit { id, subject, author_ms, commit_ms, files: Vec::new() })
+    Some(Commit { id, subject, author_ms, commit_ms, parents, files: Vec::new() })
 }
 
 fn first_line(text: &str) -> String {

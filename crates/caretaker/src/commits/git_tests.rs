@@ -63,6 +63,8 @@ fn a_commit_is_its_times_its_subject_and_its_files() {
     assert_eq!(commit.author_ms, 1_782_898_200_000);
     assert_eq!(commit.commit_ms, commit.author_ms + 3_600_000);
     assert_eq!(commit.files, ["a", "sp ace\nü", "src/b"]);
+    let first = repository.commit("HEAD~1").unwrap();
+    assert_eq!((commit.parents, first.parents), (vec![first.id], Vec::new()));
     assert_eq!(repository.commit("HEAD~1").unwrap().files, ["a", "src/b"]);
 }
 

@@ -14,6 +14,7 @@ fn commit(files: &[&str]) -> Commit {
         subject: "Fix it".to_owned(),
         author_ms: NOON,
         commit_ms: NOON,
+        parents: Vec::new(),
         files: files.iter().map(ToString::to_string).collect(),
     }
 }

@@ -2,12 +2,12 @@
 
 use cursor_stores::model::{
     Confidence, Conversation, Head, Message, MessageKind, Moment, Origin, Part, PendingCall, Role,
-    TodoState, ToolCall, ToolResult, ToolState, Turn, TurnState,
+    TodoState, ToolCall, ToolResult, ToolState, Turn, TurnState, display_model,
 };
 use jiff::Timestamp;
 
 use crate::commands::sessions::ls;
-use crate::view::conversation::{subject, tokens_in_words};
+use crate::view::conversation::{models_in_words, subject, tokens_in_words};
 use crate::view::units;
 
 /// As much of a prompt as a list of prompts shows.
@@ -33,7 +33,7 @@ pub(super) fn facts(conversation: &Conversation) -> Facts {
         ("Workspace", head.workspace.as_ref().map(ls::workspace)),
         ("Began", head.created.map(moment)),
         ("Changed", head.updated.map(moment)),
-        ("Models", Some(head.models.join(", "))),
+        ("Models", Some(models_in_words(head))),
         ("Mode", head.mode.clone()),
         ("State", Some(ls::state(head).to_owned())),
         ("Messages", head.n_messages.map(units::grouped)),
@@ -110,7 +110,10 @@ pub(super) fn speaker(message: &Message) -> &'static str {
 
 /// By whom and when.
 pub(super) fn message_notes(message: &Message) -> Vec<String> {
-    [message.model.clone(), message.at.map(moment)].into_iter().flatten().collect()
+    [message.model.as_deref().map(display_model), message.at.map(moment)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The prompts of the user, each with its position and its first line.
@@ -144,7 +147,7 @@ pub(super) fn turn(turn: &Turn) -> String {
     let error = turn.error_in_words().map_or_else(String::new, |error| format!(": {error}"));
     let words = [
         Some(format!("{state}{error}")),
-        turn.model.clone(),
+        turn.model.as_deref().map(display_model),
         turn.started.map(|at| format!("began {}", moment(at))),
         turn.ended.map(|at| format!("ended {}", moment(at))),
         turn.tokens.map(|tokens| format!("tokens {}", tokens_in_words(&tokens))),

@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** nothing that was said can act: in HTML and Markdown every text of a conversation is text.
 
+pub(crate) mod commit_journal;
 mod facts;
 mod fields;
 pub(crate) mod file_name;

@@ -28,8 +28,15 @@ pub(crate) enum Earlier {
 
 /// Finds the last run of a session, whether it was started or still waits for its turn.
 pub(crate) fn of_session(state: &StateRoot, session: Uuid) -> Result<Earlier, CommandError> {
-    if let Some(run) = last_run(state, session)? {
-        return Ok(known(RunDirectory::open(state, run).ok().and_then(|run| run.spec().ok())));
+    for run in runs_of(state, session)? {
+        let spec = match RunDirectory::open(state, run) {
+            Ok(directory) => directory.spec().ok(),
+            Err(_) => None,
+        };
+        // A run that the shim refused may be gone since it was listed.
+        if spec.is_some() || state.run_dir(&run).exists() {
+            return Ok(known(spec));
+        }
     }
     match fs::read(state.session_terms(&session)) {
         Ok(text) => Ok(known(serde_json::from_slice(&text).ok().flatten())),
@@ -52,16 +59,20 @@ fn known(spec: Option<RunSpec>) -> Earlier {
     spec.map_or(Earlier::Lost, |spec| Earlier::Known(Box::new(spec)))
 }
 
-fn last_run(state: &StateRoot, session: Uuid) -> Result<Option<RunId>, CommandError> {
+/// The runs of a session, the last one first.
+fn runs_of(state: &StateRoot, session: Uuid) -> Result<Vec<RunId>, CommandError> {
     if !state.runs().is_dir() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let cannot =
         |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
     let mut index = RunIndex::open(state).map_err(cannot)?;
     index.refresh().map_err(cannot)?;
     let filter = RunFilter { session: Some(session.to_string()), ..RunFilter::default() };
-    Ok(index.list(&filter).map_err(cannot)?.iter().map(|run| run.run).max())
+    let mut runs: Vec<RunId> =
+        index.list(&filter).map_err(cannot)?.iter().map(|run| run.run).collect();
+    runs.sort_by(|one, other| other.cmp(one));
+    Ok(runs)
 }
 
 /// Keeps what a run had for the session's next one, because the run is about to go.

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 
-use super::safe_text::on_lines;
+use super::safe_text::{on_lines, on_one_line};
 use super::styled_line::{BAD, BOLD, GOOD, PLAIN};
+use super::units::counted;
 
 const HUNK: Style = AnsiColor::Cyan.on_default();
 
@@ -40,6 +41,30 @@ pub(crate) fn print_patch(out: &mut dyn Write, patch: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Prints hunks without the heads of files, each line after `margin`, and says how many lines are left out.
+pub(crate) fn print_hunks(
+    out: &mut dyn Write,
+    hunks: &str,
+    margin: &str,
+    most_lines: usize,
+) -> io::Result<()> {
+    let n_lines = hunks.lines().count();
+    for line in hunks.lines().take(most_lines) {
+        let style = match line.as_bytes().first() {
+            Some(b'+') => GOOD,
+            Some(b'-') => BAD,
+            Some(b'@') => HUNK,
+            _ => PLAIN,
+        };
+        writeln!(out, "{margin}{style}{}{style:#}", on_one_line(line))?;
+    }
+    if n_lines > most_lines {
+        let n_more = (n_lines - most_lines) as u64;
+        writeln!(out, "{margin}… {}", counted(n_more, "more line", "more lines"))?;
+    }
+    Ok(())
+}
+
 pub(crate) fn print_plain(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
     write!(out, "{}", on_lines(&String::from_utf8_lossy(text)))
 }
@@ -59,6 +84,16 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
+
+    #[test]
+    fn hunks_stand_behind_their_margin_and_what_is_left_out_is_counted() {
+        let mut out = Vec::new();
+        print_hunks(&mut out, "@@ -1,1 +1,2 @@\n-a\n+\x1b[2Jb\n+c\n", "  ", 3).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        assert!(shown.contains(&format!("  {GOOD}+␛[2Jb{GOOD:#}\n")), "{shown:?}");
+        let plain = anstream::adapter::strip_str(&shown).to_string();
+        assert_eq!(plain, "  @@ -1,1 +1,2 @@\n  -a\n  +␛[2Jb\n  … 1 more line\n");
+    }
 
     #[test]
     fn a_patch_is_coloured_by_what_its_lines_are_and_obeys_nothing() {

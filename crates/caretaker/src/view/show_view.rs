@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use caretaker_daemon::{HookRecord, HookStanding};
+use cursor_stores::model::display_model;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use run_journal::RunState;
@@ -48,7 +49,7 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     }
     let version = run.agent_version.as_deref().unwrap_or("of unknown version");
     row(out, "agent", &format!("{} {version}", run.agent.0.display()))?;
-    row(out, "model", run.model.as_deref().unwrap_or_default())?;
+    row(out, "model", &run.model.as_deref().map(display_model).unwrap_or_default())?;
     let profile = match run.profile.as_str() {
         profiles::OFF => "off: no sandbox".to_owned(),
         profile => profile.to_owned(),

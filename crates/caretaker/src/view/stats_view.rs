@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
+use cursor_stores::model::display_model;
 use jiff::ToSpan;
 use jiff::civil::Date;
 
@@ -130,9 +131,16 @@ fn model_rows(stats: &ConversationStats) -> Vec<Row> {
         if counts.messages > 0 {
             words.push_str(&format!(", {}", counted(counts.messages, "message", "messages")));
         }
-        Row { name: model.clone(), value: counts.conversations, words }
+        Row { name: model_name(stats, model), value: counts.conversations, words }
     });
     rows.collect()
+}
+
+/// The name of a model, and its id where another id that was counted has the same name.
+fn model_name(stats: &ConversationStats, id: &str) -> String {
+    let name = display_model(id);
+    let has_twin = stats.models.keys().any(|other| other != id && display_model(other) == name);
+    if has_twin { format!("{name} ({id})") } else { name }
 }
 
 fn workspace_rows(stats: &ConversationStats) -> Vec<Row> {

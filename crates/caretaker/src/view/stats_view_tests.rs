@@ -48,6 +48,23 @@ days
 }
 
 #[test]
+fn two_ids_with_one_name_are_told_apart() {
+    let mut stats = stats();
+    stats.models.clear();
+    for id in ["claude-4.5-opus-high-thinking", "opus-4.5-thinking", "gpt-5.2"] {
+        stats.models.insert(id.to_owned(), Default::default());
+    }
+    let page = printed(&stats, Width::Unlimited);
+    for name in [
+        "  Claude Opus 4.5 (Thinking) (claude-4.5-opus-high-thinking)  ",
+        "  Claude Opus 4.5 (Thinking) (opus-4.5-thinking)  ",
+        "  GPT-5.2  ",
+    ] {
+        assert!(page.contains(name), "{name} is not in\n{page}");
+    }
+}
+
+#[test]
 fn on_a_terminal_there_are_bars_and_nothing_is_wider_than_it() {
     let page = printed(&stats(), Width::Columns(80));
     for line in [

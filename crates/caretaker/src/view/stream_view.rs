@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use agent_stream::{EventKind, OutcomeClass, QueryAnswer, ResultEvent, StreamLine, ToolCall};
+use cursor_stores::model::display_model;
 
 use super::safe_text::{on_lines, on_one_line};
 use super::styled_line::{BAD, BOLD, DIM, GOOD, ODD, PLAIN, Pieces, write_line};
@@ -56,7 +57,9 @@ impl StreamView {
                 let session = format!("session {}", on_one_line(session));
                 let place = format!(
                     " · {} · {}",
-                    on_one_line(model.as_deref().unwrap_or("model not named")),
+                    on_one_line(
+                        &model.as_deref().map_or("model not named".to_owned(), display_model)
+                    ),
                     on_one_line(cwd.as_deref().unwrap_or("directory not named")),
                 );
                 self.line(out, &[(BOLD, &session), (DIM, &place)])

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use agent_stream::{StreamSummary, Usage};
+use cursor_stores::model::display_model;
 
 use super::safe_text::on_one_line;
 use super::units;
@@ -18,7 +19,7 @@ pub(crate) fn print(out: &mut impl Write, summary: &StreamSummary) -> io::Result
         None => "not named".to_owned(),
     };
     row(out, "session", &named(&summary.session))?;
-    row(out, "model", &named(&summary.model))?;
+    row(out, "model", &named(&summary.model.as_deref().map(display_model)))?;
     row(out, "directory", &named(&summary.cwd))?;
     row(
         out,

@@ -13,7 +13,7 @@ use crate::scene::{Answer, Scene};
 
 const FORMATS: [&str; 4] = ["md", "json", "jsonl", "html"];
 
-fn as_json(conversation: &Conversation) -> Vec<u8> {
+pub(crate) fn as_json(conversation: &Conversation) -> Vec<u8> {
     let mut out = Vec::new();
     cursor_stores::write_json(conversation, &mut out).unwrap();
     out
@@ -38,7 +38,7 @@ fn scene() -> Scene {
     scene
 }
 
-fn sessions(scene: &Scene, args: &[&str]) -> Answer {
+pub(crate) fn sessions(scene: &Scene, args: &[&str]) -> Answer {
     let kept = scene.path("kept");
     scene.caretaker([&["sessions", args[0], "--from", kept.to_str().unwrap()], &args[1..]].concat())
 }
@@ -52,7 +52,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[track_caller]
-fn assert_failed(answer: &Answer, code: i32, expected: &str) {
+pub(crate) fn assert_failed(answer: &Answer, code: i32, expected: &str) {
     assert_eq!((answer.code(), answer.stdout()), (code, ""), "{}", answer.stderr());
     assert!(answer.stderr().contains(expected), "{expected} is not in {}", answer.stderr());
 }
@@ -271,7 +271,7 @@ fn counts_are_printed_for_people_and_for_programs() {
     assert!(!text.stdout().contains('█'), "bars are for terminals");
 }
 
-fn git(scene: &Scene, date: &str, args: &[&str]) {
+pub(crate) fn git(scene: &Scene, date: &str, args: &[&str]) {
     let status = Command::new("git")
         .arg("-C")
         .arg(scene.path("home/work"))
@@ -286,7 +286,7 @@ fn git(scene: &Scene, date: &str, args: &[&str]) {
 }
 
 /// Three commits, of which the fixture's conversation made the second.
-fn scene_with_commits() -> Scene {
+pub(crate) fn scene_with_commits() -> Scene {
     let scene = Scene::new();
     git(&scene, "2026-07-01T08:00:00Z", &["init", "--quiet", "--initial-branch=main"]);
     for (date, file) in [

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod commands;
+mod commit_journal;
 mod exports;
 mod runs;
 mod scene;

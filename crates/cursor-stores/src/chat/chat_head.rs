@@ -11,7 +11,7 @@ use super::prompt_list::{EntryContent, list_messages};
 use super::schema::{AgentMode, ConversationStateStructure};
 use crate::model::{
     Head, MessageKind, Moment, Parent, Part, PendingCall, Role, TokenUsage, Workspace,
-    display_model,
+    comparable_model,
 };
 use crate::title::title_of;
 
@@ -87,11 +87,12 @@ fn pending_calls(state: &ConversationStateStructure) -> Vec<PendingCall> {
 
 /// Adds a model, unless it is there under its other name: messages have ids, turns have names.
 pub(super) fn add_model(head: &mut Head, model: &str) {
-    let name = display_model(model);
+    let name = comparable_model(model);
     // A name may leave out how hard the model thinks.
-    let is_shorter =
-        |known: &str| model.contains(' ') && display_model(known).starts_with(&format!("{name} "));
-    if !head.models.iter().any(|known| display_model(known) == name || is_shorter(known)) {
+    let is_shorter = |known: &str| {
+        model.contains(' ') && comparable_model(known).starts_with(&format!("{name} "))
+    };
+    if !head.models.iter().any(|known| comparable_model(known) == name || is_shorter(known)) {
         head.add_model(model);
     }
 }

@@ -89,6 +89,7 @@ fn as_bubble(message: &AgentMessage) -> Bubble {
         error: None,
         mode: None,
         workspaces: Vec::new(),
+        checkpoints: Vec::new(),
     }
 }
 

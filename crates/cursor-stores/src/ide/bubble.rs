@@ -18,6 +18,8 @@ pub(super) struct Bubble {
     pub(super) mode: Option<String>,
     /// The folders that were open, as URIs or paths.
     pub(super) workspaces: Vec<Json>,
+    /// The rows that have the files as they were before and after it.
+    pub(super) checkpoints: Vec<String>,
 }
 
 /// Reads a bubble. `header` is what the list of the conversation says of it, which may be nothing.
@@ -42,6 +44,10 @@ pub(super) fn read_bubble(bubble: &Json, header: &Json) -> Bubble {
         error: error_text(&bubble["errorDetails"]),
         mode: mode_name(&bubble["unifiedMode"]),
         workspaces,
+        checkpoints: ["checkpointId", "afterCheckpointId"]
+            .iter()
+            .filter_map(|name| text(&bubble[name]).map(str::to_owned))
+            .collect(),
     }
 }
 

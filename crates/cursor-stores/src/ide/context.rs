@@ -103,6 +103,11 @@ pub(crate) fn attachments(bubble: &Json) -> Vec<Part> {
     parts
 }
 
+/// Tells whether [`attachments`] reads this field.
+pub(super) fn is_attachment_field(field: &str) -> bool {
+    kind_of(field).is_some() || IMAGE_FIELDS.contains(&field)
+}
+
 fn kind_of(field: &str) -> Option<&'static str> {
     FIELDS.iter().find(|(name, _)| *name == field).map(|(_, kind)| *kind)
 }

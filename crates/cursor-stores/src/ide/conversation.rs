@@ -10,13 +10,14 @@ use super::agent_state::{AgentState, find_root, read_state};
 use super::assemble::assemble;
 use super::bubble::{Bubble, model_of, read_bubble};
 use super::database::{Value, Vscdb};
-use super::gather::{ComposerRow, count_others, gather, has_task, visit_rows};
+use super::gather::{ComposerRow, gather, has_task, visit_rows};
 use super::headers::Headers;
 use super::heads::make_head;
 use super::inline::inline_bubbles;
 use super::keys;
 use super::lenient::{items, parse_object, text, text_of, texts};
 use super::pool::chain;
+use super::side_rows;
 use super::summary::{Summary, summarise};
 use super::tool::todos;
 use super::turns::{interpolate, number_turns};
@@ -71,6 +72,7 @@ pub(super) fn read(
     if bubbles.is_empty() {
         bubbles.extend(unsent(composer));
     }
+    let beside = side_rows::tell(&opened.pool, id, composer, extent, &mut bubbles);
     if extent.branches == Branches::WithOrphans {
         bubbles.append(&mut assembled.orphans);
     }
@@ -83,13 +85,14 @@ pub(super) fn read(
     }
     conversation.plan = state.plan.or_else(|| plan(composer));
     conversation.files = files(composer, state.files);
-    conversation.also_kept.extend(count_others(&opened.pool, id));
+    conversation.also_kept.extend(beside.left);
     if assembled.n_orphans > 0 {
         conversation.also_kept.insert("bubbleId without reference".to_owned(), assembled.n_orphans);
     }
     damage.extend(gathered.damage);
     damage.append(&mut assembled.damage);
     damage.extend(state.damage);
+    damage.extend(beside.damage);
     // Of a file that is cut off many a conversation is whole: its row names all of its messages.
     if !damage.is_empty() || !opened.is_what_is_left() {
         damage.splice(0..0, opened.damage());

@@ -181,20 +181,9 @@ pub(super) fn has_lost_rows(pool: &Pool, id: &str) -> bool {
     let composer = format!("{}{id}", keys::COMPOSER);
     let of_composer = composer.clone()..format!("{composer}\0");
     let of_bubbles = keys::of_composer(keys::BUBBLE, id);
-    [of_composer, of_bubbles].iter().any(|range| !pool.lost(range).is_empty())
-}
-
-/// How many rows of the other families belong to a conversation, by keys alone.
-pub(super) fn count_others(pool: &Pool, id: &str) -> Vec<(String, u64)> {
-    keys::SIDE_FAMILIES
-        .iter()
-        .filter_map(|family| {
-            let range = keys::of_composer(family, id);
-            let count =
-                pool.with(|database| database.count_keys(Table::DiskKv, &range)).unwrap_or(0);
-            (count > 0).then(|| (family.trim_end_matches(':').to_owned(), count))
-        })
-        .collect()
+    let beside = keys::TOLD_FAMILIES.map(|family| keys::of_composer(family, id));
+    let own = [of_composer, of_bubbles].into_iter().chain(beside);
+    own.into_iter().any(|range| !pool.lost(&range).is_empty())
 }
 
 /// Tells whether there are rows of a sub-agent that has no name but its call's.

@@ -8,13 +8,16 @@ pub(super) const BLOB: &str = "agentKv:blob:";
 pub(super) const CHECKPOINT: &str = "agentKv:checkpoint:";
 pub(super) const BUBBLE_CHECKPOINT: &str = "agentKv:bubbleCheckpoint:";
 
-/// Rows that belong to a conversation and are searched, but not read into it: `<family><composer>:<id>`.
-pub(super) const SIDE_FAMILIES: [&str; 4] = [
-    "messageRequestContext:",
-    "codeBlockDiff:",
-    "checkpointId:",
-    "codeBlockPartialInlineDiffFates:",
-];
+pub(super) const REQUEST_CONTEXT: &str = "messageRequestContext:";
+pub(super) const BLOCK_DIFF: &str = "codeBlockDiff:";
+pub(super) const FILE_CHECKPOINT: &str = "checkpointId:";
+
+/// Rows that stand beside the messages of a conversation: `<family><composer>:<id>`.
+pub(super) const SIDE_FAMILIES: [&str; 4] =
+    [REQUEST_CONTEXT, BLOCK_DIFF, FILE_CHECKPOINT, "codeBlockPartialInlineDiffFates:"];
+
+/// Those of them that are read into the messages; the others are searched and counted.
+pub(super) const TOLD_FAMILIES: [&str; 3] = [REQUEST_CONTEXT, BLOCK_DIFF, FILE_CHECKPOINT];
 
 /// The sub-agents of older builds have no other name than the call that started them.
 pub(super) const TASK: &str = "task-";

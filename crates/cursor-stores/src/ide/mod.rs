@@ -29,6 +29,7 @@ mod raw;
 mod search;
 mod search_owners;
 mod sections;
+mod side_rows;
 mod summary;
 #[cfg(test)]
 mod tests;

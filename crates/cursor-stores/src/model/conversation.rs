@@ -29,7 +29,7 @@ pub struct Conversation {
     /// The files that the store says were changed, as it names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// What the store keeps besides and is only counted here, by the store's own name: `codeBlockDiff`, `checkpointId`.
+    /// What the store keeps besides and is only counted here, by the store's own name: `codeBlockPartialInlineDiffFates`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub also_kept: BTreeMap<String, u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -18,6 +18,7 @@ pub use head::{
     WorkspacePlace,
 };
 pub use message::{Message, MessageKind, Part, Role};
+pub(crate) use model_name::comparable_model;
 pub use model_name::display_model;
 pub use moment::{Confidence, Moment};
 pub use tool::{ToolCall, ToolResult, ToolState, canonical_tool};

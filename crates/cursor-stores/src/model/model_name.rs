@@ -1,9 +1,79 @@
-//! What a model is called for people.
+//! What people call a model.
 
-/// Writes a model's id as its maker writes the name: `claude-4.5-sonnet-thinking` is `Claude 4.5 Sonnet Thinking`. What
-/// is a name already stays as it is.
+/// The models whose names are known, by their ids and by the ids without a setting that is their default.
+const NAMES: &[(&str, &str)] = &[
+    ("auto", "Auto"),
+    ("default", "Auto"),
+    ("composer-1", "Composer 1"),
+    ("composer-1.5", "Composer 1.5"),
+    ("composer-2", "Composer 2"),
+    ("composer-2.5", "Composer 2.5"),
+    ("claude-4-sonnet", "Claude Sonnet 4"),
+    ("claude-4-opus", "Claude Opus 4"),
+    ("claude-4.5-haiku", "Claude Haiku 4.5"),
+    ("claude-4.5-sonnet", "Claude Sonnet 4.5"),
+    ("sonnet-4.5", "Claude Sonnet 4.5"),
+    ("claude-4.5-opus", "Claude Opus 4.5"),
+    ("claude-4.5-opus-high", "Claude Opus 4.5"),
+    ("opus-4.5", "Claude Opus 4.5"),
+    ("claude-4.6-sonnet", "Claude Sonnet 4.6"),
+    ("sonnet-4.6", "Claude Sonnet 4.6"),
+    ("claude-4.6-opus", "Claude Opus 4.6"),
+    ("opus-4.6", "Claude Opus 4.6"),
+    ("gpt-4.1", "GPT-4.1"),
+    ("gpt-4o", "GPT-4o"),
+    ("gpt-5", "GPT-5"),
+    ("gpt-5-mini", "GPT-5 Mini"),
+    ("gpt-5.1", "GPT-5.1"),
+    ("gpt-5.1-codex", "GPT-5.1 Codex"),
+    ("gpt-5.1-codex-mini", "GPT-5.1 Codex Mini"),
+    ("gpt-5.2", "GPT-5.2"),
+    ("gpt-5.2-codex", "GPT-5.2 Codex"),
+    ("gpt-5.3-codex", "GPT-5.3 Codex"),
+    ("gpt-5.4", "GPT-5.4"),
+    ("gpt-5.4-mini", "GPT-5.4 Mini"),
+    ("gpt-5.4-nano", "GPT-5.4 Nano"),
+    ("gpt-5.5", "GPT-5.5"),
+    ("gemini-2.5-flash", "Gemini 2.5 Flash"),
+    ("gemini-2.5-pro", "Gemini 2.5 Pro"),
+    ("gemini-3-flash", "Gemini 3 Flash"),
+    ("gemini-3-pro", "Gemini 3 Pro"),
+    ("gemini-3.1-pro", "Gemini 3.1 Pro"),
+    ("grok-4", "Grok 4"),
+    ("grok-code-fast-1", "Grok Code Fast 1"),
+    ("kimi-k2.5", "Kimi K2.5"),
+];
+
+/// How a model is set: words that follow the id of any of them.
+const SETTINGS: &[(&str, &str)] = &[
+    ("-low", " Low"),
+    ("-medium", " Medium"),
+    ("-high", " High"),
+    ("-xhigh", " Extra High"),
+    ("-max", " Max"),
+    ("-fast", " Fast"),
+    ("-thinking", " (Thinking)"),
+];
+
+/// Returns the name that people know a model by: `claude-4.5-opus-high-thinking` is `Claude Opus 4.5 (Thinking)`. An id
+/// that the table does not have, or a name, stays as it is.
 #[must_use]
 pub fn display_model(id: &str) -> String {
+    known_name(id).unwrap_or_else(|| id.to_owned())
+}
+
+fn known_name(id: &str) -> Option<String> {
+    if let Some((_, name)) = NAMES.iter().find(|(known, _)| *known == id) {
+        return Some((*name).to_owned());
+    }
+    SETTINGS.iter().find_map(|(ending, words)| {
+        Some(format!("{}{words}", known_name(id.strip_suffix(ending)?)?))
+    })
+}
+
+/// Returns one spelling for an id and for the name that Cursor itself gives the model, so that both can be compared:
+/// `claude-4.5-sonnet` and `Claude 4.5 Sonnet`. Not for people.
+pub(crate) fn comparable_model(id: &str) -> String {
     if matches!(id, "" | "default" | "auto") {
         return "Auto".to_owned();
     }
@@ -68,10 +138,31 @@ fn capitalised(word: &str) -> String {
 mod tests {
     use pretty_assertions::assert_eq;
 
-    use super::display_model;
+    use super::{comparable_model, display_model};
 
     #[test]
-    fn ids_read_like_names() {
+    fn known_models_have_their_names_with_their_settings_and_others_stay_as_they_are() {
+        for (id, name) in [
+            ("claude-4.5-opus-high-thinking", "Claude Opus 4.5 (Thinking)"),
+            ("claude-4.5-sonnet-thinking", "Claude Sonnet 4.5 (Thinking)"),
+            ("opus-4.6-high-fast", "Claude Opus 4.6 High Fast"),
+            ("gpt-5.2-codex-xhigh", "GPT-5.2 Codex Extra High"),
+            ("gpt-4o", "GPT-4o"),
+            ("grok-code-fast-1", "Grok Code Fast 1"),
+            ("auto", "Auto"),
+            ("claude-9-fable", "claude-9-fable"),
+            ("claude-9-fable-thinking", "claude-9-fable-thinking"),
+            ("Claude 4.5 Sonnet", "Claude 4.5 Sonnet"),
+            ("vendor/gpt-5:free", "vendor/gpt-5:free"),
+            ("-thinking", "-thinking"),
+            ("", ""),
+        ] {
+            assert_eq!(display_model(id), name);
+        }
+    }
+
+    #[test]
+    fn an_id_and_the_name_that_cursor_gives_it_are_spelled_alike() {
         for (id, name) in [
             ("claude-4.5-sonnet-thinking", "Claude 4.5 Sonnet Thinking"),
             ("claude-opus-4-1", "Claude Opus 4.1"),
@@ -84,7 +175,7 @@ mod tests {
             ("Claude 4.5 Sonnet", "Claude 4.5 Sonnet"),
             ("vendor/model:free", "vendor/model:free"),
         ] {
-            assert_eq!(display_model(id), name);
+            assert_eq!(comparable_model(id), name);
         }
     }
 }

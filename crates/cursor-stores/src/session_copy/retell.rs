@@ -181,6 +181,8 @@ fn told_part(part: &Part) -> Option<String> {
             let name = tool_name.as_deref().unwrap_or("a tool");
             Some(format!("[{name} gave: {}]", cut(&text_of(&result.output))))
         }
+        // The files to go back to are the editor's; nobody said them.
+        Part::Attachment { kind, .. } if kind == "checkpoint" => None,
         Part::Attachment { kind, name, text } => {
             let name = name.as_deref().unwrap_or_default();
             let text = text.as_deref().map_or_else(String::new, |text| format!(":\n{}", cut(text)));

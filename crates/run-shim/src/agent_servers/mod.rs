@@ -82,7 +82,8 @@ impl UserMcpError {
                 format!("switch it on again: caretaker mcp enable RUN {name}")
             }
             Self::Read { .. } | Self::Unusable { .. } => {
-                "mend the file, or name only the servers you need: --mcp NAME".to_owned()
+                "mend the file, name only the servers you need with --mcp NAME, or do without: --no-user-mcp"
+                    .to_owned()
             }
         }
     }

@@ -8,6 +8,7 @@ use cursor_stores::{Catalogue, Extent, ReadConversationError, parallel};
 use run_protocol::{BytesPath, ExitCode};
 use serde::Serialize;
 
+use super::journal::{Ground, JournalArgs};
 use super::selection::{Narrowing, Where, report};
 use super::unread::name_failures;
 use crate::command_error::CommandError;
@@ -42,27 +43,33 @@ struct Common {
     /// How long before a commit a conversation may have been active; `none` for any time.
     #[arg(long, value_name = "DURATION", default_value = "30m")]
     window: HumanDuration,
-    /// List at most so many conversations; 0 lists all. [default: 10, and all with --json]
+    /// List at most so many conversations; 0 lists all. [default: 10, and all with --json or --journal]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    journal: JournalArgs,
 }
 
-/// Find the conversations that led to a commit.
+/// Find the conversations that led to a commit, or to the commits of a range.
 ///
 /// Conversations are ranked by the files of the commit that they changed, by how shortly before it they did, and by
 /// their workspace. Each comes with the reason for its rank. Sub-agents are ranked as conversations of their own.
+///
+/// With `--journal` it writes Markdown: for each commit what was asked, which files were discussed and changed, which
+/// commands were run and what the agent concluded, each in the time since the commit before it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   caretaker sessions at HEAD
   caretaker sessions at v1.2.0~3 -C ../parser --window 2h
+  caretaker sessions at main..HEAD --journal -o journal.md
   caretaker sessions at HEAD --json | jq -r '.sessions[0].session'")]
 pub(crate) struct AtArgs {
-    /// The commit, as git names it: an id, a branch, a tag, `HEAD~2`.
-    #[arg(value_name = "COMMIT")]
+    /// The commit, as git names it: an id, a branch, a tag, `HEAD~2`. Or a range, `A..B`: what B has and A has not.
+    #[arg(value_name = "COMMIT|RANGE")]
     commit: String,
     #[command(flatten)]
     common: Common,
@@ -88,24 +95,23 @@ pub(crate) struct BetweenArgs {
 }
 
 pub(crate) fn run_at(args: &AtArgs) -> Result<ExitCode, CommandError> {
-    args.common.run(|repository| Ok(vec![repository.commit(&args.commit)?]))
+    let commit = args.commit.as_str();
+    // No name of a branch or a tag has two dots.
+    match commit.split_once("..") {
+        None => args.common.run(|repository| Ok(vec![repository.commit(commit)?])),
+        Some((_, newer)) if newer.starts_with('.') => {
+            Err(CommandError::new(ExitCode::Usage, format!("`{commit}` is not a range of commits"))
+                .hint("write two dots: `A..B`"))
+        }
+        Some((older, newer)) => {
+            let or_head = |name| if str::is_empty(name) { "HEAD" } else { name };
+            args.common.run_range(or_head(older), or_head(newer))
+        }
+    }
 }
 
 pub(crate) fn run_between(args: &BetweenArgs) -> Result<ExitCode, CommandError> {
-    let (older, newer) = (args.older.as_str(), args.newer.as_str());
-    args.common.run(|repository| {
-        let commits = repository.commits_between(older, newer, MOST_COMMITS)?;
-        if commits.len() == MOST_COMMITS {
-            note(&format!(
-                "only the newest {} commits are looked at",
-                grouped(MOST_COMMITS as u64)
-            ));
-        }
-        if commits.is_empty() {
-            note(&format!("`{newer}` has no commit that `{older}` has not"));
-        }
-        Ok(commits)
-    })
+    args.common.run_range(&args.older, &args.newer)
 }
 
 /// A conversation and the commits it may have led to, the likeliest first.
@@ -123,6 +129,22 @@ impl Ranked {
 }
 
 impl Common {
+    fn run_range(&self, older: &str, newer: &str) -> Result<ExitCode, CommandError> {
+        self.run(|repository| {
+            let commits = repository.commits_between(older, newer, MOST_COMMITS)?;
+            if commits.len() == MOST_COMMITS {
+                note(&format!(
+                    "only the newest {} commits are looked at",
+                    grouped(MOST_COMMITS as u64)
+                ));
+            }
+            if commits.is_empty() {
+                note(&format!("`{newer}` has no commit that `{older}` has not"));
+            }
+            Ok(commits)
+        })
+    }
+
     fn run(
         &self,
         commits: impl FnOnce(&Repository) -> Result<Vec<Commit>, GitError>,
@@ -135,6 +157,12 @@ impl Common {
         let git = host_git::find(&host, None)?;
         let repository = Repository::around(git, &directory).map_err(refused)?;
         let commits = commits(&repository).map_err(refused)?;
+        if commits.is_empty() && self.journal.is_wanted() {
+            let what = "there is no commit to write a journal of";
+            return Err(CommandError::new(ExitCode::NotFound, what).hint(
+                "the older commit comes first; see the commits with `git log --oneline A..B`",
+            ));
+        }
         let catalogue = self.place.open(&host)?;
         let mut ranked = if commits.is_empty() {
             Vec::new()
@@ -143,12 +171,21 @@ impl Common {
         };
         let n_ranked = ranked.len();
         let limit = match self.limit {
-            None if self.json => usize::MAX,
+            None if self.json || self.journal.is_wanted() => usize::MAX,
             None => DEFAULT_LIMIT,
             Some(0) => usize::MAX,
             Some(limit) => limit,
         };
         ranked.truncate(limit);
+        if self.journal.is_wanted() {
+            let ground = Ground {
+                catalogue: &catalogue,
+                repository: &repository,
+                commits: &commits,
+                window: self.window,
+            };
+            return self.journal.run(&host, &ground, &ranked);
+        }
         if self.json {
             print_json(&Answer::of(&repository, &commits, &ranked, n_ranked))?;
             return Ok(ExitCode::Success);
@@ -178,10 +215,7 @@ impl Common {
         repository: &Repository,
         commits: &[Commit],
     ) -> Vec<Ranked> {
-        let window_ms = match self.window {
-            HumanDuration::Unlimited => u64::MAX,
-            HumanDuration::Limited(_) => self.window.milliseconds(),
-        };
+        let window_ms = window_ms(self.window);
         let listing = catalogue.list();
         report(&listing.damage);
         let mut heads = listing.heads;
@@ -189,8 +223,7 @@ impl Common {
             !matches!(head.shelf, Shelf::Empty | Shelf::Draft) && may_fit(head, commits, window_ms)
         });
         self.narrowing.retain(catalogue, &mut heads);
-        let roots: Vec<String> =
-            repository.worktrees.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        let roots = roots(repository);
         let progress = Progress::of(heads.len(), "reading");
         let matched = parallel::map(&heads, |head| {
             let read = catalogue.read(head, Extent::default());
@@ -219,6 +252,19 @@ impl Common {
     }
 }
 
+/// How long before a commit a conversation may have been active.
+pub(super) fn window_ms(window: HumanDuration) -> u64 {
+    match window {
+        HumanDuration::Unlimited => u64::MAX,
+        HumanDuration::Limited(_) => window.milliseconds(),
+    }
+}
+
+/// The places where the repository is checked out, as text.
+pub(super) fn roots(repository: &Repository) -> Vec<String> {
+    repository.worktrees.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+}
+
 fn matches(commits: &[Commit], evidence: &Evidence, window_ms: u64) -> Vec<(usize, Match)> {
     let ranked = commits.iter().map(|commit| rank(commit, evidence, window_ms));
     let mut matches: Vec<(usize, Match)> =
@@ -239,7 +285,7 @@ fn may_fit(head: &Head, commits: &[Commit], window_ms: u64) -> bool {
 }
 
 /// What the workspace is called: as the store says, and without links if it is here.
-fn workspace_names(workspace: Option<&Workspace>) -> Vec<String> {
+pub(super) fn workspace_names(workspace: Option<&Workspace>) -> Vec<String> {
     let Some(workspace) = workspace else { return Vec::new() };
     let mut names = vec![workspace.path.clone()];
     if workspace.place.is_here()

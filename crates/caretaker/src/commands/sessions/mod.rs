@@ -7,6 +7,7 @@ mod export;
 mod finding;
 mod fork;
 mod gc;
+mod journal;
 pub(crate) mod ls;
 mod new;
 mod resumable;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cursor_stores::model::{Head, Origin, Shelf, StoreKind};
+use cursor_stores::model::{Head, Origin, Shelf, StoreKind, display_model};
 use cursor_stores::{Catalogue, CatalogueListing, StoreDamage, StorePlaces, sdk_directory};
 use run_protocol::ExitCode;
 
@@ -41,7 +41,7 @@ pub(crate) struct Narrowing {
     /// Only those that began before this.
     #[arg(long, value_name = "WHEN")]
     until: Option<PointInTime>,
-    /// Only those in which a model answered whose name contains this.
+    /// Only those in which a model answered whose id or name contains this.
     #[arg(long, value_name = "TEXT")]
     model: Option<String>,
 }
@@ -126,8 +126,12 @@ impl Narrowing {
         heads.retain(|head| self.allows(head));
         if let Some(model) = &self.model {
             let model = model.to_lowercase();
-            let is_meant =
-                |head: &Head| head.models.iter().any(|known| known.to_lowercase().contains(&model));
+            // Views show names, and JSON has ids: both are meant.
+            let is_named = |known: &String| {
+                let names = [known.to_lowercase(), display_model(known).to_lowercase()];
+                names.iter().any(|name| name.contains(&model))
+            };
+            let is_meant = |head: &Head| head.models.iter().any(is_named);
             catalogue.complete(heads);
             // Some stores know only by their messages who wrote them; nobody looks for what is known already.
             let (mut meant, mut unsure): (Vec<Head>, Vec<Head>) =

@@ -2,14 +2,18 @@
 
 use std::io::{self, Write};
 
-use cursor_stores::model::{Confidence, Message, MessageKind, Part, Role};
+use cursor_stores::model::{Confidence, Message, MessageKind, Part, Role, display_model};
 
 use super::markdown_lines::write_markdown;
 use super::moment;
 use super::tool_call_view::{write_call, write_result};
+use crate::view::diff_view::print_hunks;
 use crate::view::safe_text::{on_lines, on_one_line};
 use crate::view::styled_line::{BAD, BOLD, DIM, ODD};
 use crate::view::units;
+
+/// What a folded diff shows.
+const FOLDED_DIFF_LINES: usize = 12;
 
 /// How much of what is long is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +93,7 @@ impl MessageView {
         let model = message
             .model
             .as_ref()
-            .map_or_else(String::new, |model| format!(" · {}", on_one_line(model)));
+            .map_or_else(String::new, |model| format!(" · {}", on_one_line(&display_model(model))));
         writeln!(out, "\n{DIM}──{DIM:#} {BOLD}{who}{BOLD:#}{DIM}{kind}{model}{at} ──{DIM:#}")
     }
 
@@ -132,9 +136,18 @@ impl MessageView {
                 }
             }
             Part::Code { language, path, text } => {
+                let is_diff = language.as_deref() == Some("diff");
                 let title = path.as_deref().or(language.as_deref()).unwrap_or("code");
-                writeln!(out, "  {DIM}[{}]{DIM:#}", on_one_line(title))?;
-                write_quoted(out, text)
+                let kind = if is_diff && path.is_some() { " · diff" } else { "" };
+                writeln!(out, "  {DIM}[{}{kind}]{DIM:#}", on_one_line(title))?;
+                let most_lines = match self.folding {
+                    Folding::Folded => FOLDED_DIFF_LINES,
+                    Folding::Open => usize::MAX,
+                };
+                match is_diff {
+                    true => print_hunks(out, text, "    ", most_lines),
+                    false => write_quoted(out, text),
+                }
             }
             Part::Todos { todos } => todos.iter().try_for_each(|todo| {
                 writeln!(out, "  {DIM}todo: {}{DIM:#}", on_one_line(&todo.text))

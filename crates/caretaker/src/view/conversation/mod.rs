@@ -9,7 +9,9 @@ pub(crate) use tool_call_view::subject;
 
 use std::io::{self, Write};
 
-use cursor_stores::model::{Conversation, Head, Part, TodoState, TokenUsage, TurnState};
+use cursor_stores::model::{
+    Conversation, Head, Part, TodoState, TokenUsage, TurnState, display_model,
+};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -148,7 +150,7 @@ fn print_head(out: &mut dyn Write, head: &Head) -> io::Result<()> {
     row(out, "created", &head.created.map(|at| moment(at.at_ms)).unwrap_or_default())?;
     row(out, "changed", &head.updated.map(|at| moment(at.at_ms)).unwrap_or_default())?;
     row(out, "mode", head.mode.as_deref().unwrap_or_default())?;
-    row(out, "models", &head.models.join(", "))?;
+    row(out, "models", &models_in_words(head))?;
     row(out, "tokens", &head.tokens.map(|tokens| tokens_in_words(&tokens)).unwrap_or_default())?;
     if let Some(parent) = &head.parent {
         let kind = parent.type_name.as_deref().unwrap_or("sub-agent");
@@ -206,6 +208,17 @@ pub(crate) fn tokens_in_words(tokens: &TokenUsage) -> String {
         words.push(format!("context {}{limit}", units::grouped(used)));
     }
     words.join(", ")
+}
+
+/// The names of the models that answered, each once: several ids may have one name.
+pub(crate) fn models_in_words(head: &Head) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for name in head.models.iter().map(|id| display_model(id)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
 }
 
 /// `2026-09-21 16:13:20`, where the user is.

@@ -5,6 +5,7 @@ mod bubbles;
 mod damage;
 mod listing;
 mod searching;
+mod side_rows;
 mod variants;
 
 use std::path::Path;

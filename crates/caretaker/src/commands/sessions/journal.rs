@@ -1,0 +1,164 @@
+//! `caretaker sessions at … --journal`: what was said and done for each commit, as Markdown.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+
+use cursor_stores::{Catalogue, Extent};
+use run_protocol::ExitCode;
+
+use super::at::{Ranked, roots, window_ms, workspace_names};
+use super::unread::name_failures;
+use crate::command_error::CommandError;
+use crate::commits::episode::{CommitWindow, Episode};
+use crate::commits::git::{Commit, Repository};
+use crate::commits::ranking::Match;
+use crate::data_out::Data;
+use crate::export::commit_journal::{self, Entry};
+use crate::export::output_file::{Existing, WriteFileError, write_whole};
+use crate::host::Host;
+use crate::human_duration::HumanDuration;
+use crate::progress::Progress;
+
+/// Commits before those of a range that are looked up; a range has few.
+const MOST_PARENTS: usize = 200;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct JournalArgs {
+    /// Write a development journal of the commits, as Markdown.
+    #[arg(long, conflicts_with = "json")]
+    journal: bool,
+    /// Where the journal goes: a file, or `-` for stdout. [default: stdout]
+    #[arg(long, short, value_name = "FILE|-", requires = "journal")]
+    output: Option<PathBuf>,
+    /// Replace the file if it is there already.
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+/// What a journal is written from.
+pub(super) struct Ground<'a> {
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) repository: &'a Repository,
+    pub(super) commits: &'a [Commit],
+    pub(super) window: HumanDuration,
+}
+
+impl JournalArgs {
+    pub(super) fn is_wanted(&self) -> bool {
+        self.journal
+    }
+
+    pub(super) fn run(
+        &self,
+        host: &Host,
+        ground: &Ground<'_>,
+        ranked: &[Ranked],
+    ) -> Result<ExitCode, CommandError> {
+        let path = self.output.as_ref().filter(|path| path.as_os_str() != "-");
+        let window = match ground.window {
+            HumanDuration::Unlimited => "any time".to_owned(),
+            HumanDuration::Limited(_) => crate::view::units::duration(window_ms(ground.window)),
+        };
+        let Some(path) = path.map(|path| host.environment.absolute(path)) else {
+            let mut out = Data::of_stdout();
+            commit_journal::write(&ground.entries(ranked), &window, &mut out)
+                .and_then(|()| out.flush())
+                .map_err(CommandError::writing)?;
+            return Ok(ExitCode::Success);
+        };
+        let existing = if self.force { Existing::Replace } else { Existing::Keep };
+        let written = write_whole(&path, existing, |out| {
+            commit_journal::write(&ground.entries(ranked), &window, out)
+        });
+        written.map(|()| ExitCode::Success).map_err(|error| {
+            let is_there = matches!(error, WriteFileError::Exists);
+            let code = if is_there { ExitCode::Conflict } else { ExitCode::Failed };
+            let what = format!("the journal was not written to `{}`", path.display());
+            let failed = CommandError::new(code, what).because(error);
+            if is_there { failed.hint("replace it with `--force`") } else { failed }
+        })
+    }
+}
+
+impl Ground<'_> {
+    /// The commits, the oldest first. Each conversation is read once, and only what is told of it is kept.
+    fn entries(&self, ranked: &[Ranked]) -> Vec<Entry<'_>> {
+        let windows = self.windows();
+        let mut told: Vec<Vec<(Match, Told)>> = self.commits.iter().map(|_| Vec::new()).collect();
+        let mut failures = Vec::new();
+        let roots = roots(self.repository);
+        let progress = Progress::of(ranked.len(), "reading");
+        for Ranked { head, matches } in ranked {
+            let conversation = match self.catalogue.read(head, Extent::default()) {
+                Ok(conversation) => conversation,
+                Err(error) => {
+                    failures.push((head, error));
+                    continue;
+                }
+            };
+            progress.step();
+            let workspaces = workspace_names(conversation.head.workspace.as_ref());
+            for (index, found) in matches {
+                let (Some(window), Some(told)) = (windows.get(*index), told.get_mut(*index)) else {
+                    continue;
+                };
+                let words = match Episode::of(&conversation, window, &roots, &workspaces) {
+                    Some(episode) => Told::Episode(commit_journal::episode(&episode, found)),
+                    // It did something for the commit, only not since the one before.
+                    None if !found.files.is_empty() => Told::Earlier(commit_journal::earlier(
+                        &head.id,
+                        head.title.as_deref(),
+                        found,
+                    )),
+                    None => continue,
+                };
+                told.push((found.clone(), words));
+            }
+        }
+        drop(progress);
+        name_failures(failures, "could not be read");
+        let mut entries: Vec<Entry<'_>> = Vec::new();
+        for (commit, mut told) in self.commits.iter().zip(told) {
+            told.sort_by_key(|(found, _)| std::cmp::Reverse(found.score));
+            let mut entry = Entry { commit, episodes: Vec::new(), earlier: Vec::new() };
+            for (_, words) in told {
+                match words {
+                    Told::Episode(text) => entry.episodes.push(text),
+                    Told::Earlier(text) => entry.earlier.push(text),
+                }
+            }
+            entries.push(entry);
+        }
+        // Git lists the newest first; a stable sort keeps its order of those of one second.
+        entries.reverse();
+        entries.sort_by_key(|entry| entry.commit.author_ms);
+        entries
+    }
+
+    /// The time of each commit. It begins with the commit before it, also where that is not one of these.
+    fn windows(&self) -> Vec<CommitWindow> {
+        let is_listed = |id: &String| self.commits.iter().any(|commit| commit.id == *id);
+        let parents = self.commits.iter().flat_map(|commit| &commit.parents);
+        let elsewhere: BTreeSet<&String> = parents.filter(|id| !is_listed(id)).collect();
+        // A clone that is shallow does not have them.
+        let elsewhere: Vec<Commit> = elsewhere
+            .into_iter()
+            .take(MOST_PARENTS)
+            .filter_map(|id| self.repository.commit(id).ok())
+            .collect();
+        let window_ms = window_ms(self.window);
+        let window = |commit: &Commit| {
+            let known = self.commits.iter().chain(&elsewhere);
+            let parents: Vec<&Commit> =
+                known.filter(|known| commit.parents.contains(&known.id)).collect();
+            CommitWindow::of(commit, &parents, window_ms)
+        };
+        self.commits.iter().map(window).collect()
+    }
+}
+
+enum Told {
+    Episode(String),
+    Earlier(String),
+}
