@@ -250,15 +250,15 @@ def greet():
     answers = peer.makefile('rb')
     try:
         peer.sendall(hello)
-        first = answers.readline()
+        answers.readline()
         peer.sendall(json.dumps({'jsonrpc': '2.0', 'method': 'notifications/initialized'}).encode() + b'\n')
         peer.sendall(request(1, 'tools/list', {}))
         answers.readline()
     except OSError:
-        first = answers.readline()
-    return peer, answers, first
+        pass
+    return peer, answers
 crowd = [greet() for _ in range(12)]
-print('turned ' + 'away' if b'no more than eight' in crowd[-1][2] else 'let in')
+print('turned ' + 'away' if b'no more than eight' in connect().recv(200) else 'let in')
 PYTHON
 "#;
 

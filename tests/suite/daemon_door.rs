@@ -157,6 +157,9 @@ fn a_list_of_values_is_not_taken_for_an_object() {
     let door = TcpDoor::open();
     let (status, answer) = door.ask("POST", "/v1/queue/caps", r#" ["group", "g", 1]"#);
     assert_eq!(status, 400, "{answer}");
+    for body in ["[]", "null", "garbage"] {
+        assert_eq!(door.ask("POST", "/v1/queue/pause", body).0, 400, "{body}");
+    }
     let named = json!({"cap": "group", "name": "g", "limit": 1}).to_string();
     assert_eq!(door.ask("POST", "/v1/queue/caps", &named).0, 200);
     assert_eq!(door.ask("POST", "/v1/queue/pause", "").0, 200, "no body is an empty object");

@@ -75,7 +75,7 @@ say done";
 fn the_agents_key_is_in_no_command_line_and_not_in_the_environment_of_the_first_process() {
     let stage = Stage::new();
     let script = stage.workspace().join("script");
-    let orders = "shell for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done | sort > lines; tr '\\0' '\\n' < /proc/1/environ > environ; true\nsay done";
+    let orders = "shell for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done | sort > lines; cat /proc/1/environ > environ; true\nsay done";
     fs::write(&script, orders).unwrap();
     let key = "key_0123456789abcdefghijklmnop";
     let output = stage

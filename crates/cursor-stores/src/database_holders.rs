@@ -1,5 +1,6 @@
 //! Who has a database open for writing: a row that says "running" is true only as long as somebody is there to end it.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -59,20 +60,34 @@ fn holders(locks: &str, inode: u64) -> impl Iterator<Item = u32> + '_ {
 
 /// Readers hold the same lock. Only what can be looked at and has no descriptor for writing is certainly one.
 fn may_write(pid: u32, inode: u64) -> bool {
-    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
+    let descriptors = match std::fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(descriptors) => descriptors,
+        Err(error) => return error.kind() != ErrorKind::NotFound,
+    };
     descriptors
         .flatten()
         .filter(|entry| std::fs::metadata(entry.path()).is_ok_and(|file| file.ino() == inode))
         .any(|entry| {
             let name = entry.file_name();
-            let facts = format!("/proc/{pid}/fdinfo/{}", name.to_string_lossy());
-            std::fs::read_to_string(facts).map_or(true, |facts| is_for_writing(&facts))
+            match std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", name.to_string_lossy()))
+            {
+                Ok(facts) => is_for_writing(&facts, inode),
+                // It was closed meanwhile.
+                Err(error) => error.kind() != ErrorKind::NotFound,
+            }
         })
 }
 
-fn is_for_writing(descriptor_facts: &str) -> bool {
-    let flags = descriptor_facts.lines().find_map(|line| line.strip_prefix("flags:"));
-    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_none_or(|f| f & 0o3 != 0)
+/// Tells whether a descriptor can write to the file of this inode. Its number may be another file's by now: newer kernels
+/// say whose it is.
+fn is_for_writing(descriptor_facts: &str, inode: u64) -> bool {
+    let fact = |name: &str| {
+        descriptor_facts.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+    };
+    let is_another =
+        fact("ino:").and_then(|text| text.parse().ok()).is_some_and(|it: u64| it != inode);
+    let flags = fact("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
+    !is_another && flags.is_none_or(|flags| flags & 0o3 != 0)
 }
 
 #[cfg(test)]
@@ -95,9 +110,11 @@ mod tests {
 
     #[test]
     fn a_descriptor_says_whether_it_can_write() {
-        assert!(!is_for_writing("pos:\t0\nflags:\t0100000\n"));
-        assert!(is_for_writing("pos:\t0\nflags:\t0100002\n"));
-        assert!(is_for_writing("nothing"));
+        assert!(!is_for_writing("pos:\t0\nflags:\t0100000\n", 7));
+        assert!(is_for_writing("pos:\t0\nflags:\t0100002\n", 7));
+        assert!(is_for_writing("pos:\t0\nflags:\t0100002\nmnt_id:\t9\nino:\t7\n", 7));
+        assert!(!is_for_writing("pos:\t0\nflags:\t0100002\nmnt_id:\t9\nino:\t8\n", 7));
+        assert!(is_for_writing("nothing", 7));
     }
 
     #[test]

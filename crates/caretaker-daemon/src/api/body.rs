@@ -15,7 +15,7 @@ use super::ApiError;
 const LARGEST_BODY: usize = 4 << 20;
 /// The room for all bodies that are read or worked on at the same time.
 const ALL_BODIES: usize = 4 * LARGEST_BODY;
-/// How long a client may take to send a body, the wait for room included. Clients are on this machine.
+/// How long a client may take to send a body, and how long it waits for room. Clients are on this machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Room is counted in pieces of this size, because a semaphore counts with 32 bits.
 const PIECE: usize = 1024;
@@ -48,12 +48,9 @@ pub(super) async fn with_whole_body<F: Future<Output = Response>>(
     // A body without an announced length may be as large as any.
     let needed = if size.exact().is_some() { announced } else { LARGEST_BODY };
     let needed = u32::try_from(needed.div_ceil(PIECE)).unwrap_or(u32::MAX);
-    let read = async {
-        let place =
-            room.0.acquire_many(needed).await.map_err(|error| ApiError::internal(&error))?;
-        Ok::<_, ApiError>((place, read_whole(body).await?))
-    };
-    let (place, body) = tokio::time::timeout(PATIENCE, read).await.map_err(|_| too_slow())??;
+    let place = tokio::time::timeout(PATIENCE, room.0.acquire_many(needed)).await;
+    let place = place.map_err(|_| no_room())?.map_err(|error| ApiError::internal(&error))?;
+    let body = tokio::time::timeout(PATIENCE, read_whole(body)).await.map_err(|_| too_slow())??;
     let response = answer(Request::from_parts(head, Body::from(body))).await;
     drop(place);
     Ok(response)
@@ -78,6 +75,11 @@ fn too_large() -> ApiError {
     let what = format!("the request body is larger than {} MiB", LARGEST_BODY >> 20);
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, what)
         .hint("write a long prompt into a file of the workspace, and name the file in the prompt")
+}
+
+fn no_room() -> ApiError {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon is busy with other large requests")
+        .hint("try again in a moment")
 }
 
 fn too_slow() -> ApiError {

@@ -9,7 +9,7 @@ use run_protocol::RunId;
 use serde::{Deserialize, Serialize};
 
 use super::ApiError;
-use super::request::json;
+use super::request::{Nothing, json};
 use crate::daemon::Daemon;
 use crate::queue_file::QueueGate;
 use crate::run_watch::Standing;
@@ -90,29 +90,31 @@ fn report(daemon: &Daemon) -> QueueReport {
 // reset, and the answer with it.
 pub(crate) async fn pause(
     state: State<Arc<Daemon>>,
-    _: Bytes,
+    body: Bytes,
 ) -> Result<Json<QueueReport>, ApiError> {
-    set_gate(state, QueueGate::Paused).await
+    set_gate(state, &body, QueueGate::Paused).await
 }
 
 pub(crate) async fn resume(
     state: State<Arc<Daemon>>,
-    _: Bytes,
+    body: Bytes,
 ) -> Result<Json<QueueReport>, ApiError> {
-    set_gate(state, QueueGate::Open).await
+    set_gate(state, &body, QueueGate::Open).await
 }
 
 pub(crate) async fn drain(
     state: State<Arc<Daemon>>,
-    _: Bytes,
+    body: Bytes,
 ) -> Result<Json<QueueReport>, ApiError> {
-    set_gate(state, QueueGate::Draining).await
+    set_gate(state, &body, QueueGate::Draining).await
 }
 
 async fn set_gate(
     State(daemon): State<Arc<Daemon>>,
+    body: &Bytes,
     gate: QueueGate,
 ) -> Result<Json<QueueReport>, ApiError> {
+    let Nothing {} = json(body)?;
     daemon.queue.set_gate(gate).map_err(|error| ApiError::internal(&error))?;
     Ok(decided(&daemon).await)
 }

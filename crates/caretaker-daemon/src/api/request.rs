@@ -7,6 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use run_journal::{ResolveError, RunDirectory, resolve};
 use run_protocol::RunId;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::ApiError;
@@ -23,6 +24,11 @@ pub(super) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     }
     serde_json::from_slice(body).map_err(|error| invalid(&error))
 }
+
+/// A body that says nothing: `{}`, or no body at all.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
 
 /// The query string, with unknown names refused where the type says so.
 pub(super) struct Query<T>(pub(super) T);

@@ -13,7 +13,7 @@ use run_shim::control_client::{self, ControlError};
 use serde::{Deserialize, Serialize};
 
 use super::ApiError;
-use super::request::{Piece, Query, blocking, find_run, json};
+use super::request::{Nothing, Piece, Query, blocking, find_run, json};
 use crate::clock::now_ms;
 use crate::daemon::Daemon;
 use crate::host_services::{Brought, SubmitRequest};
@@ -184,9 +184,6 @@ pub(crate) async fn suspend(
     Piece(run): Piece,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Nothing {}
     let run = find_run(&daemon, &run).await?;
     let Nothing {} = json(&body)?;
     if run.is_queued().unwrap_or(false) {
