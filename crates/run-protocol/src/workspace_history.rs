@@ -96,6 +96,8 @@ pub enum FindingKind {
     GitSpecial,
     /// A file in a `.git` that has another name outside of it. The supervisor made it a file of its own.
     GitHardLink,
+    /// A directory of a `.git` that its owner could not read. The supervisor opened it up.
+    GitClosed,
     /// A symlink that leaves the workspace.
     LinkOut,
     /// A program that git starts: a hook, or the configuration of a tool for hooks.

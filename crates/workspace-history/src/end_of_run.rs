@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use run_protocol::{BytesPath, Finding, FindingKind, RunId};
 
 use crate::audit::Looked;
-use crate::audit_git::is_born_since;
+use crate::audit_git::{is_born_since, look_at_git};
 use crate::coverage::is_git;
-use crate::file_tree::FileTree;
+use crate::file_tree::{FileTree, open_up};
 use crate::git::Git;
 use crate::history::{History, HistoryError};
 use crate::repository::{
-    Irregular, IrregularKind, KeptDirectory, KeptRepository, Refs, RefsKept, Repository,
-    directories_of, irregular_in, remove, repositories_at,
+    Irregular, IrregularKind, KeptDirectory, KeptRepository, LookedThrough, Refs, RefsKept,
+    Repository, directories_of, irregular_opened_up, is_gone, remove, repositories_at,
 };
 use crate::saving::now_ns;
 use crate::snapshot::Snapshot;
@@ -98,13 +98,18 @@ struct Cleaning<'a> {
 }
 
 impl Cleaning<'_> {
-    /// Names `.git` that are links or special files now.
+    /// Names `.git` that are links or special files now, or directories that cannot be read.
     fn odd(&mut self, gits: &[TreePath]) {
         for git in gits.iter().filter(|git| !self.kept.odd.contains(git)) {
             let path = self.workspace.join(git.as_path());
             let Ok(found) = path.symlink_metadata() else { continue };
             let kind = match found.file_type() {
-                plain if plain.is_dir() || plain.is_file() => continue,
+                directory if directory.is_dir() => {
+                    // Otherwise nobody would know that it is a repository.
+                    self.open_up(&path);
+                    continue;
+                }
+                plain if plain.is_file() => continue,
                 link if link.is_symlink() => IrregularKind::Link,
                 _ => IrregularKind::Special,
             };
@@ -117,8 +122,10 @@ impl Cleaning<'_> {
 
     /// Git directories that were there before: what was in them then is the user's.
     fn known(&mut self) {
-        for KeptDirectory { path, irregular } in &self.kept.directories {
-            self.clean(&path.0, |one, _| !irregular.contains(one));
+        let directories = &self.kept.directories;
+        for (at, KeptDirectory { path, irregular }) in directories.iter().enumerate() {
+            let until = self.share(directories.len() - at);
+            self.clean(&path.0, until, |one, _| !irregular.contains(one));
         }
     }
 
@@ -130,28 +137,95 @@ impl Cleaning<'_> {
         let mut directories = directories_of(&repositories_at(self.workspace, gits));
         directories.retain(|directory| !is_known(directory));
         let since_ns = self.kept.began_ns;
-        for directory in directories {
+        let n_directories = directories.len();
+        for (at, directory) in directories.into_iter().enumerate() {
+            let until = self.share(n_directories - at);
             let parent = directory.parent().and_then(|parent| FileTree::open(parent).ok());
             let parent = parent.and_then(|tree| tree.directory(&TreePath::default()).ok());
             let name = directory.file_name().unwrap_or_default().as_encoded_bytes();
             let is_new = parent.is_some_and(|parent| is_born_since(&parent, name, since_ns));
-            self.clean(&directory, |_, changed_ns| is_new || changed_ns >= since_ns);
+            self.clean(&directory, until, |_, changed_ns| is_new || changed_ns >= since_ns);
         }
     }
 
-    fn clean(&mut self, git_dir: &Path, is_of_run: impl Fn(&Irregular, i64) -> bool) {
-        match irregular_in(git_dir, self.until) {
-            Ok(found) => {
-                for (irregular, changed_ns) in found {
-                    if is_of_run(&irregular, changed_ns) {
-                        self.remove(git_dir, &irregular);
-                    }
-                }
-            }
-            // With it being gone there is nothing in it.
-            Err(_) if git_dir.symlink_metadata().is_err() => {}
-            Err(error) => self.looked.incomplete = Some(error.to_string()),
+    /// Until when the first of so many directories may take: no repository uses up the time of the others.
+    fn share(&self, n_directories: usize) -> Instant {
+        let now = Instant::now();
+        let left = self.until.saturating_duration_since(now);
+        now + left / u32::try_from(n_directories).unwrap_or(u32::MAX).max(1)
+    }
+
+    fn clean(
+        &mut self,
+        git_dir: &Path,
+        until: Instant,
+        is_of_run: impl Fn(&Irregular, i64) -> bool,
+    ) {
+        // If it is gone, nothing is in it.
+        if is_gone(git_dir) {
+            return;
         }
+        self.open_up(git_dir);
+        let LookedThrough { found, opened, problem } = irregular_opened_up(git_dir, until);
+        let was_closed = !opened.is_empty() || self.has_found_closed(git_dir);
+        for directory in opened {
+            self.found_closed(&git_dir.join(directory.as_path()));
+        }
+        for (irregular, changed_ns) in found {
+            if is_of_run(&irregular, changed_ns) {
+                self.remove(git_dir, &irregular);
+            }
+        }
+        if was_closed {
+            self.look_again(git_dir);
+        }
+        if let Some(problem) = problem {
+            self.looked.incomplete = Some(problem.to_string());
+        }
+    }
+
+    /// Opens up a git directory itself.
+    fn open_up(&mut self, git_dir: &Path) {
+        match open_up(git_dir) {
+            Ok(true) => self.found_closed(git_dir),
+            Ok(false) => {}
+            Err(error) => {
+                let why = format!("`{}` cannot be read: {error}", git_dir.display());
+                self.looked.incomplete = Some(why);
+            }
+        }
+    }
+
+    /// The audit came by before the directories were opened up, and saw no hook in them.
+    fn look_again(&mut self, git_dir: &Path) {
+        let Ok(tree) = FileTree::open(git_dir) else { return };
+        let mut found = Vec::new();
+        look_at_git(&tree, &TreePath::default(), self.kept.began_ns, &mut found);
+        for finding in found {
+            let path = self.shown(&git_dir.join(&finding.path.0));
+            let finding = Finding { path, ..finding };
+            if !self.looked.found.contains(&finding) {
+                self.looked.found.push(finding);
+            }
+        }
+    }
+
+    fn closed(&self, directory: &Path) -> Finding {
+        let (what, path) = (FindingKind::GitClosed, self.shown(directory));
+        Finding { what, path, target: None, was: None }
+    }
+
+    fn found_closed(&mut self, directory: &Path) {
+        let finding = self.closed(directory);
+        self.looked.found.push(finding);
+    }
+
+    fn has_found_closed(&self, directory: &Path) -> bool {
+        self.looked.found.contains(&self.closed(directory))
+    }
+
+    fn shown(&self, path: &Path) -> BytesPath {
+        BytesPath::from(path.strip_prefix(self.workspace).unwrap_or(path))
     }
 
     fn remove(&mut self, within: &Path, irregular: &Irregular) {
@@ -165,8 +239,7 @@ impl Cleaning<'_> {
             IrregularKind::Special => FindingKind::GitSpecial,
             IrregularKind::HardLink { .. } => FindingKind::GitHardLink,
         };
-        let shown = path.strip_prefix(self.workspace).unwrap_or(&path);
-        let (path, target) = (BytesPath::from(shown), irregular.target.clone());
+        let (path, target) = (self.shown(&path), irregular.target.clone());
         self.looked.found.push(Finding { what, path, target, was: None });
     }
 }

@@ -52,6 +52,13 @@ impl FileTree {
         &self.path
     }
 
+    /// Opens a directory below whose names can be listed and used.
+    pub(crate) fn enter(&self, path: &TreePath) -> Result<OpenDirectory, Errno> {
+        let directory = self.directory(path)?;
+        directory.look(b".")?;
+        Ok(directory)
+    }
+
     /// Opens a directory below, or the workspace itself, to be read and changed.
     pub(crate) fn directory(&self, path: &TreePath) -> Result<OpenDirectory, Errno> {
         let flags = OFlags::RDONLY | DIRECTORY;
@@ -75,7 +82,42 @@ impl FileTree {
     }
 }
 
+/// Opens up a directory that its owner, the caller, cannot list or enter. Says whether that was needed.
+pub(crate) fn open_up(path: &Path) -> io::Result<bool> {
+    let opened = FileTree::open(path).and_then(|tree| Ok(tree.enter(&TreePath::default())?));
+    match opened {
+        Ok(_) => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+        Err(error) => return Err(error),
+    }
+    let flags = OFlags::PATH | DIRECTORY;
+    let fd = rustix::fs::openat2(CWD, path, flags, Mode::empty(), NO_LINKS)?;
+    give_owner_all(&fd).map(|()| true)
+}
+
+/// Lets the owner list, enter and change a directory. The descriptor may be one that cannot be read.
+fn give_owner_all(fd: &OwnedFd) -> io::Result<()> {
+    let stat = rustix::fs::fstat(fd)?;
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(Errno::ACCESS.into());
+    }
+    set_mode_of(fd, (stat.st_mode & 0o7777) | 0o700)
+}
+
+/// Such a descriptor cannot be changed itself, but its name under /proc leads to this very file.
+fn set_mode_of(fd: &OwnedFd, mode: u32) -> io::Result<()> {
+    let through = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    Ok(rustix::fs::chmod(through, Mode::from_raw_mode(mode))?)
+}
+
 impl OpenDirectory {
+    /// Opens up a directory in this one that its owner, the caller, cannot list or enter.
+    pub(crate) fn open_up(&self, name: &[u8]) -> io::Result<()> {
+        let flags = OFlags::PATH | DIRECTORY;
+        let fd = rustix::fs::openat(&self.0, OsStr::from_bytes(name), flags, Mode::empty())?;
+        give_owner_all(&fd)
+    }
+
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.0
     }
@@ -167,9 +209,7 @@ impl OpenDirectory {
         if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             return Err(io::Error::other("a link has no mode"));
         }
-        // The descriptor is of a kind that cannot be changed itself, but its name under /proc leads to this very file.
-        let through = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        Ok(rustix::fs::chmod(through, Mode::from_raw_mode(mode))?)
+        set_mode_of(&fd, mode)
     }
 }
 

@@ -30,6 +30,13 @@ impl TestTree {
         tree
     }
 
+    /// Where making and removing many directories is quick.
+    pub(crate) fn in_memory() -> Self {
+        let tree = Self { directory: tempfile::tempdir_in("/dev/shm").unwrap() };
+        fs::create_dir(tree.workspace()).unwrap();
+        tree
+    }
+
     pub(crate) fn workspace(&self) -> PathBuf {
         self.directory.path().canonicalize().unwrap().join("workspace")
     }

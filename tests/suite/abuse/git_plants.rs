@@ -23,8 +23,14 @@ pub(super) const GIT_PLANTS: &[WholeRun] = &[
     whole("C21b", "plants a link where the host's next worktree has its reflog", |caller| {
         planted_for_worktree(caller, REFLOG)
     }),
-    whole("C22", "leads the user's own git by its log to a file outside", led_to_a_file),
+    whole("C22", "leads the user's own git by its log to a file outside", |caller| {
+        led_to_a_file(caller, "true")
+    }),
+    whole("C22b", "the same, in a directory that cannot be listed", |caller| {
+        led_to_a_file(caller, "chmod 300 .git/logs")
+    }),
     whole("C23", "leaves a FIFO where git on the host reads", fifo_on_the_host),
+    whole("C23b", "leaves one in a directory that cannot be listed", fifo_in_a_closed_directory),
     whole("C24", "names another repository of the user's as its own", foreign_repository),
     whole("C25", "deletes a branch of the user's from a worktree", deleted_branch),
 ];
@@ -96,11 +102,11 @@ fn planted_for_worktree(caller: Caller, place: &str) -> Verdict {
 }
 
 /// A log that is a link to a file that a shell executes, and a branch whose name is a command: the user's own checkout
-/// would write it there.
-fn led_to_a_file(caller: Caller) -> Verdict {
+/// would write it there. The agent may do more to hide the link.
+fn led_to_a_file(caller: Caller, hide: &str) -> Verdict {
     let (hostile, victim) = with_commit(caller);
     let script = format!(
-        "shell rm -f .git/logs/HEAD && ln -s {} .git/logs/HEAD && git branch '$(evil)'\nsay done",
+        "shell rm -f .git/logs/HEAD && ln -s {} .git/logs/HEAD && git branch '$(evil)' && {hide}\nsay done",
         victim.join("start-up").display()
     );
     let output = hostile.play(&script, &[]);
@@ -126,6 +132,30 @@ fn fifo_on_the_host(caller: Caller) -> Verdict {
     assert!(stderr(&output).contains("is a FIFO"), "{}", stderr(&output));
     let output = hostile.play("shell touch it-ran", &["--worktree"]);
     assert!(stderr(&output).contains("is a FIFO"), "{}", stderr(&output));
+    hostile.command(&["kill", "--now", &run]).output().unwrap();
+    git_does(&workspace, &["log", "--oneline"]);
+    held("a look before git is run, and the check at the end of the run")
+}
+
+/// Git opens the names that it knows in such a directory. Modes do not stop root, who finds the FIFO itself.
+fn fifo_in_a_closed_directory(caller: Caller) -> Verdict {
+    let (hostile, _victim) = with_commit(caller);
+    let plant =
+        "shell cd .git/objects/info && rm -f alternates && mkfifo alternates && chmod 300 .";
+    let run = while_it_works(&hostile, plant);
+    let workspace = hostile.workspace();
+    let closed = workspace.join(".git/objects/info");
+    let named = [
+        format!("`{}` is a directory that cannot be read", closed.display()),
+        format!("`{}` is a FIFO", closed.join("alternates").display()),
+    ];
+    let args = ["sessions", "at", "HEAD", "-C", workspace.to_str().unwrap()];
+    let at = hostile.command(&args).output().unwrap();
+    let worktree = hostile.play("shell touch it-ran", &["--worktree"]);
+    for output in [at, worktree] {
+        let said = stderr(&output);
+        assert!(named.iter().any(|named| said.contains(named)), "{said}");
+    }
     hostile.command(&["kill", "--now", &run]).output().unwrap();
     git_does(&workspace, &["log", "--oneline"]);
     held("a look before git is run, and the check at the end of the run")

@@ -27,6 +27,7 @@ fn line(finding: &Finding) -> String {
         FindingKind::GitLink => "link in .git, removed",
         FindingKind::GitSpecial => "special file in .git, removed",
         FindingKind::GitHardLink => "file in .git with another name elsewhere, now separate",
+        FindingKind::GitClosed => "directory in .git that could not be read, opened up",
         FindingKind::LinkOut => "link out of the workspace",
         FindingKind::Hook => "hook",
         FindingKind::GitConfig => "git configuration",

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::finding::RepositoryError;
-use super::soundness::{Visit, walk};
+use super::soundness::{Closed, OpenedUp, Visit, walk};
 use crate::file_tree::{FileTree, OpenDirectory};
 use crate::tree_path::TreePath;
 
@@ -39,15 +39,42 @@ pub(crate) enum IrregularKind {
     },
 }
 
-/// Everything irregular in a git directory, with the time when it was changed last.
+/// What a look through a git directory came to.
+#[derive(Debug, Default)]
+pub(crate) struct LookedThrough {
+    /// Everything irregular, with the time when it was changed last.
+    pub(crate) found: Vec<(Irregular, i64)>,
+    /// Directories that could not be read before they were opened up.
+    pub(crate) opened: Vec<TreePath>,
+    /// Why something was not looked at.
+    pub(crate) problem: Option<RepositoryError>,
+}
+
+/// Everything irregular in a git directory, all of which can be read.
 pub(crate) fn irregular_in(
     git_dir: &Path,
     until: Instant,
 ) -> Result<Vec<(Irregular, i64)>, RepositoryError> {
     let mut found = Vec::new();
+    collect(git_dir, until, Closed::Refuse, &mut found).map(|()| found)
+}
+
+/// Everything irregular that can be found in a git directory. A directory that cannot be read is opened up.
+pub(crate) fn irregular_opened_up(git_dir: &Path, until: Instant) -> LookedThrough {
+    let (mut found, mut opened) = (Vec::new(), OpenedUp::default());
+    let outcome = collect(git_dir, until, Closed::OpenUp(&mut opened), &mut found);
+    LookedThrough { found, opened: opened.directories, problem: outcome.err().or(opened.problem) }
+}
+
+fn collect(
+    git_dir: &Path,
+    until: Instant,
+    closed: Closed<'_>,
+    found: &mut Vec<(Irregular, i64)>,
+) -> Result<(), RepositoryError> {
     // Files with several names, by inode: how many names each has, and those that are here.
     let mut linked: BTreeMap<u64, (u64, Vec<(TreePath, i64)>)> = BTreeMap::new();
-    walk(git_dir, until, &mut |directory, path, file_type| {
+    let outcome = walk(git_dir, until, closed, &mut |directory, path, file_type| {
         let is_shared = path.names().next().is_some_and(|first| SHARED.contains(&first));
         if file_type == FileType::Directory || (file_type == FileType::RegularFile && is_shared) {
             return Visit::GoOn;
@@ -69,7 +96,8 @@ pub(crate) fn irregular_in(
         };
         found.push((Irregular { path: path.clone(), kind, target }, changed_ns));
         Visit::GoOn
-    })?;
+    });
+    // If the walk ended early, a name within the git directory may count as one outside. Such a file is only copied.
     for (inode, (n_names, here)) in linked {
         if (here.len() as u64) < n_names {
             let kind = IrregularKind::HardLink { inode };
@@ -77,7 +105,7 @@ pub(crate) fn irregular_in(
             found.extend(here.into_iter().map(of));
         }
     }
-    Ok(found)
+    outcome
 }
 
 /// Removes something irregular. Of a file with another name the content stays, in a file of its own.

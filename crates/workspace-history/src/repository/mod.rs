@@ -13,9 +13,11 @@ mod refs;
 mod refs_kept;
 mod soundness;
 
-pub(crate) use cleaning::{Irregular, IrregularKind, irregular_in, remove};
+pub(crate) use cleaning::{Irregular, IrregularKind, LookedThrough, irregular_opened_up, remove};
 pub use finding::{Repository, RepositoryError};
 pub(crate) use refs::resolve;
 pub use refs::{RefProblem, Refs};
-pub(crate) use refs_kept::{KeptDirectory, KeptRepository, directories_of, repositories_at};
+pub(crate) use refs_kept::{
+    KeptDirectory, KeptRepository, directories_of, is_gone, repositories_at,
+};
 pub use refs_kept::{RefChange, RefPlan, RefsKept, RefsRestored, RefsSide};

@@ -51,7 +51,14 @@ impl Repository {
         let mut refs = packed(&common.directory(&TreePath::default())?);
         let mut pending = vec![TreePath::from("refs")];
         while let Some(at) = pending.pop() {
-            let Ok(directory) = common.directory(&at) else { continue };
+            let directory = match common.enter(&at) {
+                Ok(directory) => directory,
+                Err(Errno::NOENT) => continue,
+                Err(errno) => {
+                    let why = format!("`{at}` cannot be read: {}", io::Error::from(errno));
+                    return Err(io::Error::other(why));
+                }
+            };
             for name in directory.names()? {
                 let path = at.join(&name);
                 match directory.look(&name).map(|found| found.file_type) {

@@ -121,9 +121,14 @@ impl RefsKept {
     }
 }
 
+/// Whether nothing is there. A place that cannot be looked at is not gone.
+pub(crate) fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 impl KeptRepository {
     pub(crate) fn is_gone(&self) -> bool {
-        self.git_dir.0.symlink_metadata().is_err()
+        is_gone(&self.git_dir.0)
     }
 
     /// Makes it again what git takes for a repository, where only that is missing: HEAD as it was, and directories.

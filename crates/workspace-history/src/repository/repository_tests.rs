@@ -3,8 +3,9 @@ use std::os::unix::fs::symlink;
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use run_protocol::FindingKind;
 
-use super::super::RepositoryError;
+use super::super::{LookedThrough, RepositoryError, irregular_opened_up};
 use super::*;
 use crate::audit::Looked;
 use crate::test_tree::{TestTree, run};
@@ -15,7 +16,10 @@ fn git() -> Git {
 }
 
 fn committed(init: &str) -> TestTree {
-    let tree = TestTree::new();
+    committed_in(TestTree::new(), init)
+}
+
+fn committed_in(tree: TestTree, init: &str) -> TestTree {
     tree.git(&format!("init -q {init}"));
     tree.write("a", "x");
     tree.git("add a");
@@ -220,4 +224,138 @@ proptest! {
             Verdict::Conflict => prop_assert!(now != to && now != from),
         }
     }
+}
+
+/// Does something as modes allow it to the owner, whoever runs the test. Only this thread is without root's rights.
+fn as_an_ordinary_user<T: Send>(deed: impl FnOnce() -> T + Send) -> T {
+    let without_rights = || {
+        let mut sets = rustix::thread::capabilities(None).unwrap();
+        sets.effective = rustix::thread::CapabilitySet::empty();
+        rustix::thread::set_capabilities(None, sets).unwrap();
+        deed()
+    };
+    std::thread::scope(|scope| scope.spawn(without_rights).join().unwrap())
+}
+
+fn paths_of(looked: &Looked, what: FindingKind) -> Vec<String> {
+    let found = looked.found.iter().filter(|found| found.what == what);
+    found.map(|found| found.path.0.display().to_string()).collect()
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_or_entered_is_unsound() {
+    for (place, mode) in [("logs", 0o300), ("objects/info", 0o300), ("refs/heads", 0o600)] {
+        let tree = committed("");
+        tree.shell(&format!("mkdir -p .git/{place}"));
+        tree.mode(&format!(".git/{place}"), mode);
+        let said = as_an_ordinary_user(|| unsound(&tree));
+        assert_eq!(said, format!("{place} is a directory that cannot be read"));
+    }
+    // Nothing of git's is where it does not look.
+    let tree = committed("");
+    tree.shell("mkdir .git/annex; chmod 300 .git/annex");
+    assert_eq!(as_an_ordinary_user(|| unsound(&tree)), "Ok(())");
+}
+
+#[test]
+fn branches_that_cannot_be_read_are_not_taken_for_deleted() {
+    let tree = committed("");
+    tree.mode(".git/refs/heads", 0o300);
+    let repository = Repository::at(&tree.workspace()).unwrap().unwrap();
+    let problem = as_an_ordinary_user(|| repository.refs(&git()).unwrap_err());
+    assert!(problem.to_string().starts_with("`refs/heads` cannot be read"), "{problem}");
+}
+
+#[test]
+fn what_a_run_hides_in_closed_directories_is_removed_and_they_are_opened_up_and_named() {
+    let tree = committed("");
+    let (history, run) = (tree.history(), run());
+    tree.git("branch moved");
+    tree.shell("git init -q sub");
+    let before = refs_of(&tree);
+    let gits = [TreePath::from(".git"), TreePath::from("sub/.git")];
+    history.save_refs(run, None).unwrap();
+    tree.git("commit -q --allow-empty -m two");
+    tree.git("branch -f moved");
+    tree.shell(
+        "rm .git/logs/HEAD; ln -s /nowhere .git/logs/HEAD; mkfifo .git/objects/info/alternates",
+    );
+    tree.shell("mkdir .git/zz; ln -s /nowhere .git/zz/x; ln -s /nowhere sub/.git/logs; echo > .git/hooks/pre-push");
+    tree.shell("chmod 300 .git/hooks .git/logs .git/objects/info .git/refs/heads; chmod 0 .git/refs .git/zz .git sub/.git");
+    let mut looked = Looked::default();
+    looked.gits = gits.to_vec();
+    as_an_ordinary_user(|| history.end_refs(run, &mut looked).unwrap());
+    assert_eq!(looked.incomplete, None);
+    let mut closed = paths_of(&looked, FindingKind::GitClosed);
+    closed.sort();
+    let expected = [
+        ".git",
+        ".git/hooks",
+        ".git/logs",
+        ".git/objects/info",
+        ".git/refs",
+        ".git/refs/heads",
+        ".git/zz",
+        "sub/.git",
+    ];
+    assert_eq!(closed, expected);
+    assert_eq!(paths_of(&looked, FindingKind::Hook), [".git/hooks/pre-push"]);
+    let mut links = paths_of(&looked, FindingKind::GitLink);
+    links.sort();
+    assert_eq!(links, [".git/logs/HEAD", ".git/zz/x", "sub/.git/logs"]);
+    assert_eq!(paths_of(&looked, FindingKind::GitSpecial), [".git/objects/info/alternates"]);
+    assert_eq!(paths_of(&looked, FindingKind::RefMoved).len(), 2, "{:?}", looked.found);
+    assert!(tree.path(".git/logs/HEAD").symlink_metadata().is_err());
+    as_an_ordinary_user(|| {
+        let plan = history.refs_kept(run).unwrap().unwrap().plan(&git(), RefsSide::BeforeRun);
+        assert_eq!(plan.apply(&git()), RefsRestored::default());
+    });
+    assert_eq!(refs_of(&tree), before);
+}
+
+/// Makes directories within each other, deeper than any path leads.
+fn nest(directory: &Path, depth: usize) {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open(directory, flags, Mode::empty()).unwrap();
+    for _ in 0..depth {
+        rustix::fs::mkdirat(&at, "d", Mode::RWXU).unwrap();
+        at = rustix::fs::openat(&at, "d", flags, Mode::empty()).unwrap();
+    }
+}
+
+#[test]
+fn a_deep_directory_does_not_keep_the_end_of_a_run_from_cleaning() {
+    let tree = committed_in(TestTree::in_memory(), "");
+    let (history, run) = (tree.history(), run());
+    history.save_refs(run, None).unwrap();
+    nest(&tree.path(".git"), 60_000);
+    tree.shell("rm .git/logs/HEAD; ln -s /nowhere .git/logs/HEAD");
+    let mut looked = Looked::default();
+    history.end_refs(run, &mut looked).unwrap();
+    // The test's own removal of its directory does not go that deep.
+    tree.shell("rm -rf .git/d");
+    assert_eq!(paths_of(&looked, FindingKind::GitLink), [".git/logs/HEAD"]);
+    assert_eq!(looked.incomplete, None);
+}
+
+#[test]
+fn what_was_found_before_the_time_was_over_is_kept() {
+    let tree = committed("");
+    tree.shell("ln -s /nowhere .git/x");
+    let LookedThrough { found, problem, .. } =
+        irregular_opened_up(&tree.path(".git"), Instant::now());
+    assert_eq!(found.len(), 1);
+    assert!(matches!(problem, Some(RepositoryError::TooMuch(_))), "{problem:?}");
+}
+
+#[test]
+fn places_that_git_uses_are_looked_at_before_others_and_shallow_before_deep() {
+    let tree = committed("");
+    tree.shell("cd .git; for at in aa refs/heads/x logs objects zz modules/m; do mkdir -p $at; ln -s /nowhere $at/l; done");
+    let found = irregular_opened_up(&tree.path(".git"), Instant::now() + LONGEST).found;
+    let order: Vec<_> = found.iter().map(|(one, _)| one.path.to_string()).collect();
+    assert_eq!(order[..2], ["logs/l", "refs/heads/x/l"]);
+    assert_eq!(order[2..4], ["objects/l", "modules/m/l"]);
+    assert_eq!(order.len(), 6);
 }

@@ -1,11 +1,13 @@
 //! Looks through a repository before git is run there: git follows links when it writes refs and logs, and waits at a FIFO
 //! for ever.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use super::finding::{Repository, RepositoryError, in_words};
 use crate::file_tree::{FileTree, OpenDirectory};
@@ -25,12 +27,12 @@ fn is_nobodys(name: &[u8]) -> bool {
 }
 
 impl Repository {
-    /// Makes sure that git finds nothing but directories and regular files here.
+    /// Makes sure that git finds nothing but regular files and directories that can be read here.
     pub fn check(&self) -> Result<(), RepositoryError> {
         let until = Instant::now() + LONGEST;
         for directory in self.directories() {
             let mut unsound = None;
-            let outcome = walk(directory, until, &mut |_, path, file_type| {
+            let outcome = walk(directory, until, Closed::Refuse, &mut |_, path, file_type| {
                 let mut names = path.names();
                 let (first, is_top) = (names.next().unwrap_or_default(), names.next().is_none());
                 match file_type {
@@ -61,26 +63,55 @@ pub(super) enum Visit {
     Stop,
 }
 
-/// Goes through all of a git directory, without following a link.
+/// What to do about a directory that cannot be listed or entered. Git can still open names in it that it knows.
+pub(super) enum Closed<'a> {
+    Refuse,
+    /// Open it up, if it is the caller's, and go on.
+    OpenUp(&'a mut OpenedUp),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct OpenedUp {
+    pub(super) directories: Vec<TreePath>,
+    /// Why a directory is still closed.
+    pub(super) problem: Option<RepositoryError>,
+}
+
+/// The kernel takes no longer path, so git cannot open what is below one.
+const LONGEST_PATH: usize = 4096;
+
+/// How soon to look at a place: an agent can fill one place so that the time does not suffice for the others.
+fn rank(path: &TreePath) -> usize {
+    match path.names().next().unwrap_or_default() {
+        b"refs" | b"logs" | b"info" | b"worktrees" | b"reftable" => 0,
+        b"objects" | b"lfs" | b"modules" => 1,
+        _ => 2,
+    }
+}
+
+/// Goes through all of a git directory, without following a link: the places that git uses most come first, and in each the
+/// directories that are least deep.
 pub(super) fn walk(
     git_dir: &Path,
     until: Instant,
+    mut closed: Closed<'_>,
     visit: &mut dyn FnMut(&OpenDirectory, &TreePath, FileType) -> Visit,
 ) -> Result<(), RepositoryError> {
     let read = |source| RepositoryError::Read { path: git_dir.to_owned(), source };
     let tree = FileTree::open(git_dir).map_err(read)?;
-    let mut pending = vec![TreePath::default()];
-    while let Some(at) = pending.pop() {
-        if Instant::now() > until {
-            return Err(RepositoryError::TooMuch(git_dir.to_owned()));
-        }
-        // Gone since its name was read, or nothing that we may enter: then git may not either.
-        let Ok(directory) = tree.directory(&at) else { continue };
+    let mut pending: [VecDeque<TreePath>; 3] = Default::default();
+    pending[0].push_back(TreePath::default());
+    while let Some(at) = pending.iter_mut().find_map(VecDeque::pop_front) {
+        let Some(directory) = enter(&tree, &at, &mut closed)? else { continue };
         let flow = directory.each_entry(|name, file_type| {
             let path = at.join(name);
             match visit(&directory, &path, file_type) {
                 Visit::Stop => return ControlFlow::Break(()),
-                Visit::GoOn if file_type == FileType::Directory => pending.push(path),
+                Visit::GoOn
+                    if file_type == FileType::Directory && path.as_bytes().len() < LONGEST_PATH =>
+                {
+                    pending[rank(&path)].push_back(path);
+                }
                 Visit::GoOn | Visit::Pass => {}
             }
             ControlFlow::Continue(())
@@ -88,6 +119,47 @@ pub(super) fn walk(
         if flow.map_err(read)?.is_break() {
             break;
         }
+        if Instant::now() > until && pending.iter().any(|places| !places.is_empty()) {
+            return Err(RepositoryError::TooMuch(git_dir.to_owned()));
+        }
     }
     Ok(())
+}
+
+/// Opens a directory to be listed; `None` where it is gone, or stays closed and the walk goes on.
+fn enter(
+    tree: &FileTree,
+    at: &TreePath,
+    closed: &mut Closed<'_>,
+) -> Result<Option<OpenDirectory>, RepositoryError> {
+    let errno = match tree.enter(at) {
+        Ok(directory) => return Ok(Some(directory)),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => errno,
+    };
+    let path = tree.path().join(at.as_path());
+    let opened = match closed {
+        Closed::Refuse => {
+            let what = "a directory that cannot be read";
+            return Err(RepositoryError::Unsound { path, what });
+        }
+        Closed::OpenUp(opened) => opened,
+    };
+    let open_up = || match at.parent() {
+        Some(parent) if errno == Errno::ACCESS => {
+            tree.directory(&parent)?.open_up(at.name())?;
+            Ok(tree.enter(at)?)
+        }
+        _ => Err(std::io::Error::from(errno)),
+    };
+    match open_up() {
+        Ok(directory) => {
+            opened.directories.push(at.clone());
+            Ok(Some(directory))
+        }
+        Err(source) => {
+            opened.problem = Some(RepositoryError::Read { path, source });
+            Ok(None)
+        }
+    }
 }
