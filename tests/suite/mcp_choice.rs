@@ -373,6 +373,18 @@ fn a_server_with_an_address_brings_its_host_along_only_if_the_user_named_it() {
     assert_eq!((output.status.code(), got().as_str()), (Some(0), ""), "{}", stderr(&output));
     assert!(stderr(&output).contains("the agent will not reach `docs`"), "{}", stderr(&output));
 
+    // Nor does a later run of the session get the host without a word for it.
+    let session = stage.session_of(&stage.run_ids().pop().unwrap());
+    let continued = |flags: &[&str]| {
+        outside.play(&script, &[&["--session", &session, "--mcp", "docs"], flags].concat())
+    };
+    let refused = continued(&[]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--widen user-mcp"), "{}", stderr(&refused));
+    let output = continued(&["--widen", "user-mcp"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(got().starts_with("reached allowed.test"), "{}", got());
+
     // What is off for the session is off the list of its next run.
     let run = stage.run_ids().remove(0);
     assert_eq!(stage.output(&["mcp", "disable", &run, "docs"]).status.code(), Some(0));

@@ -262,6 +262,22 @@ fn more_names_of_servers_are_wider_and_fewer_are_not() {
     }
 }
 
+/// A server brings its host along if the user names it, and only then.
+#[test]
+fn a_name_where_all_servers_were_taken_is_wider_if_its_host_may_be_new() {
+    use NetworkMode::{Allowlist, Host, None as NoNetwork};
+    let spec = |only, network| RunSpec {
+        user_mcp: Some(servers(only)),
+        network: Some(network),
+        ..narrow()
+    };
+    for (network, is_wider) in [(Allowlist, true), (NoNetwork, false), (Host, false)] {
+        let found = wider_than(&spec(Some("linear"), network), &spec(None, network));
+        let found: Vec<Bound> = found.iter().map(|it| it.bound).collect();
+        assert_eq!(found == [Bound::UserMcp], is_wider, "{network:?}: {found:?}");
+    }
+}
+
 /// A spec in which every bound can be wider.
 fn narrow() -> RunSpec {
     let stage = stage();
