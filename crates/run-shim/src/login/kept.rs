@@ -190,7 +190,8 @@ pub enum RestoreError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Puts a kept login back into its file, the latest one unless an id is given. The login that it replaces is kept.
+/// Puts a kept login back into its file. Without an id that is the latest one that no agent made, so that an agent cannot
+/// renew a login twice to have its own token restored. The login that it replaces is kept.
 pub fn restore_login(state: &StateRoot, id: Option<&str>) -> Result<Restored, RestoreError> {
     if !path_in(state).exists() {
         return Err(RestoreError::NothingKept);
@@ -220,7 +221,10 @@ pub fn restore_login(state: &StateRoot, id: Option<&str>) -> Result<Restored, Re
 }
 
 fn choose<'k>(kept: &'k [KeptLogin], id: Option<&str>) -> Result<&'k KeptLogin, RestoreError> {
-    let Some(id) = id else { return kept.first().ok_or(RestoreError::NothingKept) };
+    let Some(id) = id else {
+        let of_user = kept.iter().find(|kept| kept.by == LoginOrigin::User);
+        return of_user.or(kept.first()).ok_or(RestoreError::NothingKept);
+    };
     let mut found = kept.iter().filter(|kept| kept.id.starts_with(id));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),

@@ -73,6 +73,24 @@ fn a_file_that_is_no_login_is_replaced_and_not_kept() {
 }
 
 #[test]
+fn without_an_id_the_latest_login_that_no_agent_made_is_restored() {
+    let scene = Scene::new();
+    let (users, renewed, again) = (login("users"), login("renewed"), login("again"));
+    let mut shelf = Shelf::default();
+    shelf.keep(&scene.file(), users.as_bytes(), Some(RunId::generate()));
+    shelf.note_carried(&scene.file(), renewed.as_bytes());
+    shelf.keep(&scene.file(), renewed.as_bytes(), Some(RunId::generate()));
+    shelf.note_carried(&scene.file(), again.as_bytes());
+    shelf.write(&scene.state()).unwrap();
+    fs::write(scene.file(), &again).unwrap();
+    restore_login(&scene.state(), None).unwrap();
+    assert_eq!(fs::read_to_string(scene.file()).unwrap(), users);
+    // No login of the user is kept now, so the latest one is restored.
+    restore_login(&scene.state(), None).unwrap();
+    assert_eq!(fs::read_to_string(scene.file()).unwrap(), again);
+}
+
+#[test]
 fn another_login_file_has_three_of_its_own() {
     let (mut shelf, one, other) = (Shelf::default(), Path::new("/one"), Path::new("/other"));
     for number in 0..5 {
