@@ -42,6 +42,8 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         login_file: _,
         user_mcp,
         repository_mcp,
+        // It is the session's, not the run's.
+        mcp_choice: _,
         env: _,
         secrets,
         limits,
