@@ -102,7 +102,7 @@ pub(crate) fn check(
     }
     if spec.profile == profiles::OFF && !off.is_empty() {
         let what = format!(
-            "{} was switched off for this session, which only a sandbox keeps from the agent",
+            "{} is switched off for this session; without a sandbox that cannot be enforced",
             off.join(", ")
         );
         return Err(CommandError::new(ExitCode::Usage, what)

@@ -94,12 +94,10 @@ pub(crate) fn check(found: &[Widening], named: &[Bound]) -> Result<(), CommandEr
     if unnamed.is_empty() {
         return Ok(());
     }
-    let what = format!("the run may not do more than the one before: {}", sentence(&unnamed));
+    let what = format!("this would allow more than the session's last run: {}", sentence(&unnamed));
     let words: Vec<&str> = found.iter().map(|widening| widening.bound.word()).collect();
-    Err(CommandError::new(ExitCode::Usage, what).hint(format!(
-        "leave it as it was, or allow it by name: caretaker resume … --widen {}",
-        words.join(",")
-    )))
+    let hint = format!("to allow it, add: --widen {}", words.join(","));
+    Err(CommandError::new(ExitCode::Usage, what).hint(hint))
 }
 
 /// `memory 512.0 MiB → 2.0 GiB; …`
