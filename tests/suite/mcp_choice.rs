@@ -141,6 +141,57 @@ fn a_server_that_is_switched_off_leaves_the_file_of_the_agent_that_runs_and_stay
 }
 
 #[test]
+fn a_server_that_is_switched_off_stays_off_in_forks_and_in_a_session_that_begins_in_its_place() {
+    let stage = stage_with(json!({"notes": server("notes"), "slack": server("slack")}));
+    let show = "shell cat .cursor/mcp.json > shown\nsay done";
+    let shown = || names(&std::fs::read_to_string(stage.workspace().join("shown")).unwrap());
+    let output = stage.play(show, &["--user-mcp"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(shown(), ["caretaker", "notes", "slack"]);
+    let run = stage.run_ids().pop().unwrap();
+    assert_eq!(stage.output(&["mcp", "disable", &run, "notes"]).status.code(), Some(0));
+
+    let fork = |session: &str| {
+        let forked = stage.output(&["sessions", "fork", session]);
+        assert_eq!(forked.status.code(), Some(0), "{}", stderr(&forked));
+        stdout(&forked).trim().to_owned()
+    };
+    let one = fork(&stage.session_of(&run));
+    for session in [fork(&one), one] {
+        for _ in 0..2 {
+            let resumed = stage.resume(&session, show, &[]);
+            assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+            assert_eq!(shown(), ["caretaker", "slack"]);
+        }
+        // It is the session's own, and can be changed like any other.
+        let run = stage.run_ids().pop().unwrap();
+        assert_eq!(stage.output(&["mcp", "enable", &run, "notes"]).status.code(), Some(0));
+        assert_eq!(stage.resume(&session, show, &[]).status.code(), Some(0));
+        assert_eq!(shown(), ["caretaker", "notes", "slack"]);
+    }
+
+    let run = stage.detach("wait 60s\nsay Never.", &["--user-mcp"]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.user");
+    assert_eq!(stage.output(&["mcp", "disable", &run, "notes"]).status.code(), Some(0));
+    assert_eq!(stage.output(&["suspend", &run]).status.code(), Some(0));
+    let fresh = stage.resume(&stage.session_of(&run), show, &["--fresh"]);
+    assert_eq!(fresh.status.code(), Some(0), "{}", stderr(&fresh));
+    assert_eq!(shown(), ["caretaker", "slack"]);
+}
+
+#[test]
+fn a_fork_that_fails_leaves_nothing_behind() {
+    let stage = Stage::new();
+    assert_eq!(stage.play("say done", &[]).status.code(), Some(0));
+    let session = stage.session_of(&stage.run_ids()[0]);
+    let sessions = || std::fs::read_dir(stage.root().join("state/sessions")).unwrap().count();
+    let before = sessions();
+    let refused = stage.output(&["sessions", "fork", &session, "--at", "9"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));
+    assert_eq!(sessions(), before);
+}
+
+#[test]
 fn a_server_of_the_user_can_be_added_while_the_agent_runs_and_its_key_stays_with_the_user() {
     let stage = stage_with(json!({"notes": server("notes"), "broken": {"args": []}}));
     let gate = Gate::new(&stage, "gate");
@@ -372,6 +423,18 @@ fn a_server_with_an_address_brings_its_host_along_only_if_the_user_named_it() {
     let output = outside.play(&script, &["--user-mcp"]);
     assert_eq!((output.status.code(), got().as_str()), (Some(0), ""), "{}", stderr(&output));
     assert!(stderr(&output).contains("the agent will not reach `docs`"), "{}", stderr(&output));
+
+    // Nor does a later run of the session get the host without a word for it.
+    let session = stage.session_of(&stage.run_ids().pop().unwrap());
+    let continued = |flags: &[&str]| {
+        outside.play(&script, &[&["--session", &session, "--mcp", "docs"], flags].concat())
+    };
+    let refused = continued(&[]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--widen user-mcp"), "{}", stderr(&refused));
+    let output = continued(&["--widen", "user-mcp"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(got().starts_with("reached allowed.test"), "{}", got());
 
     // What is off for the session is off the list of its next run.
     let run = stage.run_ids().remove(0);

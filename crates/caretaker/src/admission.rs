@@ -236,6 +236,7 @@ impl Admission<'_> {
                 &chosen.workspace,
                 &options.servers.mcp_from_repo,
             )?,
+            mcp_choice: self.mcp_choice(),
             limits: self.limits(),
             resources: limit_options::resources(
                 &options.limits,

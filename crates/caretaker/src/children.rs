@@ -10,8 +10,8 @@ use caretaker_daemon::{ChildOrder, Submitted};
 use egress::AllowedHost;
 use run_journal::{RunDirectory, RunFilter, RunIndex, Which};
 use run_protocol::{
-    AgentMode, ChildRequest, ExitCode, Lineage, NetworkMode, QueueTerms, RunId, RunLimits, RunSpec,
-    SessionStart,
+    AgentMode, ChildRequest, ExitCode, Lineage, McpChoice, NetworkMode, QueueTerms, RunId,
+    RunLimits, RunSpec, SessionStart,
 };
 use run_shim::{SocketPaths, check_run};
 use sandbox_plan::{Profile, builtin_profiles};
@@ -93,6 +93,8 @@ pub(crate) fn submit(
             lineage: Some(Lineage { run: parent.run, session: parent.session, depth }),
             delivers: Vec::new(),
             widened: Vec::new(),
+            // Its lineage says what is off for its parent.
+            mcp_choice: McpChoice::default(),
             ..narrowed
         };
         if !SocketPaths::new(&spec.socket_dir.0, spec.run).fit() {

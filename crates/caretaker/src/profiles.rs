@@ -86,9 +86,9 @@ pub(crate) fn find(
             "for one run without a sandbox: --sandbox off",
         ),
         (Confinement::None, None, NamedBy::EarlierRun) => refused(
-            "the run that would be continued had no sandbox, and that is not done unasked"
+            "the last run had no sandbox; to continue without one, say `--sandbox off` again"
                 .to_owned(),
-            "say it again: --sandbox off; or choose another: --profile default",
+            "or continue in a sandbox: --profile default",
         ),
         (Confinement::None, Some(file), _) => refused(
             format!("the profile `{}` has no sandbox", file.display()),
@@ -224,6 +224,6 @@ mod tests {
         assert!(error.text().contains("give it another name"), "{}", error.text());
         fs::remove_file(profiles.join("off.toml")).unwrap();
         let error = find(&places, OFF, NamedBy::EarlierRun).unwrap_err();
-        assert!(error.text().contains("not done unasked"), "{}", error.text());
+        assert!(error.text().contains("the last run had no sandbox"), "{}", error.text());
     }
 }

@@ -19,11 +19,12 @@ pub(crate) struct RunOptions {
     /// The model to ask for.
     #[arg(long, short)]
     pub(crate) model: Option<String>,
-    /// Let the agent read only: to make a plan, or to answer questions. `agent` is the default, and ends that for a session.
+    /// Let the agent read only: to make a plan, or to answer questions. `agent` (the default) lets it change
+    /// files again.
     #[arg(long)]
     pub(crate) mode: Option<Mode>,
-    /// The sandbox profile: `default`, `strict`, one of your own, or `off` for none at all. Default: `profile` of the
-    /// configuration, where `off` is refused.
+    /// The sandbox profile: `default`, `strict`, one of your own, or `off` for none at all. Default: the profile of the
+    /// session's last run; for a new session `profile` of the configuration, where `off` is refused.
     #[arg(long, visible_alias = "sandbox", value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Print the run's id and leave it alone.
@@ -46,7 +47,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) expose: Vec<PathBuf>,
     /// What of the network is inside: the hosts of the list, nothing, or all that this machine can reach. Default: as
-    /// the profile says.
+    /// in the session's last run; for a new session as the profile says.
     #[arg(long, value_name = "MODE")]
     pub(crate) network: Option<Network>,
     /// Let the run reach this host too, `*.` in front for what is below it; may be given several times.
@@ -71,9 +72,8 @@ pub(crate) struct RunOptions {
     /// configuration.
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_tool_calls: Option<CountLimit>,
-    /// Let the run not count as a success when the agent says that it took more tokens than this, cached ones too; `none`
-    /// for no limit. It says so with its result, so what it did stays done; nothing that follows it starts by itself.
-    /// Default: `tokens` of the configuration.
+    /// If the agent reports more tokens than this, the run ends as `quota_exceeded`. Its work stays. Cached tokens count;
+    /// `none` for no limit. Default: `tokens` of the configuration.
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_tokens: Option<CountLimit>,
     /// The most that the run's journal may hold, which keeps every line that the agent prints: `500MiB`, `none`. What is
@@ -127,8 +127,8 @@ pub(crate) struct RunOptions {
 /// MCP servers by name.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct ServerOptions {
-    /// Give the agent this MCP server of your own ~/.cursor/mcp.json, and of the others none but those that you name too;
-    /// may be given several times. It runs inside the sandbox. If it has a `url`, the run may reach its host.
+    /// Give the agent only the MCP servers that you name, from ~/.cursor/mcp.json. Repeat it for each. They run inside the
+    /// sandbox. If one has a `url`, the run may reach its host.
     #[arg(long = "mcp", value_name = "NAME", conflicts_with = "user_mcp")]
     pub(crate) mcp: Vec<String>,
     /// Give the agent this MCP server of the repository's own .cursor/mcp.json; may be given several times. See first what

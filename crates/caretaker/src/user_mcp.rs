@@ -5,8 +5,7 @@ use std::path::Path;
 use cursor_home::{CursorRoots, McpServer, ToolBudget, WorkspacePath};
 use run_protocol::{BytesPath, ExitCode, RepositoryServer, RunSpec, UserMcpFiles};
 use run_shim::{
-    Unreachable, UserMcpError, UserMcpReport, names_in, read_session_record, repository_server,
-    user_mcp,
+    Unreachable, UserMcpError, UserMcpReport, choice_of, names_in, repository_server, user_mcp,
 };
 
 use crate::command_error::CommandError;
@@ -96,15 +95,14 @@ pub(crate) fn check(
     spec: &RunSpec,
     asked: &ServerOptions,
 ) -> Result<Option<UserMcpReport>, CommandError> {
-    let off = read_session_record(&host.state, &spec.session).map(|record| record.mcp.off);
-    let off = off.unwrap_or_default();
+    let off = choice_of(&host.state, spec).off;
     if let Some(name) = asked.mcp.iter().chain(&asked.mcp_from_repo).find(|name| off.contains(name))
     {
         return Err(unusable(UserMcpError::OffForSession(name.clone())));
     }
     if spec.profile == profiles::OFF && !off.is_empty() {
         let what = format!(
-            "{} was switched off for this session, which only a sandbox keeps from the agent",
+            "{} is switched off for this session; without a sandbox that cannot be enforced",
             off.join(", ")
         );
         return Err(CommandError::new(ExitCode::Usage, what)

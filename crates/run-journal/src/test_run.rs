@@ -92,6 +92,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         lineage: None,
         delivers: Vec::new(),
         widened: Vec::new(),
+        mcp_choice: Default::default(),
         socket_dir: BytesPath::from("/tmp/sockets"),
     }
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    BytesPath, Lineage, NetworkMode, QueueTerms, ResourceLimits, RunId, RunLimits, Widening,
-    WorkspaceSaving, WorktreeOrigin,
+    BytesPath, Lineage, McpChoice, NetworkMode, QueueTerms, ResourceLimits, RunId, RunLimits,
+    Widening, WorkspaceSaving, WorktreeOrigin,
 };
 
 /// The spec of a run. Holds no secret: keys reach the shim by its environment.
@@ -80,6 +80,10 @@ pub struct RunSpec {
     /// Servers of the repository's own file that the user allowed by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repository_mcp: Vec<RepositoryServer>,
+    /// What the user changed about the servers of the session that this one is a copy of, or begins in the place of. It
+    /// counts until the session has a record of its own.
+    #[serde(default, skip_serializing_if = "McpChoice::is_empty")]
+    pub mcp_choice: McpChoice,
     /// Variables for the agent, beside those we set; no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,

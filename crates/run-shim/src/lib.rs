@@ -66,8 +66,8 @@ mod workspace_watch;
 pub use agent_desk::report_end;
 pub use agent_servers::{
     RELAY_ENTRY, ServersNotChanged, ShownServers, Unreachable, UserMcpError, UserMcpReport,
-    change_servers_of_session, names_in, repository_server, repository_servers, servers_of_run,
-    user_mcp,
+    change_servers_of_session, choice_of, names_in, repository_server, repository_servers,
+    servers_of_run, user_mcp,
 };
 pub use checkpoint::pending_tools;
 pub use entry::enter_sandbox_main;

@@ -73,7 +73,7 @@ pub(crate) fn write(
         run: spec.run,
         generation,
         at: now_ms(),
-        mcp: known.as_ref().map(|known| known.mcp.clone()).unwrap_or_default(),
+        mcp: known.as_ref().map_or(&spec.mcp_choice, |known| &known.mcp).clone(),
         checkpoint: last_known(checkpoint, known.and_then(|known| known.checkpoint)),
     };
     replace(state, &record)

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use cursor_home::WorkspacePath;
-use run_protocol::{AgentKind, AgentProgram, ExitCode, NetworkMode, RunId, RunSpec, ToolApproval};
+use run_protocol::{
+    AgentKind, AgentProgram, ExitCode, McpChoice, NetworkMode, RunId, RunSpec, ToolApproval,
+};
 use sandbox_plan::{Confinement, Profile};
 
 use super::{Admission, Conversation};
@@ -106,6 +108,14 @@ impl Admission<'_> {
             Confinement::None if !*force => Ok(ToolApproval::AllowList),
             Confinement::Bubblewrap | Confinement::None => Ok(ToolApproval::Force),
         }
+    }
+
+    /// What the user changed about the servers of the session that is continued, copied or replaced.
+    pub(super) fn mcp_choice(&self) -> McpChoice {
+        let before = self.before.as_deref();
+        let session = self.conversation.continues().or(before.map(|before| before.session));
+        let choice = session.map(|it| earlier_run::mcp_choice(&self.host.state, it, before));
+        choice.unwrap_or_default()
     }
 
     pub(super) fn network_mode(&self, profile: &Profile) -> NetworkMode {

@@ -21,7 +21,7 @@ use crate::view::width::Width;
 #[command(after_help = "\
 Examples:
   caretaker login ls
-  caretaker login restore                the login before the last change
+  caretaker login restore                the latest login that no agent made
   caretaker login restore 5b1c7f0e")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -37,7 +37,7 @@ enum Action {
     Ls,
     /// Put a kept login back into your login file, and keep the one that is there now.
     Restore {
-        /// The login, or a unique beginning of its id. The default is the latest.
+        /// The login, or a unique beginning of its id. The default is the latest one that no agent made.
         #[arg(value_name = "ID")]
         id: Option<String>,
     },

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
 use run_journal::{RunDirectory, RunFilter, RunIndex, StateRoot};
-use run_protocol::{ExitCode, RunId, RunSpec};
+use run_protocol::{ExitCode, McpChoice, RunId, RunSpec};
 use run_shim::read_session_record;
 use uuid::Uuid;
 
@@ -95,13 +95,30 @@ pub(crate) fn keep_for_copy(
 ) -> Result<(), CommandError> {
     let kept = match of_session(state, original)? {
         Earlier::None => return Ok(()),
-        Earlier::Known(spec) => Some(spec),
+        Earlier::Known(mut spec) => {
+            spec.mcp_choice = mcp_choice(state, original, Some(&spec));
+            Some(spec)
+        }
         Earlier::Lost => None,
     };
     write(state, copy, kept.as_deref()).map_err(|error| {
         let what = "what the copy may do could not be written down";
         CommandError::new(ExitCode::Failed, what).because(error)
     })
+}
+
+/// Forgets what was kept for a copy that was not made.
+pub(crate) fn forget_copy(state: &StateRoot, copy: Uuid) {
+    fs::remove_file(state.session_terms(&copy)).ok();
+    fs::remove_dir(state.session_dir(&copy)).ok();
+}
+
+/// What the user changed about a session's MCP servers. A copy that had no run yet has it from the original.
+pub(crate) fn mcp_choice(state: &StateRoot, session: Uuid, last: Option<&RunSpec>) -> McpChoice {
+    match read_session_record(state, &session) {
+        Some(record) => record.mcp,
+        None => last.map(|last| last.mcp_choice.clone()).unwrap_or_default(),
+    }
 }
 
 /// Writes the file whole or not at all. `None` is written too: the session had a run, and its spec is lost.

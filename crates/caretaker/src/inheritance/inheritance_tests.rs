@@ -12,14 +12,22 @@ use sandbox_plan::{Confinement, SandboxPlan};
 use super::*;
 use crate::admission::tests::Stage;
 
+const USER_SERVERS: &str = r#"{"mcpServers": {
+    "notes": {"command": "/bin/true"},
+    "linear": {"url": "https://z.example.org/mcp"}
+}}"#;
+
+const REPOSITORY_SERVERS: &str = r#"{"mcpServers": {"tools": {"command": "/bin/true"}}}"#;
+
 /// A host with a repository, MCP servers and a directory of keys.
 fn stage() -> Stage {
     let stage = Stage::new(&[("TOKEN", "token-0123456789"), ("TZ", "Europe/London")]);
     let home = stage.workspace().parent().unwrap().to_owned();
-    for directory in [".cursor", "keys", "work/.git/objects", "work/.git/refs"] {
+    for directory in [".cursor", "work/.cursor", "keys", "work/.git/objects", "work/.git/refs"] {
         fs::create_dir_all(home.join(directory)).unwrap();
     }
-    fs::write(home.join(".cursor/mcp.json"), "{\"mcpServers\":{}}").unwrap();
+    fs::write(home.join(".cursor/mcp.json"), USER_SERVERS).unwrap();
+    fs::write(home.join("work/.cursor/mcp.json"), REPOSITORY_SERVERS).unwrap();
     fs::write(home.join("work/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
     stage
 }
@@ -66,7 +74,10 @@ const FLAGS: &[&[&str]] = &[
     &["--mode=plan", "--mode=ask", "--mode=agent"],
     &["--profile=default", "--profile=strict", "--profile=mine", "--profile=off"],
     &["--no-force", "--force"],
-    &["--user-mcp", "--no-user-mcp"],
+    // One of them: `--mcp` and `--user-mcp` exclude each other.
+    &["--user-mcp", "--no-user-mcp", "--mcp=notes", "--mcp=linear"],
+    &["--mcp-from-repo=tools"],
+    &["--journal=1MiB", "--journal=64GiB", "--journal=none"],
     &["--secret=A=env:TOKEN"],
     &["--secret=B=env:TOKEN"],
     &["--group=x", "--group=y"],
@@ -140,8 +151,17 @@ fn power(stage: &Stage, spec: &RunSpec) -> Option<Power> {
                 }
             },
         });
-    let RunLimits { startup_ms, idle_ms, tool_ms, settle_ms, wall_ms, tool_calls, tokens, .. } =
-        spec.limits;
+    let RunLimits {
+        startup_ms,
+        idle_ms,
+        tool_ms,
+        settle_ms,
+        wall_ms,
+        tool_calls,
+        tokens,
+        journal_bytes,
+        ..
+    } = spec.limits;
     let resources = spec.resources;
     let amounts = [
         startup_ms,
@@ -151,6 +171,7 @@ fn power(stage: &Stage, spec: &RunSpec) -> Option<Power> {
         wall_ms,
         tool_calls,
         tokens,
+        journal_bytes,
         resources.memory_bytes,
         resources.processes,
         resources.cpu_milli,
@@ -161,12 +182,18 @@ fn power(stage: &Stage, spec: &RunSpec) -> Option<Power> {
     let mut rights: BTreeSet<String> =
         spec.secrets.iter().map(|name| format!("secret {name}")).collect();
     let granted = [
-        ("mcp", spec.user_mcp.is_some()),
         ("unasked", spec.tool_approval == ToolApproval::Force),
         ("writing", spec.mode.is_none()),
         ("limits that nothing holds", !resources.required),
         ("no budget", spec.group.is_none()),
     ];
+    let users = spec.user_mcp.iter().flat_map(|files| match &files.only {
+        Some(names) => names.clone(),
+        None => vec!["notes".to_owned(), "linear".to_owned()],
+    });
+    rights.extend(users.map(|name| format!("the user's server {name}")));
+    let of_repository = spec.repository_mcp.iter();
+    rights.extend(of_repository.map(|server| format!("the repository's server {}", server.name)));
     rights.extend(granted.into_iter().filter(|(_, is)| *is).map(|(right, _)| right.to_owned()));
     Some(Power {
         is_confined,
@@ -262,6 +289,22 @@ fn more_names_of_servers_are_wider_and_fewer_are_not() {
     }
 }
 
+/// A server brings its host along if the user names it, and only then.
+#[test]
+fn a_name_where_all_servers_were_taken_is_wider_if_its_host_may_be_new() {
+    use NetworkMode::{Allowlist, Host, None as NoNetwork};
+    let spec = |only, network| RunSpec {
+        user_mcp: Some(servers(only)),
+        network: Some(network),
+        ..narrow()
+    };
+    for (network, is_wider) in [(Allowlist, true), (NoNetwork, false), (Host, false)] {
+        let found = wider_than(&spec(Some("linear"), network), &spec(None, network));
+        let found: Vec<Bound> = found.iter().map(|it| it.bound).collect();
+        assert_eq!(found == [Bound::UserMcp], is_wider, "{network:?}: {found:?}");
+    }
+}
+
 /// A spec in which every bound can be wider.
 fn narrow() -> RunSpec {
     let stage = stage();
@@ -346,6 +389,15 @@ fn each_bound_can_be_wider_by_itself_and_is_not_when_it_is_narrowed_back() {
     }
     let changed: BTreeSet<Bound> = changes.iter().map(|(bound, _)| *bound).collect();
     assert_eq!(changed, BTreeSet::from(Bound::ALL));
+}
+
+#[test]
+fn the_readme_lists_what_can_be_widened() {
+    let readme = include_str!("../../../../README.md");
+    let (_, list) = readme.split_once("`--widen` takes the names of flags:").unwrap();
+    let (list, _) = list.split_once('.').unwrap();
+    let listed: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+    assert_eq!(listed, Bound::ALL.map(Bound::word));
 }
 
 #[test]

@@ -19,6 +19,7 @@
 //! | tool_approval | the flags, else the earlier run; never `force` because of another profile |
 //! | extra_flags | the flags, if there are any, else the earlier run |
 //! | user_mcp, repository_mcp | the flags, else the earlier run |
+//! | mcp_choice | the session's record, or that of the session that it is a copy of or begins in the place of |
 //! | restart, partial_output | the earlier run, or the flag |
 //! | labels, env, expose, allow_hosts, secrets (names) | the earlier run, and the flags in addition; proxies and what steers the simulated agent are those of now |
 //! | saving | the earlier run, unless the flag says not to |
@@ -85,6 +86,7 @@ pub(crate) fn inherit(fresh: RunSpec, before: &RunSpec, flags: &RunOptions) -> R
             true => before.repository_mcp.clone(),
             false => fresh.repository_mcp,
         },
+        mcp_choice: fresh.mcp_choice,
         restart: before.restart || fresh.restart,
         partial_output: before.partial_output || fresh.partial_output,
         labels: fresh.labels,

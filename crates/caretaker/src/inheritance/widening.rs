@@ -42,6 +42,8 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         login_file: _,
         user_mcp,
         repository_mcp,
+        // It is the session's, not the run's.
+        mcp_choice: _,
         env: _,
         secrets,
         limits,
@@ -58,7 +60,7 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         socket_dir: _,
     } = now;
     let mut found = Found(Vec::new());
-    sandbox(&mut found, now, before);
+    let network = sandbox(&mut found, now, before);
     found.if_wider(Bound::Agent, is_other_agent(agent, &before.agent), || {
         (agent_words(&before.agent), agent_words(agent))
     });
@@ -69,7 +71,8 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
     found.if_wider(Bound::Force, is_unasked && before.tool_approval != ToolApproval::Force, || {
         ("tools as the agent's permissions allow".to_owned(), "tools unasked".to_owned())
     });
-    found.if_wider(Bound::UserMcp, has_more_servers(user_mcp, &before.user_mcp), || {
+    let has_more = has_more_servers(user_mcp, &before.user_mcp, network);
+    found.if_wider(Bound::UserMcp, has_more, || {
         (server_words(&before.user_mcp), server_words(user_mcp))
     });
     let new = repository_mcp.iter().filter(|server| !before.repository_mcp.contains(server));
@@ -91,12 +94,10 @@ pub(crate) fn check(found: &[Widening], named: &[Bound]) -> Result<(), CommandEr
     if unnamed.is_empty() {
         return Ok(());
     }
-    let what = format!("the run may not do more than the one before: {}", sentence(&unnamed));
+    let what = format!("this would allow more than the session's last run: {}", sentence(&unnamed));
     let words: Vec<&str> = found.iter().map(|widening| widening.bound.word()).collect();
-    Err(CommandError::new(ExitCode::Usage, what).hint(format!(
-        "leave it as it was, or allow it by name: caretaker resume … --widen {}",
-        words.join(",")
-    )))
+    let hint = format!("to allow it, add: --widen {}", words.join(","));
+    Err(CommandError::new(ExitCode::Usage, what).hint(hint))
 }
 
 /// `memory 512.0 MiB → 2.0 GiB; …`
@@ -132,8 +133,16 @@ impl Found {
     }
 }
 
+/// What a host on the list of the later run is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HostsCount {
+    /// The later run goes by its list, and the run before did not reach everything.
+    Yes,
+    No,
+}
+
 /// Profile, network, hosts and mounts.
-fn sandbox(found: &mut Found, now: &RunSpec, before: &RunSpec) {
+fn sandbox(found: &mut Found, now: &RunSpec, before: &RunSpec) -> HostsCount {
     let profile = |spec: &RunSpec| Profile::parse(&spec.profile, &spec.profile_text).ok();
     let (profile, had) = (profile(now), profile(before));
     let is_off = |profile: &Option<Profile>| {
@@ -153,7 +162,7 @@ fn sandbox(found: &mut Found, now: &RunSpec, before: &RunSpec) {
     });
     if is_off(&profile) || is_off(&had) {
         // A run without a sandbox reaches everything: `--widen profile` allowed all of it.
-        return;
+        return HostsCount::No;
     }
     let mode = |spec: &RunSpec, profile: &Option<Profile>| {
         spec.network.or_else(|| profile.as_ref().map(Profile::network_mode))
@@ -172,6 +181,10 @@ fn sandbox(found: &mut Found, now: &RunSpec, before: &RunSpec) {
     }
     let new = now.expose.iter().filter(|path| !before.expose.contains(path));
     found.more(Bound::Expose, new.map(|path| path.0.display()));
+    match (mode_now, mode_before) {
+        (NetworkMode::Allowlist, NetworkMode::None | NetworkMode::Allowlist) => HostsCount::Yes,
+        _ => HostsCount::No,
+    }
 }
 
 /// What may be reached in the mode `allowlist`.
@@ -180,13 +193,20 @@ fn hosts(spec: &RunSpec, profile: Option<&Profile>) -> Vec<AllowedHost> {
     own.chain(profile.into_iter().flat_map(Profile::allowed_hosts).cloned()).collect()
 }
 
-fn has_more_servers(now: &Option<UserMcpFiles>, before: &Option<UserMcpFiles>) -> bool {
+/// A server that the user names brings its host along, and one of all their servers does not. Which host that is says the
+/// user's file, which is not read here: any name may bring one.
+fn has_more_servers(
+    now: &Option<UserMcpFiles>,
+    before: &Option<UserMcpFiles>,
+    hosts: HostsCount,
+) -> bool {
     match (now, before) {
         (None, _) => false,
         (Some(_), None) => true,
         (Some(now), Some(before)) => {
             let has_more_names = match (&now.only, &before.only) {
-                (_, None) => false,
+                (None, None) => false,
+                (Some(_), None) => hosts == HostsCount::Yes,
                 (None, Some(_)) => true,
                 (Some(now), Some(before)) => now.iter().any(|name| !before.contains(name)),
             };
@@ -199,7 +219,7 @@ fn server_words(files: &Option<UserMcpFiles>) -> String {
     match files.as_ref().map(|files| &files.only) {
         None => "no MCP servers of yours".to_owned(),
         Some(None) => "your MCP servers".to_owned(),
-        Some(Some(names)) => format!("your MCP servers {}", names.join(", ")),
+        Some(Some(names)) => format!("your MCP servers {} with their hosts", names.join(", ")),
     }
 }
 

@@ -57,7 +57,7 @@ impl Need {
         match self {
             Self::Unfinished => "it is not over".to_owned(),
             Self::Pinned => "it is pinned".to_owned(),
-            Self::Session => "its session waits to be taken up again".to_owned(),
+            Self::Session => "its session can still be resumed".to_owned(),
             Self::Follower { follower } => format!("run {follower} is to follow it"),
             Self::Worktree { why } => why.clone(),
             Self::Budget => "the budget of the day counts it until tomorrow".to_owned(),

@@ -267,9 +267,9 @@ pub fn servers_of_run(state: &StateRoot, spec: &RunSpec) -> Result<ShownServers,
 
 /// What the user changed about the session's servers. What is off for the session of a run's parent is off for its
 /// children, too.
-pub(crate) fn choice_of(state: &StateRoot, spec: &RunSpec) -> McpChoice {
+pub fn choice_of(state: &StateRoot, spec: &RunSpec) -> McpChoice {
     let choice = |session: &Uuid| read_session_record(state, session).map(|record| record.mcp);
-    let mut own = choice(&spec.session).unwrap_or_default();
+    let mut own = choice(&spec.session).unwrap_or_else(|| spec.mcp_choice.clone());
     let mut lineage = spec.lineage.clone();
     for _ in 0..MOST_GENERATIONS {
         let Some(parent) = lineage else { break };

@@ -19,6 +19,9 @@ use crate::run_record::now_ms;
 /// How many logins are kept of one login file.
 const MOST: usize = 3;
 
+/// How many replaced tokens are remembered of one login file.
+const MOST_REPLACED: usize = 64;
+
 /// Where a login came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -68,11 +71,15 @@ pub(super) struct Shelf {
     kept: Vec<KeptLogin>,
     /// What agents renewed last: the login file, and a hash of what was written into it.
     carried: Vec<(BytesPath, String)>,
+    /// The tokens that were replaced, the latest first: the login file, and a hash of the token. A login is forgotten sooner
+    /// than its tokens, and an agent may have kept one of those.
+    #[serde(default)]
+    replaced: Vec<(BytesPath, String)>,
 }
 
 impl Default for Shelf {
     fn default() -> Self {
-        Self { v: 1, kept: Vec::new(), carried: Vec::new() }
+        Self { v: 1, kept: Vec::new(), carried: Vec::new(), replaced: Vec::new() }
     }
 }
 
@@ -91,12 +98,31 @@ impl Shelf {
         files::replace(&path, &serde_json::to_vec(self)?, || true).map(drop)
     }
 
-    /// Whether a token was in one of the kept logins.
+    /// Whether a token was in a login that was replaced.
     pub(super) fn has_token(&self, file: &Path, token: &str) -> bool {
-        self.of(file).any(|kept| {
-            let login = Login::parse(kept.content.as_bytes());
-            login.is_ok_and(|login| login.tokens().any(|of_login| of_login == token))
-        })
+        let hash = hash_of(token.as_bytes());
+        let is_remembered =
+            self.replaced.iter().any(|(of, replaced)| of.0 == file && *replaced == hash);
+        // Logins that an earlier version kept have no hashes.
+        is_remembered
+            || self.of(file).any(|kept| {
+                let login = Login::parse(kept.content.as_bytes());
+                login.is_ok_and(|login| login.tokens().any(|of_login| of_login == token))
+            })
+    }
+
+    fn remember_tokens(&mut self, file: &Path, content: &[u8]) {
+        let Ok(login) = Login::parse(content) else { return };
+        for token in login.tokens() {
+            let entry = (BytesPath::from(file.to_owned()), hash_of(token.as_bytes()));
+            self.replaced.retain(|known| *known != entry);
+            self.replaced.insert(0, entry);
+        }
+        let mut n_of_file = 0;
+        self.replaced.retain(|(of, _)| {
+            n_of_file += usize::from(of.0 == file);
+            of.0 != file || n_of_file <= MOST_REPLACED
+        });
     }
 
     fn of(&self, file: &Path) -> impl Iterator<Item = &KeptLogin> {
@@ -110,6 +136,7 @@ impl Shelf {
         content: &[u8],
         replaced_by: Option<RunId>,
     ) -> String {
+        self.remember_tokens(file, content);
         let hash = hash_of(content);
         let is_agents = self.carried.iter().any(|(of, carried)| of.0 == file && *carried == hash);
         let content = String::from_utf8_lossy(content).into_owned();
@@ -190,7 +217,8 @@ pub enum RestoreError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Puts a kept login back into its file, the latest one unless an id is given. The login that it replaces is kept.
+/// Puts a kept login back into its file. Without an id that is the latest one that no agent made, so that an agent cannot
+/// renew a login twice to have its own token restored. The login that it replaces is kept.
 pub fn restore_login(state: &StateRoot, id: Option<&str>) -> Result<Restored, RestoreError> {
     if !path_in(state).exists() {
         return Err(RestoreError::NothingKept);
@@ -220,7 +248,10 @@ pub fn restore_login(state: &StateRoot, id: Option<&str>) -> Result<Restored, Re
 }
 
 fn choose<'k>(kept: &'k [KeptLogin], id: Option<&str>) -> Result<&'k KeptLogin, RestoreError> {
-    let Some(id) = id else { return kept.first().ok_or(RestoreError::NothingKept) };
+    let Some(id) = id else {
+        let of_user = kept.iter().find(|kept| kept.by == LoginOrigin::User);
+        return of_user.or(kept.first()).ok_or(RestoreError::NothingKept);
+    };
     let mut found = kept.iter().filter(|kept| kept.id.starts_with(id));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),

@@ -73,6 +73,24 @@ fn a_file_that_is_no_login_is_replaced_and_not_kept() {
 }
 
 #[test]
+fn without_an_id_the_latest_login_that_no_agent_made_is_restored() {
+    let scene = Scene::new();
+    let (users, renewed, again) = (login("users"), login("renewed"), login("again"));
+    let mut shelf = Shelf::default();
+    shelf.keep(&scene.file(), users.as_bytes(), Some(RunId::generate()));
+    shelf.note_carried(&scene.file(), renewed.as_bytes());
+    shelf.keep(&scene.file(), renewed.as_bytes(), Some(RunId::generate()));
+    shelf.note_carried(&scene.file(), again.as_bytes());
+    shelf.write(&scene.state()).unwrap();
+    fs::write(scene.file(), &again).unwrap();
+    restore_login(&scene.state(), None).unwrap();
+    assert_eq!(fs::read_to_string(scene.file()).unwrap(), users);
+    // No login of the user is kept now, so the latest one is restored.
+    restore_login(&scene.state(), None).unwrap();
+    assert_eq!(fs::read_to_string(scene.file()).unwrap(), again);
+}
+
+#[test]
 fn another_login_file_has_three_of_its_own() {
     let (mut shelf, one, other) = (Shelf::default(), Path::new("/one"), Path::new("/other"));
     for number in 0..5 {
@@ -81,6 +99,35 @@ fn another_login_file_has_three_of_its_own() {
     }
     assert_eq!((shelf.of(one).count(), shelf.of(other).count()), (3, 3));
     assert!(shelf.has_token(one, "one-4") && !shelf.has_token(other, "one-4"));
+}
+
+#[test]
+fn a_token_is_known_after_its_login_was_forgotten_and_64_are_remembered() {
+    let scene = Scene::new();
+    let mut shelf = Shelf::default();
+    for number in 0..100 {
+        shelf.keep(&scene.file(), login(&format!("login-{number}")).as_bytes(), None);
+        shelf.keep(Path::new("/other"), login("same").as_bytes(), None);
+    }
+    shelf.write(&scene.state()).unwrap();
+    let text = fs::read_to_string(scene.root.path().join("logins.json")).unwrap();
+    assert!(!text.contains("login-50"), "only a hash of a forgotten token is written");
+    let shelf = Shelf::read(&scene.state()).unwrap();
+    assert_eq!(shelf.replaced.len(), MOST_REPLACED + 1);
+    for (number, is_known) in [(99, true), (50, true), (36, true), (35, false)] {
+        assert_eq!(shelf.has_token(&scene.file(), &format!("login-{number}")), is_known);
+    }
+}
+
+#[test]
+fn a_shelf_of_an_earlier_version_is_read() {
+    let scene = Scene::new();
+    let mut shelf = Shelf::default();
+    shelf.keep(&scene.file(), login("one").as_bytes(), None);
+    let mut old = serde_json::to_value(&shelf).unwrap();
+    old.as_object_mut().unwrap().remove("replaced");
+    fs::write(scene.root.path().join("logins.json"), old.to_string()).unwrap();
+    assert!(Shelf::read(&scene.state()).unwrap().has_token(&scene.file(), "one"));
 }
 
 proptest! {

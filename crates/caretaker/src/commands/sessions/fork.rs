@@ -78,21 +78,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
                 .hint("name the directory of the copy with --workspace DIR"));
         }
     };
+    let copy = Uuid::new_v4();
     let target = NewSession {
         chats: host.environment.cursor_roots()?.chats(),
         bucket: workspace.bucket(),
-        id: Uuid::new_v4().to_string(),
+        id: copy.to_string(),
         workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
         now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
     };
+    // First, so that there is never a copy that may do more than the original.
+    if let Ok(from) = head.id.parse() {
+        earlier_run::keep_for_copy(&host.state, from, copy)?;
+    }
     let forked = match &original {
         Some(original) => fork(&original.database(), &fork_point(args), &target)
-            .map_err(|error| not_forked(&original.id, error))?,
-        None => tell_again(args, &catalogue, &head, &target)?,
+            .map_err(|error| not_forked(&original.id, error)),
+        None => tell_again(args, &catalogue, &head, &target),
     };
-    if let (Ok(from), Ok(to)) = (head.id.parse(), target.id.parse()) {
-        earlier_run::keep_for_copy(&host.state, from, to)?;
-    }
+    let forked = forked.inspect_err(|_| earlier_run::forget_copy(&host.state, copy))?;
     if args.json {
         print_json(&Report {
             v: 1,
