@@ -97,7 +97,8 @@ fn kill_now_needs_no_supervisor() {
             format!("(process {}) was stopped; the sandbox was killed without it", shim.pid);
         assert!(said.contains(&expected), "{said}");
         stage.assert_no_survivors("a run that was killed past its supervisor");
-        let _ended = stage.ended();
+        assert_eq!(stage.ended()["outcome"], "cancelled", "{flags:?}: {}", stage.ended());
+        assert_eq!(stage.output(&["wait", &run]).status.code(), Some(130), "{flags:?}");
         let next = stage.play("say I am the next one.", &[]);
         assert_eq!(next.status.code(), Some(0), "{}", stderr(&next));
     }

@@ -15,6 +15,8 @@ use super::process::pid_number;
 
 const FILE: &str = "sandbox.json";
 /// A process that is killed and not dead after so long hangs in the kernel.
+/// Says that somebody ordered the end of the sandbox, and did not need the shim for it.
+const ORDER_FILE: &str = "killed-on-order";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is written down.
@@ -56,6 +58,8 @@ impl SandboxRecord {
     pub(super) fn write(&self, run_dir: &Path) -> io::Result<()> {
         let path = path_in(run_dir);
         let beside = path.with_extension("new");
+        // An order is about the sandbox that it was given for.
+        forget_order(run_dir)?;
         std::fs::write(&beside, serde_json::to_vec(self)?)?;
         std::fs::rename(&beside, &path)
     }
@@ -79,6 +83,24 @@ impl SandboxRecord {
 pub(crate) fn forget_sandbox(run_dir: &Path) {
     std::fs::remove_file(path_in(run_dir)).ok();
 }
+    forget_order(run_dir).ok();
+}
+
+/// Notes, for the shim, that the sandbox is about to be killed because somebody ordered it.
+pub(super) fn note_order(run_dir: &Path) -> io::Result<()> {
+    std::fs::write(run_dir.join(ORDER_FILE), "")
+}
+
+/// Whether the sandbox was killed past its shim because somebody ordered it.
+pub(crate) fn was_killed_on_order(run_dir: &Path) -> bool {
+    run_dir.join(ORDER_FILE).exists()
+}
+
+fn forget_order(run_dir: &Path) -> io::Result<()> {
+    match std::fs::remove_file(run_dir.join(ORDER_FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 
 pub(crate) fn has_sandbox(run_dir: &Path) -> bool {
     path_in(run_dir).exists()
