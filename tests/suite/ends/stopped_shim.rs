@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use rustix::process::Signal;
+use serde_json::json;
 
 use super::process::Process;
+use crate::daemon_stage::DaemonStage;
 use crate::stage::{Stage, stderr};
 
 /// An agent that counts tenths of a second in a file until it is told `enough`, and does this each time.
@@ -102,6 +104,20 @@ fn kill_now_needs_no_supervisor() {
         let next = stage.play("say I am the next one.", &[]);
         assert_eq!(next.status.code(), Some(0), "{}", stderr(&next));
     }
+}
+
+#[test]
+fn the_daemon_stops_a_run_at_once_without_its_supervisor() {
+    let stage = DaemonStage::new(2);
+    let run = stage.queue("one", "shell sleep 60", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let (shim, first) = (Process::shim(&stage, &run), Process::first(&stage, &run));
+    shim.stop();
+    let (status, answer) = stage.post(&format!("/v1/runs/{run}/stop"), &json!({"now": true}));
+    shim.signal(Signal::CONT);
+    assert_eq!(status, 202, "{answer}");
+    assert!(first.has_ended(), "the sandbox lives");
+    assert_eq!(stage.wait_for_end(&run), Some(130), "{}", stage.why(&run));
 }
 
 #[test]
