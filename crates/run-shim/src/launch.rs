@@ -41,6 +41,7 @@ use crate::network::Doors;
 use crate::unconfined::UnconfinedPlan;
 
 mod first_process;
+mod orphans;
 mod process;
 mod record;
 mod without_shim;

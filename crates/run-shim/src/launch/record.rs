@@ -11,12 +11,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
+use super::orphans;
 use super::process::pid_number;
 
 const FILE: &str = "sandbox.json";
-/// A process that is killed and not dead after so long hangs in the kernel.
 /// Says that somebody ordered the end of the sandbox, and did not need the shim for it.
 const ORDER_FILE: &str = "killed-on-order";
+/// A process that is killed and not dead after so long hangs in the kernel.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is written down.
@@ -57,9 +58,9 @@ impl SandboxRecord {
 
     pub(super) fn write(&self, run_dir: &Path) -> io::Result<()> {
         let path = path_in(run_dir);
-        let beside = path.with_extension("new");
         // An order is about the sandbox that it was given for.
         forget_order(run_dir)?;
+        let beside = path.with_extension("new");
         std::fs::write(&beside, serde_json::to_vec(self)?)?;
         std::fs::rename(&beside, &path)
     }
@@ -82,7 +83,6 @@ impl SandboxRecord {
 /// Forgets the sandbox of a run, which is dead.
 pub(crate) fn forget_sandbox(run_dir: &Path) {
     std::fs::remove_file(path_in(run_dir)).ok();
-}
     forget_order(run_dir).ok();
 }
 
@@ -101,6 +101,7 @@ fn forget_order(run_dir: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
 
 pub(crate) fn has_sandbox(run_dir: &Path) -> bool {
     path_in(run_dir).exists()
@@ -109,6 +110,18 @@ pub(crate) fn has_sandbox(run_dir: &Path) -> bool {
 /// Ends the sandbox of a run without its shim, and returns when nothing of it lives. Says whether anything did.
 pub(crate) fn end_sandbox(run_dir: &Path) -> io::Result<bool> {
     let Some(record) = SandboxRecord::read(run_dir)? else { return Ok(false) };
+    let had_first = end_first(&record)?;
+    // A keeper may have died before what it kept.
+    let had_others = match (record.ends, record.started) {
+        (Ends::WhenAsked, Some(started)) if record.boot == boot_id() => {
+            orphans::end(record.pid, started, PATIENCE)?
+        }
+        _ => false,
+    };
+    Ok(had_first || had_others)
+}
+
+fn end_first(record: &SandboxRecord) -> io::Result<bool> {
     let Some(first) = record.living() else { return Ok(false) };
     pidfd_send_signal(&first, record.ends.signal()).ok();
     // A keeper that is stopped hears nothing until it goes on.
@@ -131,7 +144,7 @@ pub(super) fn wake(shim: &LockHolder) {
 }
 
 /// The process of this number, if it is the one that is meant, which is asked once it cannot become another's.
-fn living(pid: u32, is_it: impl FnOnce() -> bool) -> Option<OwnedFd> {
+pub(super) fn living(pid: u32, is_it: impl FnOnce() -> bool) -> Option<OwnedFd> {
     let process = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
     is_it().then_some(process)
 }
