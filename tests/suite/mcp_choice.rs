@@ -198,12 +198,18 @@ fn whoever_reads_the_file_while_it_changes_reads_all_of_it() {
     let gate = Gate::new(&stage, "gate");
     let reader = "import json, os\n\
                   n = 0\n\
-                  while not os.path.exists('stop'):\n    json.load(open('.cursor/mcp.json'))['mcpServers']\n    n += 1\n\
+                  while not os.path.exists('stop'):\n    json.load(open('.cursor/mcp.json'))['mcpServers']\n    n += 1\n    open('reads', 'a').close()\n\
                   print(n)\n";
     std::fs::write(stage.workspace().join("reader.py"), reader).unwrap();
     let script = "shell cat gate; python3 reader.py > count 2> torn\nsay done";
     let run = stage.detach(script, &["--user-mcp"]);
     gate.open();
+    let begun = stage.workspace().join("reads");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !begun.exists() {
+        assert!(Instant::now() < deadline, "the reader has read nothing");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     for _ in 0..10 {
         for verb in ["disable", "enable"] {
             done(&stage.output(&["mcp", verb, &run, "notes"]));
@@ -453,12 +459,6 @@ fn tools_are_counted_in_a_sandbox_and_more_than_forty_are_warned_of() {
     assert!(!stage.home().join(".cursor/chats").exists());
 }
 
-#[test]
-fn an_agent_cannot_keep_its_servers_by_spoiling_its_approvals() {
-    let stage = stage_with(json!({"notes": server("notes")}));
-    let gate = Gate::new(&stage, "gate");
-    let script = "shell cd ~/.cursor/projects/*/ && rm -f mcp-approvals.json && mkdir -p mcp-approvals.json/x && touch \"$OLDPWD/spoilt\"\n\
-                  shell cat gate; cat .cursor/mcp.json > after\nsay done";
 /// A server that never answers, so that its tools are counted until the time is up.
 fn silent_server() -> Value {
     json!({"command": "/bin/sleep", "args": ["60"]})
@@ -502,6 +502,12 @@ fn the_number_of_tools_is_remarked_on_once() {
     assert_eq!(stderr(&output).matches("Cursor is said to use").count(), 1, "{}", stderr(&output));
 }
 
+#[test]
+fn an_agent_cannot_keep_its_servers_by_spoiling_its_approvals() {
+    let stage = stage_with(json!({"notes": server("notes")}));
+    let gate = Gate::new(&stage, "gate");
+    let script = "shell cd ~/.cursor/projects/*/ && rm -f mcp-approvals.json && mkdir -p mcp-approvals.json/x && touch \"$OLDPWD/spoilt\"\n\
+                  shell cat gate; cat .cursor/mcp.json > after\nsay done";
     let run = stage.detach(script, &["--user-mcp"]);
     stage.wait_until(&run, |line| {
         line["kind"] == "agent.tool_started" && line["args"]["command"].to_string().contains("gate")

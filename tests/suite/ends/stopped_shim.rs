@@ -47,7 +47,7 @@ fn let_it_count(stage: &Stage, tenths: u64) {
 fn stop_for_longer_than_the_idle_limit(does: &str) {
     let stage = Stage::new();
     let agent = counting_agent(&stage, does);
-    let args = ["run", "--agent", &agent, "--detach", "--idle-timeout", "3s", "go"];
+    let args = ["run", "--agent", &agent, "--detach", "--idle-timeout", "10s", "go"];
     let output = stage.caretaker(&args).env("CURSOR_API_KEY", "any").output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
@@ -55,7 +55,7 @@ fn stop_for_longer_than_the_idle_limit(does: &str) {
     let_it_count(&stage, 1);
     let shim = Process::shim(&stage, &run);
     shim.stop();
-    let_it_count(&stage, 50);
+    let_it_count(&stage, 130);
     shim.signal(Signal::CONT);
     // Long enough for a clock that goes on from where it was to be read, and shorter than the limit.
     let_it_count(&stage, 5);
