@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -248,12 +249,18 @@ fn whoever_reads_the_file_while_it_changes_reads_all_of_it() {
     let gate = Gate::new(&stage, "gate");
     let reader = "import json, os\n\
                   n = 0\n\
-                  while not os.path.exists('stop'):\n    json.load(open('.cursor/mcp.json'))['mcpServers']\n    n += 1\n\
+                  while not os.path.exists('stop'):\n    json.load(open('.cursor/mcp.json'))['mcpServers']\n    n += 1\n    open('reads', 'a').close()\n\
                   print(n)\n";
     std::fs::write(stage.workspace().join("reader.py"), reader).unwrap();
     let script = "shell cat gate; python3 reader.py > count 2> torn\nsay done";
     let run = stage.detach(script, &["--user-mcp"]);
     gate.open();
+    let begun = stage.workspace().join("reads");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !begun.exists() {
+        assert!(Instant::now() < deadline, "the reader has read nothing");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     for _ in 0..10 {
         for verb in ["disable", "enable"] {
             done(&stage.output(&["mcp", verb, &run, "notes"]));
@@ -513,6 +520,49 @@ fn tools_are_counted_in_a_sandbox_and_more_than_forty_are_warned_of() {
     // Nothing of it stays.
     assert_eq!(stage.run_ids(), Vec::<String>::new());
     assert!(!stage.home().join(".cursor/chats").exists());
+}
+
+/// A server that never answers, so that its tools are counted until the time is up.
+fn silent_server() -> Value {
+    json!({"command": "/bin/sleep", "args": ["60"]})
+}
+
+#[test]
+fn a_count_of_tools_that_a_signal_ends_leaves_nothing_behind() {
+    let stage = stage_with(json!({"silent": silent_server()}));
+    let mut counting = stage.caretaker(&["mcp", "tools", "--user-mcp"]).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !stage.processes().iter().any(|(_, command)| command.contains("/bin/sleep")) {
+        assert!(Instant::now() < deadline, "the server was not started");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_raw(counting.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(counting.wait().unwrap().code(), Some(130));
+    assert_eq!(stage.run_ids(), Vec::<String>::new());
+    let kept = std::fs::read_dir(stage.root().join("state/mcp-tools")).unwrap();
+    assert_eq!(kept.count(), 0);
+    stage.assert_no_survivors("a count of tools that a signal ended");
+}
+
+#[test]
+fn what_a_killed_count_of_tools_left_is_swept_away() {
+    let stage = Stage::new();
+    let left = stage.root().join("state/mcp-tools/01234567-89ab-4cde-8f01-23456789abcd");
+    std::fs::create_dir_all(left.join("chats")).unwrap();
+    done(&stage.output(&["ps"]));
+    assert!(!left.exists());
+}
+
+#[test]
+fn the_number_of_tools_is_remarked_on_once() {
+    let tools: Vec<String> = (0..50).map(|n| format!("t{n}")).collect();
+    let stage = stage_with(
+        json!({"docs": {"url": "https://docs.test/mcp", "enabledTools": tools}, "notes": server("notes")}),
+    );
+    let output = stage.output(&["mcp", "tools", "--user-mcp"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("Cursor is said to use").count(), 1, "{}", stderr(&output));
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) retry_of: Option<RunId>,
     /// The run that this one continues or repeats, and inherits from.
     before: Option<Box<RunSpec>>,
+    /// The run only counts the tools of MCP servers, and says their number itself.
+    counts_tools: bool,
 }
 
 /// What the run is about.
@@ -128,7 +130,13 @@ impl<'a> Admission<'a> {
         retry_of: Option<RunId>,
     ) -> Result<Self, CommandError> {
         let before = continued::run_before(host, conversation, retry_of, options)?;
-        Ok(Self { host, config, options, conversation, program, retry_of, before })
+        let counts_tools = false;
+        Ok(Self { host, config, options, conversation, program, retry_of, before, counts_tools })
+    }
+
+    /// For a run that only counts the tools of MCP servers.
+    pub(crate) fn counting_tools(self) -> Self {
+        Self { counts_tools: true, ..self }
     }
 }
 
@@ -165,7 +173,7 @@ impl Admission<'_> {
             Some(bubblewrap) => bubblewrap.try_out_once(host.state.path())?,
             None => Trial::NotNeeded,
         };
-        user_mcp::say_what_came_of_it(user_mcp.as_ref());
+        user_mcp::say_what_came_of_it(user_mcp.as_ref(), self.counts_tools);
         self.say_what_was_inherited(&spec, &chosen.profile);
         Ok(Admitted { spec, shim_environment, trial })
     }

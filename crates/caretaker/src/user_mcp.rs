@@ -118,9 +118,13 @@ pub(crate) fn unusable(error: UserMcpError) -> CommandError {
 }
 
 /// Says which servers a run gets beside ours, and which not. Silent for a run that asked for none.
-pub(crate) fn say_what_came_of_it(report: Option<&UserMcpReport>) {
+/// A run that counts the tools says their number itself, once it knows it.
+pub(crate) fn say_what_came_of_it(report: Option<&UserMcpReport>, counts_tools: bool) {
     if let Some(report) = report {
-        remarks(report).iter().for_each(|remark| note(remark));
+        let of_tools = tool_remark(&report.budget).filter(|_| counts_tools);
+        let remarks =
+            remarks(report).into_iter().filter(|remark| Some(remark) != of_tools.as_ref());
+        remarks.for_each(|remark| note(&remark));
     }
 }
 

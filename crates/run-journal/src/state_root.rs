@@ -99,6 +99,12 @@ impl StateRoot {
         self.0.join("pins")
     }
 
+    /// Where the simulated agents keep their conversations that only count the tools of MCP servers, one directory for
+    /// each session.
+    pub fn tool_counts(&self) -> PathBuf {
+        self.0.join("mcp-tools")
+    }
+
     pub fn index_db(&self) -> PathBuf {
         self.0.join("index.db")
     }

@@ -55,7 +55,7 @@ fn stop_all() {
 }
 
 /// All processes below one, as far as the kernel tells.
-fn below(root: Pid) -> Vec<Pid> {
+pub(crate) fn below(root: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut next = children(root);
     while let Some(pid) = next.pop() {

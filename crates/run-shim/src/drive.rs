@@ -1,12 +1,12 @@
 //! The one task that owns a run under way: waits for exactly one thing, decides by [`RunState`], acts.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_stream::{AgentStream, AssistantForm, EventKind, ShellArgs, StreamLine};
-use run_protocol::{LimitKind, RunEvent, RunSpec, SignalName, Spend};
+use run_protocol::{LimitKind, RunEvent, RunSpec, SignalName, Spend, StopManner};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::agent_desk::{Arrived, Handover};
 use crate::control_socket::{AskedChange, Order};
-use crate::launch::Sandbox;
+use crate::launch::{Sandbox, was_killed_on_order};
 use crate::limits::DiskAccount;
 use crate::live_servers::LiveServers;
 use crate::mount_watch::{self, MountWatch};
@@ -73,6 +73,7 @@ pub(crate) struct Drive<'a> {
     pub(crate) state: RunState,
     pub(crate) began: Instant,
     pub(crate) sandbox: Sandbox,
+    pub(crate) run_dir: &'a Path,
     pub(crate) record: RunRecord,
     pub(crate) stderr: StderrKeeper,
     pub(crate) records: RecordLimits,
@@ -209,7 +210,11 @@ impl Drive<'_> {
                     let limits = self.sandbox.limits.as_ref();
                     let exceeded = limits.and_then(|limits| limits.look(exit_code));
                     let exceeded = exceeded.map(Input::HadExceeded);
-                    exceeded.into_iter().chain([Input::Exited { exit_code }]).collect()
+                    // An order that we were too late for comes before everything that follows from it.
+                    let order = was_killed_on_order(self.run_dir);
+                    let order = order.then_some(Input::Stop(StopManner::Now));
+                    let exited = Input::Exited { exit_code };
+                    order.into_iter().chain(exceeded).chain([exited]).collect()
                 }
                 Happened::Order(Order::Stop(manner)) => vec![Input::Stop(manner)],
                 Happened::Order(Order::Suspend) => vec![Input::Suspend],

@@ -31,7 +31,7 @@ use tokio::process::Command;
 pub(crate) use self::process::SandboxProcess;
 use self::process::{StatusLines, pid_number};
 use self::record::Ends;
-pub(crate) use self::record::{end_sandbox, forget_sandbox, has_sandbox};
+pub(crate) use self::record::{end_sandbox, forget_sandbox, has_sandbox, was_killed_on_order};
 pub use self::without_shim::{Supervision, kill_without_shim, supervision};
 use crate::entry::{EntryError, Namespaces};
 use crate::gate;
@@ -41,6 +41,7 @@ use crate::network::Doors;
 use crate::unconfined::UnconfinedPlan;
 
 mod first_process;
+mod orphans;
 mod process;
 mod record;
 mod without_shim;

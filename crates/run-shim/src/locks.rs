@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use run_journal::StateRoot;
+use run_journal::{KernelLock, StateRoot};
 use run_protocol::{RunId, RunSpec, SessionStart};
 use tokio::task::JoinHandle;
 
@@ -345,7 +345,21 @@ pub fn clean_up_after_the_dead(state: &StateRoot, socket_root: &Path) -> usize {
         .unwrap_or_default()
         .into_iter()
         .filter_map(|lock| locks.clean(&lock, |lock| clean_up(lock, state, socket_root)));
-    in_workspaces.sum::<usize>() + sockets::sweep(state, socket_root)
+    let n_dead = in_workspaces.sum::<usize>() + sockets::sweep(state, socket_root);
+    sweep_tool_counts(state);
+    n_dead
+}
+
+/// Removes what counts of tools left that were killed: the places of sessions that no run has.
+fn sweep_tool_counts(state: &StateRoot) {
+    let places = std::fs::read_dir(state.tool_counts()).into_iter().flatten().flatten();
+    for place in places {
+        let session = place.file_name().to_str().and_then(|name| name.parse().ok());
+        let is_held = |session| KernelLock::is_held(&state.session_lease(&session));
+        if session.is_some_and(|session| matches!(is_held(session), Ok(false))) {
+            std::fs::remove_dir_all(place.path()).ok();
+        }
+    }
 }
 
 fn make_dir(path: &Path) -> io::Result<()> {

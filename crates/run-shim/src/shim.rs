@@ -20,7 +20,7 @@ use crate::closing::{Closing, end_unrun};
 use crate::control_socket::{self, Order, Written};
 use crate::drive::{Drive, Driven, Expected, RecordLimits};
 use crate::error_text::with_causes;
-use crate::launch::{Launchable, forget_sandbox};
+use crate::launch::{Launchable, forget_sandbox, was_killed_on_order};
 use crate::launch_guard::LaunchGuard;
 use crate::lease_watch::LeaseWatch;
 use crate::limits::PreparedLimits;
@@ -297,6 +297,7 @@ async fn supervise_guarded(
                 state,
                 began,
                 sandbox,
+                run_dir: run.path(),
                 record,
                 stderr: StderrKeeper::new(&run.stderr_log_path(), account.clone()),
                 records: RecordLimits::new(account, &spec),
@@ -317,8 +318,10 @@ async fn supervise_guarded(
         }
         Err(NotLaunched::Ended(ending)) => Driven::unrun(ending, String::new(), record),
         Err(NotLaunched::Failed(error)) => {
-            let ending = Ending::Decided(RunOutcome::SandboxFailed);
-            Driven::unrun(ending, with_causes(&error), record)
+            let is_ordered = was_killed_on_order(run.path());
+            let outcome =
+                if is_ordered { RunOutcome::Cancelled } else { RunOutcome::SandboxFailed };
+            Driven::unrun(Ending::Decided(outcome), with_causes(&error), record)
         }
     };
     if let Some(mcp) = mcp {

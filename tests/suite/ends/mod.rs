@@ -3,6 +3,7 @@
 mod early_death;
 mod half_made;
 mod litter;
+mod lost_keeper;
 mod process;
 mod random_kills;
 mod stopped_shim;

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use rustix::process::Signal;
+use serde_json::json;
 
 use super::process::Process;
+use crate::daemon_stage::DaemonStage;
 use crate::stage::{Stage, stderr};
 
 /// An agent that counts tenths of a second in a file until it is told `enough`, and does this each time.
@@ -45,7 +47,7 @@ fn let_it_count(stage: &Stage, tenths: u64) {
 fn stop_for_longer_than_the_idle_limit(does: &str) {
     let stage = Stage::new();
     let agent = counting_agent(&stage, does);
-    let args = ["run", "--agent", &agent, "--detach", "--idle-timeout", "3s", "go"];
+    let args = ["run", "--agent", &agent, "--detach", "--idle-timeout", "10s", "go"];
     let output = stage.caretaker(&args).env("CURSOR_API_KEY", "any").output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
@@ -53,7 +55,7 @@ fn stop_for_longer_than_the_idle_limit(does: &str) {
     let_it_count(&stage, 1);
     let shim = Process::shim(&stage, &run);
     shim.stop();
-    let_it_count(&stage, 50);
+    let_it_count(&stage, 130);
     shim.signal(Signal::CONT);
     // Long enough for a clock that goes on from where it was to be read, and shorter than the limit.
     let_it_count(&stage, 5);
@@ -97,10 +99,25 @@ fn kill_now_needs_no_supervisor() {
             format!("(process {}) was stopped; the sandbox was killed without it", shim.pid);
         assert!(said.contains(&expected), "{said}");
         stage.assert_no_survivors("a run that was killed past its supervisor");
-        let _ended = stage.ended();
+        assert_eq!(stage.ended()["outcome"], "cancelled", "{flags:?}: {}", stage.ended());
+        assert_eq!(stage.output(&["wait", &run]).status.code(), Some(130), "{flags:?}");
         let next = stage.play("say I am the next one.", &[]);
         assert_eq!(next.status.code(), Some(0), "{}", stderr(&next));
     }
+}
+
+#[test]
+fn the_daemon_stops_a_run_at_once_without_its_supervisor() {
+    let stage = DaemonStage::new(2);
+    let run = stage.queue("one", "shell sleep 60", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let (shim, first) = (Process::shim(&stage, &run), Process::first(&stage, &run));
+    shim.stop();
+    let (status, answer) = stage.post(&format!("/v1/runs/{run}/stop"), &json!({"now": true}));
+    shim.signal(Signal::CONT);
+    assert_eq!(status, 202, "{answer}");
+    assert!(first.has_ended(), "the sandbox lives");
+    assert_eq!(stage.wait_for_end(&run), Some(130), "{}", stage.why(&run));
 }
 
 #[test]

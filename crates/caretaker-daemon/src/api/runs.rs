@@ -1,15 +1,20 @@
 //! `/v1/runs`, `/v1/groups`: which runs there are, how they stand, new ones, and the end of them.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which};
+use run_journal::{
+    RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which, WriterPresence,
+};
 use run_protocol::{ControlRequest, RunId, RunOutcome, StopManner};
 use run_shim::control_client::{self, ControlError};
+use run_shim::{Supervision, kill_without_shim, supervision};
 use serde::{Deserialize, Serialize};
 
 use super::ApiError;
@@ -23,6 +28,11 @@ use crate::why::{QueueWord, why};
 
 /// The most that is listed at once.
 const LONGEST_LIST: usize = 1000;
+/// How long a supervisor may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take to greet us, before we look why it does not.
+const GREETING: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -194,7 +204,7 @@ pub(crate) async fn suspend(
     Ok((StatusCode::ACCEPTED, Json(report(&daemon, &run)?)).into_response())
 }
 
-/// Tells the run's supervisor; a run that is over needs no telling.
+/// Gives the run's supervisor an order.
 async fn order(
     daemon: &Arc<Daemon>,
     run: &RunDirectory,
@@ -202,21 +212,50 @@ async fn order(
 ) -> Result<(), ApiError> {
     let socket = daemon.control_socket(run);
     let directory = run.clone();
-    let told = blocking(move || {
-        if !directory.is_live() {
-            return Ok(());
-        }
-        match control_client::order(&socket, directory.run_id(), &request) {
-            // It is about to end anyway.
-            Err(ControlError::Refused(_)) => Ok(()),
-            Err(_) if !directory.is_live() => Ok(()),
-            told => told,
-        }
-    });
-    told.await?.map_err(|error| {
-        let what = format!("the supervisor of run {} does not listen: {error}", run.run_id());
+    let told = blocking(move || tell(&directory, &socket, &request)).await?;
+    told.map_err(|why| {
+        let what = format!("the supervisor of run {} does not listen: {why}", run.run_id());
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what).hint("try again in a moment")
     })
+}
+
+/// A run that is over needs no order. A supervisor that does not answer is not needed to stop a run at once: its sandbox is
+/// killed without it, as `caretaker kill --now` does.
+fn tell(run: &RunDirectory, socket: &Path, request: &ControlRequest) -> Result<(), String> {
+    let is_at_once = matches!(request, ControlRequest::Stop { manner: StopManner::Now });
+    let patience = if is_at_once { GREETING } else { PATIENCE };
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if !run.is_live() {
+            return Ok(());
+        }
+        let error = match control_client::order_within(patience, socket, run.run_id(), request) {
+            // A supervisor that is about to end anyway refuses.
+            Ok(()) | Err(ControlError::Refused(_)) => return Ok(()),
+            Err(error) => error,
+        };
+        let can_do_without =
+            is_at_once && matches!(error, ControlError::Connect(_) | ControlError::Conversation(_));
+        let shim = match run.writer() {
+            Ok(WriterPresence::Live(shim)) => shim.filter(|_| can_do_without),
+            Ok(WriterPresence::Gone(_)) => return Ok(()),
+            Ok(WriterPresence::NotYet) | Err(_) => None,
+        };
+        let is_late = Instant::now() >= deadline;
+        if let Some(shim) = shim
+            && (is_late || supervision(&shim) == Supervision::Stopped)
+        {
+            match kill_without_shim(run, &shim) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        if is_late || !can_do_without {
+            return Err(error.to_string());
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
 }
 
 #[cfg(test)]

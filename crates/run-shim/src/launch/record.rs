@@ -11,9 +11,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
+use super::orphans;
 use super::process::pid_number;
 
 const FILE: &str = "sandbox.json";
+/// Says that somebody ordered the end of the sandbox, and did not need the shim for it.
+const ORDER_FILE: &str = "killed-on-order";
 /// A process that is killed and not dead after so long hangs in the kernel.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -55,6 +58,8 @@ impl SandboxRecord {
 
     pub(super) fn write(&self, run_dir: &Path) -> io::Result<()> {
         let path = path_in(run_dir);
+        // An order is about the sandbox that it was given for.
+        forget_order(run_dir)?;
         let beside = path.with_extension("new");
         std::fs::write(&beside, serde_json::to_vec(self)?)?;
         std::fs::rename(&beside, &path)
@@ -78,6 +83,24 @@ impl SandboxRecord {
 /// Forgets the sandbox of a run, which is dead.
 pub(crate) fn forget_sandbox(run_dir: &Path) {
     std::fs::remove_file(path_in(run_dir)).ok();
+    forget_order(run_dir).ok();
+}
+
+/// Notes, for the shim, that the sandbox is about to be killed because somebody ordered it.
+pub(super) fn note_order(run_dir: &Path) -> io::Result<()> {
+    std::fs::write(run_dir.join(ORDER_FILE), "")
+}
+
+/// Whether the sandbox was killed past its shim because somebody ordered it.
+pub(crate) fn was_killed_on_order(run_dir: &Path) -> bool {
+    run_dir.join(ORDER_FILE).exists()
+}
+
+fn forget_order(run_dir: &Path) -> io::Result<()> {
+    match std::fs::remove_file(run_dir.join(ORDER_FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 pub(crate) fn has_sandbox(run_dir: &Path) -> bool {
@@ -87,6 +110,18 @@ pub(crate) fn has_sandbox(run_dir: &Path) -> bool {
 /// Ends the sandbox of a run without its shim, and returns when nothing of it lives. Says whether anything did.
 pub(crate) fn end_sandbox(run_dir: &Path) -> io::Result<bool> {
     let Some(record) = SandboxRecord::read(run_dir)? else { return Ok(false) };
+    let had_first = end_first(&record)?;
+    // A keeper may have died before what it kept.
+    let had_others = match (record.ends, record.started) {
+        (Ends::WhenAsked, Some(started)) if record.boot == boot_id() => {
+            orphans::end(record.pid, started, PATIENCE)?
+        }
+        _ => false,
+    };
+    Ok(had_first || had_others)
+}
+
+fn end_first(record: &SandboxRecord) -> io::Result<bool> {
     let Some(first) = record.living() else { return Ok(false) };
     pidfd_send_signal(&first, record.ends.signal()).ok();
     // A keeper that is stopped hears nothing until it goes on.
@@ -109,7 +144,7 @@ pub(super) fn wake(shim: &LockHolder) {
 }
 
 /// The process of this number, if it is the one that is meant, which is asked once it cannot become another's.
-fn living(pid: u32, is_it: impl FnOnce() -> bool) -> Option<OwnedFd> {
+pub(super) fn living(pid: u32, is_it: impl FnOnce() -> bool) -> Option<OwnedFd> {
     let process = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
     is_it().then_some(process)
 }

@@ -27,8 +27,13 @@ pub fn supervision(shim: &LockHolder) -> Supervision {
 }
 
 /// Kills the sandbox of a run whose shim does not answer, and returns when nothing of it lives. The shim is let go on, if
-/// it was stopped: it finds its sandbox dead and ends the run. Says whether there was a sandbox that lived.
+/// it was stopped: it finds its sandbox dead and the note of the order, and ends the run as cancelled. Says whether there
+/// was a sandbox that lived.
 pub fn kill_without_shim(run: &RunDirectory, shim: &LockHolder) -> io::Result<bool> {
+    if record::has_sandbox(run.path()) {
+        // Before the kill: the shim may run, and see the end at once.
+        record::note_order(run.path())?;
+    }
     let killed = record::end_sandbox(run.path())?;
     record::wake(shim);
     Ok(killed)

@@ -6,11 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use cursor_home::ToolBudget;
 use run_journal::RunDirectory;
-use run_protocol::ExitCode;
+use run_protocol::{ControlRequest, ExitCode, StopManner};
 use run_shim::servers_of_run;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,11 +25,12 @@ use crate::config::Config;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, overview};
 use crate::human_duration::HumanDuration;
+use crate::interruption::TakenSignals;
 use crate::launching::Launch;
 use crate::queue_options::Route;
 use crate::retention::removal;
 use crate::run_options::{RunOptions, ServerOptions};
-use crate::stopping::wait_until_dead;
+use crate::stopping::{tell, wait_until_dead};
 use crate::talk::note;
 use crate::user_mcp;
 use crate::view::table::table;
@@ -136,12 +140,12 @@ fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
         ..RunOptions::default()
     };
     let conversation = Conversation::New { workspace: args.workspace.clone() };
-    let mut admitted =
-        Admission::new(host, &config, &options, &conversation, &program, None)?.admit()?;
+    let admission = Admission::new(host, &config, &options, &conversation, &program, None)?;
+    let mut admitted = admission.counting_tools().admit()?;
     let servers = servers_of_run(&host.state, &admitted.spec).map_err(user_mcp::unusable)?.servers;
     // What the simulated agent keeps of it is no conversation of the user's.
-    let (session, place) = (admitted.spec.session, host.state.path().join("mcp-tools"));
-    let place = place.join(session.to_string());
+    let session = admitted.spec.session;
+    let place = host.state.tool_counts().join(session.to_string());
     admitted.spec.host_config_root = place.clone().into();
     let launch = Launch {
         host,
@@ -150,11 +154,21 @@ fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
         program: &program,
         route: &Route::Direct,
     };
+    // Before there is a run that a signal could leave behind.
+    let signals = TakenSignals::block().map_err(|error| {
+        CommandError::new(ExitCode::Failed, "signals cannot be awaited").because(error)
+    })?;
     let run = launch.start(admitted, PROMPT.as_bytes())?;
-    let answer = wait_until_dead(&run, &host.control_socket(&run)).and_then(|()| answer_of(&run));
+    let socket = host.control_socket(&run);
+    let is_cancelled = stop_on_signals(signals, &run, &socket);
+    let answer = wait_until_dead(&run, &socket).and_then(|()| answer_of(&run));
     removal::remove(&host.state, &run).ok();
     fs::remove_dir_all(host.state.session_dir(&session)).ok();
     fs::remove_dir_all(&place).ok();
+    if is_cancelled.load(Ordering::Relaxed) {
+        let what = "the tools were not counted, because you stopped it";
+        return Err(CommandError::new(ExitCode::Cancelled, what));
+    }
     let found = answer?;
     let known: BTreeMap<String, usize> = found
         .iter()
@@ -183,6 +197,22 @@ fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
         is_over: budget.is_over(),
         uncounted: budget.unknown,
     })
+}
+
+/// Stops the run when a signal comes. Says whether one did.
+fn stop_on_signals(signals: TakenSignals, run: &RunDirectory, socket: &Path) -> Arc<AtomicBool> {
+    let is_cancelled = Arc::new(AtomicBool::new(false));
+    let (is_asked, run, socket) = (Arc::clone(&is_cancelled), run.clone(), socket.to_owned());
+    thread::spawn(move || {
+        while signals.wait().is_ok() {
+            is_asked.store(true, Ordering::Relaxed);
+            let stop = ControlRequest::Stop { manner: StopManner::Now };
+            if let Err(error) = tell(&run, &socket, &stop) {
+                error.report();
+            }
+        }
+    });
+    is_cancelled
 }
 
 /// What the simulated agent answered, or why it did not.
