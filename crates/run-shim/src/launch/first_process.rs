@@ -58,7 +58,11 @@ impl FirstProcess {
         if let Ok(mut ready) = self.fd.readable().await {
             ready.retain_ready();
         }
-        // Whoever is its parent takes note of its end, and that may be us.
+    }
+
+    /// Takes note of the end of one that was given to us. Not for a child that the runtime started and waits for itself: its
+    /// number would be another's by the time the runtime looks.
+    pub(super) fn reap(&self) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         waitid(WaitId::PidFd(self.fd.get_ref().as_fd()), options).ok();
     }
@@ -72,6 +76,7 @@ pub(super) async fn end_adopted() {
         tracing::warn!(pid = ?first.pid, "bubblewrap died and left its sandbox");
         first.signal(Signal::KILL);
         first.ended().await;
+        first.reap();
     }
 }
 
@@ -93,4 +98,19 @@ fn numbers_in_namespaces(pid: &str) -> Vec<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     numbers.into_iter().flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::process::Command;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_a_child_is_left_to_the_runtime_that_started_it() {
+        let mut child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let pid = Pid::from_raw(child.id().unwrap().cast_signed()).unwrap();
+        FirstProcess::open(pid).unwrap().ended().await;
+        assert_eq!(child.wait().await.unwrap().code(), Some(7));
+    }
 }

@@ -148,6 +148,10 @@ impl SandboxProcess {
                     self.first.ended().await;
                 }
             }
+            // A keeper is the child that the runtime waits for. The first of a namespace is bubblewrap's, or was left to us.
+            if self.ends == Ends::WithItsFirst {
+                self.first.reap();
+            }
         }
         let dead_since = *self.dead_since.get_or_insert_with(Instant::now);
         if tokio::time::timeout_at(dead_since + LAST_WORDS, self.bwrap.wait()).await.is_err() {
