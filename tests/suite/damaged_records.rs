@@ -1,6 +1,8 @@
 //! A run whose record was cut, emptied, replaced or written by a newer build: every command says the same of it.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
+use std::process::Command;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -84,4 +86,65 @@ fn a_run_whose_record_is_gone_has_no_diff_and_git_is_not_to_blame() {
     let said = stderr(&output);
     assert!(!said.contains("git is not installed"), "{said}");
     assert!(said.contains("record cannot be read"), "{said}");
+}
+
+/// Ways in which the record of a run can become unreadable.
+const DAMAGES: [fn(&Stage, &str); 3] = [
+    |stage, run| fs::write(stage.journal_path(run), "").unwrap(),
+    |stage, run| {
+        fs::remove_file(stage.journal_path(run)).unwrap();
+        fs::create_dir(stage.journal_path(run)).unwrap();
+    },
+    make_newer,
+];
+
+/// Says in place that a newer build wrote the journal, which a live shim may still be writing to.
+fn make_newer(stage: &Stage, run: &str) {
+    let journal = fs::File::options().read(true).write(true).open(stage.journal_path(run)).unwrap();
+    let mut head = [0; 13];
+    journal.read_exact_at(&mut head, 0).unwrap();
+    assert_eq!(head, *b"{\"journal\":1,");
+    journal.write_all_at(b"{\"journal\":2,", 0).unwrap();
+}
+
+/// Runs that succeeded and whose records cannot be read any more.
+fn unreadable_runs(stage: &Stage, flags: &[&str]) -> Vec<String> {
+    for damage in DAMAGES {
+        assert_eq!(stage.play("say done", flags).status.code(), Some(0));
+        damage(stage, &stage.run_ids().pop().unwrap());
+    }
+    stage.run_ids()
+}
+
+fn kill_shim(stage: &Stage, run: &str) {
+    let pid = stage.shim_pid(run).to_string();
+    assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+}
+
+#[test]
+fn a_run_whose_record_cannot_be_read_is_not_continued_with_the_interrupted() {
+    let stage = Stage::new();
+    for flags in [&[] as &[&str], &["--restart"]] {
+        let before = unreadable_runs(&stage, flags);
+        let resumed = stage.output(&["resume", "--interrupted", "--agent", "simulated"]);
+        assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+        assert!(stderr(&resumed).contains("nothing was interrupted"), "{}", stderr(&resumed));
+        assert_eq!(stage.run_ids(), before, "a run was started");
+        let ps = stage.output(&["ps"]);
+        assert!(!stderr(&ps).contains("resume --interrupted"), "{}", stderr(&ps));
+    }
+}
+
+#[test]
+fn a_live_run_with_a_journal_of_a_newer_version_is_waited_for() {
+    let stage = Stage::new();
+    let run = stage.detach("say first\nshell sleep 600", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    make_newer(&stage, &run);
+    assert_eq!(state_in_ps(&stage, &run), json!("running"));
+    let waited = stage.output(&["wait", &run, "--timeout", "300ms"]);
+    assert_eq!(waited.status.code(), Some(75), "{}", stderr(&waited));
+
+    kill_shim(&stage, &run);
+    assert_eq!(stage.output(&["wait", &run]).status.code(), Some(5));
 }

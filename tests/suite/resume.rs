@@ -1,8 +1,9 @@
 //! Sessions that are suspended, resumed, stolen and forgotten.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -122,6 +123,32 @@ fn a_resumed_run_is_tried_again_too_and_never_behind_the_users_back() {
         assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     }
     assert_eq!(stage.run_ids().len(), 3);
+}
+
+#[test]
+fn a_session_that_another_run_took_during_the_pause_is_not_tried_again() {
+    let stage = Stage::new();
+    stage.configure("min_free = \"0\"\nretry_after = \"6s\"\n");
+    let session = stage.begin_session();
+    let prompt = "Play this:\n```agent\nfail resource-exhausted\n```\n";
+    let args = ["resume", &session, prompt, "--agent", "simulated", "--retries", "1"];
+    let mut retrying =
+        stage.caretaker(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(retrying.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains("trying again in")), "there is a pause");
+    // The pause lasts as long as the other run needs.
+    let pid = retrying.id().to_string();
+    let signal =
+        |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    signal("-STOP");
+    let other = stage.resume(&session, "say Somebody else.", &[]);
+    assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
+    signal("-CONT");
+
+    let said: String = said.collect();
+    assert_eq!(retrying.wait().unwrap().code(), Some(6), "{said}");
+    assert!(said.contains("took the session after run"), "{said}");
+    assert_eq!(stage.run_ids().len(), 3, "nothing was started: {said}");
 }
 
 #[test]

@@ -161,6 +161,34 @@ fn cut_off(stage: &Stage, signal: &str, flags: &[&str]) -> String {
     run
 }
 
+/// The session's record names a run only when it has the session. This one dies before.
+#[test]
+fn a_run_that_died_before_it_had_the_session_is_continued() {
+    let stage = Stage::new();
+    let session = stage.begin_session();
+    let fifo = stage.workspace().join("hold");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let detach = |script: &str, flags: &[&str]| {
+        let output = stage.resume(&session, script, &[&["--detach"], flags].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let first = detach("say One.\nshell cat hold", &[]);
+    stage.wait_until(&first, |line| line["kind"] == "agent.tool_started");
+    let second = detach("say Two.", &["--wait"]);
+    kill_9(stage.shim_pid(&second));
+    assert_eq!(stage.output(&["wait", &second]).status.code(), Some(5));
+    std::fs::write(&fifo, "go on\n").unwrap();
+    assert_eq!(stage.output(&["wait", &first]).status.code(), Some(0));
+
+    let prompt = "Play this:\n```agent\nrecall\n```\n";
+    let output = stage.output(&["resume", "--interrupted", prompt, "--agent", "simulated"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let continued = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    assert_eq!(stage.output(&["wait", &continued]).status.code(), Some(0));
+    assert_eq!(stage.session_of(&continued), session);
+}
+
 #[test]
 fn a_shutdown_interrupts_runs_and_what_continues_them_is_as_they_were() {
     let stage = Stage::new();
@@ -266,6 +294,8 @@ fn a_session_that_was_cut_off_is_continued_once_though_two_commands_chose_it() {
     });
     assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
     assert_eq!(second.status.code(), Some(6), "{}", stderr(&second));
-    assert!(stderr(&second).contains("has continued the session since"), "{}", stderr(&second));
-    assert_eq!(stage.run_ids().len(), 2, "the second left nothing");
+    let runs = stage.run_ids();
+    assert_eq!(runs.len(), 2, "the second left nothing");
+    let refusal = format!("run {} took the session after run {lost}; nothing was", runs[1]);
+    assert!(stderr(&second).contains(&refusal), "{}", stderr(&second));
 }

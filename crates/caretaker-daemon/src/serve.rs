@@ -13,8 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use run_journal::{RunState, StateRoot};
-use run_protocol::RunOutcome;
+use run_journal::StateRoot;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -128,7 +127,7 @@ async fn serve_claimed(
         tracing::info!(n_dead, "cleaned up after the dead");
     });
     let over = watch.adopt().await?;
-    let n_lost = over.iter().filter(|run| is_cut_off(&run.state)).count();
+    let n_lost = over.iter().filter(|run| run.state.is_interrupted()).count();
     let ledger = Ledger::new(&over);
     // Nobody else wants to know of them.
     let over = if config.hooks.is_empty() { Vec::new() } else { over };
@@ -170,13 +169,6 @@ async fn serve_claimed(
         fs::remove_file(&socket).ok();
     }
     Ok(())
-}
-
-fn is_cut_off(state: &RunState) -> bool {
-    matches!(
-        state,
-        RunState::Lost { .. } | RunState::Ended { outcome: RunOutcome::Interrupted, .. }
-    )
 }
 
 /// Runs that were cut off and were started with `--restart` are continued without being asked.

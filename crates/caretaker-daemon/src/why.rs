@@ -45,7 +45,8 @@ pub fn why(state: &RunState, queue: &QueueWord, now_ms: u64) -> String {
             let name = crate::queue::outcome_name(Some(outcome)).replace('_', " ");
             format!("it is over ({name}): {why}")
         }
-        RunState::Lost { why } => format!("it was cut off: {why}"),
+        RunState::Lost { why, unreadable: false } => format!("it was cut off: {why}"),
+        RunState::Lost { why, unreadable: true } => format!("how it ended is not known: {why}"),
     }
 }
 
@@ -91,7 +92,8 @@ mod tests {
             RunState::Created,
             RunState::Starting,
             RunState::Waiting { reason: "for it".to_owned() },
-            RunState::Lost { why: "gone".to_owned() },
+            RunState::Lost { why: "gone".to_owned(), unreadable: false },
+            RunState::Lost { why: "gone".to_owned(), unreadable: true },
         ] {
             assert!(!told(&state).is_empty());
         }

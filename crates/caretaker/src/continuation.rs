@@ -36,14 +36,6 @@ pub(crate) struct CutOff {
     pub(crate) only_restart: bool,
 }
 
-/// Tells whether a run was cut off by something that nobody asked of it.
-pub(crate) fn is_interrupted(state: &RunState) -> bool {
-    matches!(
-        state,
-        RunState::Lost { .. } | RunState::Ended { outcome: RunOutcome::Interrupted, .. }
-    )
-}
-
 /// Of each session its last run, if that was cut off. The oldest comes first.
 pub(crate) fn cut_off_runs(host: &Host, which: CutOff) -> Result<Vec<RunOverview>, CommandError> {
     let cannot =
@@ -58,7 +50,7 @@ pub(crate) fn cut_off_runs(host: &Host, which: CutOff) -> Result<Vec<RunOverview
         let is_suspended =
             matches!(run.state, RunState::Ended { outcome: RunOutcome::Suspended, .. });
         let is_cut_off =
-            which.interrupted && is_interrupted(&run.state) || which.suspended && is_suspended;
+            which.interrupted && run.state.is_interrupted() || which.suspended && is_suspended;
         is_cut_off && (!which.only_restart || spec_of(host, run).is_some_and(|spec| spec.restart))
     };
     Ok(last_of_each_session(all).into_iter().filter(is_wanted).collect())

@@ -102,6 +102,11 @@ impl Launch<'_> {
                 return Ok(ExitCode::Cancelled);
             }
             admitted = again(launched.run.run_id())?;
+            let failed = launched.run.spec().ok();
+            if failed.is_some_and(|failed| failed.session == admitted.spec.session) {
+                // Somebody else may have continued the session during the pause.
+                admitted.spec.continues = Some(launched.run.run_id());
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 use crate::{KernelLock, RunFilter, RunOverview, Which, plain_file};
 
 /// To be raised with every change of the tables or of [`RunOverview`]: an index of another version is made anew.
-pub(crate) const VERSION: i32 = 6;
+pub(crate) const VERSION: i32 = 7;
 /// The version while somebody writes. Whoever comes upon it, and not upon the writer's lock, finds what a killed writer
 /// left.
 const BEING_WRITTEN: i32 = -1;

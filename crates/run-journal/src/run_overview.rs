@@ -97,8 +97,13 @@ pub enum RunState {
         exit_code: Option<i32>,
         duration_ms: u64,
     },
-    /// It did not end, and nobody supervises it any more.
-    Lost { why: String },
+    /// It did not end as far as its record tells, and nobody supervises it any more.
+    Lost {
+        why: String,
+        /// The record cannot be read, or has no beginning: the run may have ended in any way.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unreadable: bool,
+    },
 }
 
 impl RunState {
@@ -119,10 +124,21 @@ impl RunState {
     pub fn is_unfinished(&self) -> bool {
         self.outcome().is_none()
     }
+
+    /// Tells whether the run was cut off by something that nobody asked of it. A run whose record cannot be read may have
+    /// succeeded, so it does not count.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(
+            self,
+            Self::Lost { unreadable: false, .. }
+                | Self::Ended { outcome: RunOutcome::Interrupted, .. }
+        )
+    }
 }
 
 impl RunOverview {
-    /// Reads how a run stands now. Fails if the run was removed; one whose files are damaged is lost, and says so.
+    /// Reads how a run stands now. Fails if the run was removed; one whose files are damaged is
+    /// lost, and says so, unless its writer is alive.
     pub fn read(directory: &RunDirectory) -> io::Result<Self> {
         // First the lock, then the journal: where the lock was free, the journal is final.
         let presence = directory.writer();
@@ -135,8 +151,14 @@ impl RunOverview {
             std::fs::symlink_metadata(directory.path())?;
         }
         overview.state = match (&presence, &journal) {
+            // The writer may be of a newer version, whose journal this build cannot read.
+            (Ok(WriterPresence::Live(_)), Err(_)) if !standing.has_ended() => RunState::Running {
+                since_ms: overview.created_ms,
+                last_event_ms: standing.last.map_or(overview.created_ms, |(_, at)| at),
+                progress: None,
+            },
             (Err(err), _) | (_, Err(err)) if !standing.has_ended() => {
-                RunState::Lost { why: format!("its files cannot be read: {err}") }
+                RunState::Lost { why: format!("its files cannot be read: {err}"), unreadable: true }
             }
             (Ok(presence), _) => state(&standing, presence),
             (Err(_), _) => state(&standing, &WriterPresence::Gone(None)),
@@ -230,10 +252,16 @@ fn state(standing: &RunStanding, presence: &WriterPresence) -> RunState {
         (Phase::Queued { .. }, WriterPresence::Live(_)) => RunState::Starting,
         // Whoever took its lock and died had not begun.
         (Phase::Queued { since_ms }, _) => RunState::Queued { since_ms: *since_ms },
+        (_, WriterPresence::Gone(_)) if standing.created.is_none() => RunState::Lost {
+            why: "its journal was emptied or has lost its beginning".to_owned(),
+            unreadable: true,
+        },
         (_, WriterPresence::Gone(None)) if standing.n_events < 2 => {
-            RunState::Lost { why: "its supervisor never started".to_owned() }
+            RunState::Lost { why: "its supervisor never started".to_owned(), unreadable: false }
         }
-        (_, WriterPresence::Gone(_)) => RunState::Lost { why: why_lost(standing).to_owned() },
+        (_, WriterPresence::Gone(_)) => {
+            RunState::Lost { why: why_lost(standing).to_owned(), unreadable: false }
+        }
         (Phase::Created, WriterPresence::NotYet) => RunState::Created,
         (Phase::Created | Phase::Starting, _) => RunState::Starting,
         (Phase::Waiting { reason }, _) => RunState::Waiting { reason: reason.clone() },

@@ -130,7 +130,7 @@ fn a_run_whose_supervisor_died_is_lost() {
     one.finish().unwrap();
     drop(lock);
     let lost = overview(&directory).state;
-    assert_eq!(lost, RunState::Lost { why: "its supervisor died".to_owned() });
+    assert_eq!(lost, RunState::Lost { why: "its supervisor died".to_owned(), unreadable: false });
     assert_eq!(lost.outcome(), Some(RunOutcome::Unknown { why: NoResult::Lost }));
     assert!(!lost.is_unfinished());
 
@@ -143,7 +143,10 @@ fn a_run_whose_supervisor_died_is_lost() {
 fn a_run_whose_supervisor_never_came_is_lost_for_that_reason() {
     let test = TestState::new();
     let lost = overview(&test.create_old()).state;
-    assert_eq!(lost, RunState::Lost { why: "its supervisor never started".to_owned() });
+    assert_eq!(
+        lost,
+        RunState::Lost { why: "its supervisor never started".to_owned(), unreadable: false }
+    );
 }
 
 #[test]
@@ -154,25 +157,57 @@ fn a_run_that_was_cut_short_by_a_restart_says_so() {
     let text = fs::read_to_string(directory.journal_path()).unwrap();
     let boot = boot_id().expect("this kernel says so");
     fs::write(directory.journal_path(), text.replace(&boot, "another-start")).unwrap();
-    let expected = RunState::Lost { why: "the machine was restarted while it ran".to_owned() };
+    let expected = RunState::Lost {
+        why: "the machine was restarted while it ran".to_owned(),
+        unreadable: false,
+    };
     assert_eq!(overview(&directory).state, expected);
 }
 
 #[test]
-fn damaged_files_make_a_run_lost_and_nothing_worse() {
+fn damaged_files_make_a_run_without_a_writer_lost_and_nothing_worse() {
+    let test = TestState::new();
+    let directory = test.create();
+    drop(directory.lock().unwrap());
+    fs::remove_file(directory.journal_path()).unwrap();
+    let lost = overview(&directory);
+    assert!(!lost.state.is_interrupted(), "it may have succeeded");
+    assert!(matches!(
+        lost.state,
+        RunState::Lost { why, unreadable: true } if why.starts_with("its files cannot be read")
+    ));
+    assert_eq!(lost.session, spec(directory.run_id()).session.to_string());
+
+    for damage in [vec![0xff; 100_000], Vec::new()] {
+        fs::write(directory.journal_path(), damage).unwrap();
+        let lost = overview(&directory).state;
+        assert!(matches!(lost, RunState::Lost { unreadable: true, .. }), "{lost:?}");
+        assert!(!lost.is_interrupted(), "it may have succeeded");
+    }
+}
+
+#[test]
+fn a_run_with_a_live_writer_is_never_lost() {
     let test = TestState::new();
     let directory = test.create();
     let _lock = directory.lock().unwrap();
     fs::remove_file(directory.journal_path()).unwrap();
-    let lost = overview(&directory);
-    assert!(
-        matches!(lost.state, RunState::Lost { why } if why.starts_with("its files cannot be read"))
-    );
-    assert_eq!(lost.session, spec(directory.run_id()).session.to_string());
+    assert!(matches!(overview(&directory).state, RunState::Running { .. }));
+
+    fs::write(directory.journal_path(), "{\"journal\":99}\n").unwrap();
+    assert!(matches!(overview(&directory).state, RunState::Running { .. }));
 
     fs::write(directory.journal_path(), [0xff; 100_000]).unwrap();
     fs::write(directory.spec_path(), "").unwrap();
     assert_eq!(overview(&directory).state, RunState::Starting);
+}
+
+#[test]
+fn an_index_row_of_an_older_build_says_that_the_record_was_read() {
+    let old = r#"{"state":"lost","why":"its supervisor died"}"#;
+    let lost: RunState = serde_json::from_str(old).unwrap();
+    assert!(lost.is_interrupted());
+    assert_eq!(serde_json::to_string(&lost).unwrap(), old);
 }
 
 #[test]

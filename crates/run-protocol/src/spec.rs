@@ -101,7 +101,7 @@ pub struct RunSpec {
     /// The run that failed and is tried again with this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
-    /// The run that it continues. The shim refuses if another run has continued the session since.
+    /// The run that it continues. The shim refuses if a later run has taken the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<RunId>,
     /// Whether whoever finds it interrupted may continue it without being asked.

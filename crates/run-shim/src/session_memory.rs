@@ -37,8 +37,8 @@ pub(crate) enum ResumeRefusal {
     Store(#[from] NotResumable),
     #[error("the session's store is open for writing in process {} ({})", .0.pid, .0.program)]
     Written(StoreWriter),
-    #[error("run {0} has continued the session since")]
-    ContinuedBy(RunId),
+    #[error("run {by} took the session after run {continued}; nothing was started")]
+    ContinuedBy { by: RunId, continued: RunId },
 }
 
 /// The session's store on the host.
@@ -64,11 +64,13 @@ pub(crate) fn look_before(
         return Err(ResumeRefusal::Written(writer));
     }
     let record = read_session_record(state, &spec.session);
-    // What is continued was chosen without the lease. Another process may have chosen the same.
+    // The run to continue was chosen without the lease, and another process may have chosen the same. The record names a
+    // run only once that run is about to start its agent. So it may name one older than the run to continue, which then died
+    // early. Ids of runs are in the order of their making.
     if let (Some(continued), Some(record)) = (spec.continues, &record)
-        && record.run != continued
+        && record.run > continued
     {
-        return Err(ResumeRefusal::ContinuedBy(record.run));
+        return Err(ResumeRefusal::ContinuedBy { by: record.run, continued });
     }
     let recorded = record.and_then(|record| record.checkpoint?.root?.parse().ok());
     Ok(Some(resume_point(&store_db, recorded)?))

@@ -41,7 +41,7 @@ impl ShimError {
             Self::Locked(LockRefusal::Io(_)) => (ExitCode::SupervisorFailed, None),
             Self::Locked(refusal) => (ExitCode::Conflict, Some(refusal.hint())),
             Self::Begun | Self::Resume(ResumeRefusal::Written(_)) => (ExitCode::Conflict, None),
-            Self::Resume(ResumeRefusal::Store(_) | ResumeRefusal::ContinuedBy(_)) => {
+            Self::Resume(ResumeRefusal::Store(_) | ResumeRefusal::ContinuedBy { .. }) => {
                 (ExitCode::NotResumable, None)
             }
             Self::Prepare(error) => (error.exit_code(), error.hint()),

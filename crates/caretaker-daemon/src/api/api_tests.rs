@@ -155,7 +155,7 @@ fn states() -> Vec<RunState> {
         ended(RunOutcome::Failed { class: FailureClass::RateLimited }),
         ended(RunOutcome::Unknown { why: NoResult::Lost }),
         ended(RunOutcome::TimedOut { limit: LimitKind::Tool { name: "shell".to_owned() } }),
-        RunState::Lost { why: "gone".to_owned() },
+        RunState::Lost { why: "gone".to_owned(), unreadable: false },
     ]
 }
 

@@ -9,7 +9,7 @@ use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::command_error::CommandError;
-use crate::continuation::{is_interrupted, last_of_each_session};
+use crate::continuation::last_of_each_session;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::print_json;
 use crate::host::{Host, now_ms, short_id};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let mut runs = list(&host).map_err(|error| {
         CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error)
     })?;
-    let is_cut_off = |run: &RunOverview| is_interrupted(&run.state) && is_news(run, now);
+    let is_cut_off = |run: &RunOverview| run.state.is_interrupted() && is_news(run, now);
     let cut_off: Vec<RunId> = last_of_each_session(runs.clone())
         .iter()
         .filter(|run| is_cut_off(run))
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if !args.all {
         // What was cut off and goes on in another run is no news.
         runs.retain(|run| {
-            is_news(run, now) && (!is_interrupted(&run.state) || cut_off.contains(&run.run))
+            is_news(run, now) && (!run.state.is_interrupted() || cut_off.contains(&run.run))
         });
     }
     if args.json {
@@ -106,7 +106,7 @@ fn list(host: &Host) -> Result<Vec<RunOverview>, run_journal::IndexError> {
 
 fn is_news(run: &RunOverview, now_ms: u64) -> bool {
     match &run.state {
-        state if is_interrupted(state) => {
+        state if state.is_interrupted() || matches!(state, RunState::Lost { .. }) => {
             now_ms.saturating_sub(run.last_event_ms) < INTERRUPTED_IS_NEWS_MS
         }
         RunState::Ended { .. } => false,

@@ -73,7 +73,7 @@ fn on_a_terminal_no_line_is_wider_than_it_and_no_run_takes_two() {
 #[test]
 fn what_is_over_is_no_news_and_a_loss_is_for_a_day() {
     let now = 1_000_000 + INTERRUPTED_IS_NEWS_MS;
-    let lost = overview(RunState::Lost { why: "killed".to_owned() });
+    let lost = overview(RunState::Lost { why: "killed".to_owned(), unreadable: false });
     assert!(is_news(&overview(running(None)), now));
     assert!(!is_news(&overview(ended()), now));
     assert!(is_news(&lost, now - 1));

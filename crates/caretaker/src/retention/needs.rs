@@ -14,7 +14,7 @@ use super::plan::{Candidate, Need};
 use crate::budgets;
 use crate::command_error::CommandError;
 use crate::config::Config;
-use crate::continuation::{is_interrupted, last_of_each_session};
+use crate::continuation::last_of_each_session;
 use crate::host::{Host, now_ms};
 use crate::resumption::{Question, WhenHeld};
 use crate::worktrees::Worktree;
@@ -65,7 +65,8 @@ pub(crate) fn candidates(
 }
 
 fn is_cut_off(state: &RunState) -> bool {
-    is_interrupted(state) || matches!(state, RunState::Ended { outcome: RunOutcome::Suspended, .. })
+    state.is_interrupted()
+        || matches!(state, RunState::Ended { outcome: RunOutcome::Suspended, .. })
 }
 
 /// Tells whether the run's session can be resumed, now or later. A session that never will be does not need its runs.

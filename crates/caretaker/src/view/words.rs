@@ -64,7 +64,7 @@ pub(crate) fn state(state: &RunState) -> String {
 pub(crate) fn why(state: &RunState) -> Option<&str> {
     match state {
         RunState::Waiting { reason } => Some(reason),
-        RunState::Ended { why, .. } | RunState::Lost { why } => Some(why),
+        RunState::Ended { why, .. } | RunState::Lost { why, .. } => Some(why),
         RunState::Created
         | RunState::Queued { .. }
         | RunState::Starting

@@ -30,7 +30,7 @@ fn in_words(overview: &RunOverview) -> Option<String> {
             let json = serde_json::to_value(outcome).ok()?;
             (json["outcome"].as_str().unwrap_or("unknown").replace('_', " "), why.clone())
         }
-        RunState::Lost { why } => ("unknown".to_owned(), why.clone()),
+        RunState::Lost { why, .. } => ("unknown".to_owned(), why.clone()),
         _ => return None,
     };
     let mut text = format!("Your child{name} (run {}) is over: {outcome}; {why}.", overview.run);
