@@ -3,10 +3,12 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::daemon_stage::{DaemonStage, exchange};
 use crate::stage::{Stage, stderr};
 
 /// A run that succeeded and that `ps` has read.
@@ -147,4 +149,32 @@ fn a_live_run_with_a_journal_of_a_newer_version_is_waited_for() {
 
     kill_shim(&stage, &run);
     assert_eq!(stage.output(&["wait", &run]).status.code(), Some(5));
+}
+
+#[test]
+fn the_daemon_answers_while_a_client_follows_all_runs_and_some_cannot_be_read() {
+    let stage = DaemonStage::without_daemon(2);
+    for damage in 0..3 {
+        let run = indexed_run(&stage);
+        let journal = stage.journal_path(&run);
+        let text = fs::read_to_string(&journal).unwrap();
+        match damage {
+            0 => fs::write(&journal, "").unwrap(),
+            1 => fs::write(&journal, text.replacen("\"journal\":1", "\"journal\":2", 1)).unwrap(),
+            _ => {
+                fs::remove_file(&journal).unwrap();
+                fs::create_dir(&journal).unwrap();
+            }
+        }
+    }
+    stage.start_daemon();
+    let _follower = stage.follow("/v1/events", Some("1.0")).unwrap();
+    let patient = || {
+        let stream = stage.connect().unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    };
+    for _ in 0..3 {
+        assert_eq!(exchange(patient(), "GET", "/v1/version", &[], "").0, 200);
+    }
 }

@@ -3,6 +3,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::daemon_stage::DaemonStage;
 use crate::stage::{Stage, stderr};
 
 fn mint(stage: &Stage) -> String {
@@ -110,4 +111,33 @@ fn gc_forgets_minted_ids_that_nobody_used() {
     let refused = stage.output(&["resume", &unused, "x", "--agent", "simulated"]);
     assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));
     assert!(stage.root().join("state/sessions").join(&used).exists());
+}
+
+#[test]
+fn gc_says_whether_it_forgot_an_unused_id() {
+    let stage = Stage::new();
+    let unused = mint(&stage);
+    let said =
+        |flags: &[&str]| stderr(&stage.output(&[&["gc", "--older-than", "1ms"], flags].concat()));
+    let would = said(&[]);
+    assert!(would.contains(&format!("unused session id {unused} would be forgotten")), "{would}");
+    let did = said(&["--yes"]);
+    assert!(did.contains(&format!("forgot unused session id {unused}")), "{did}");
+    let nothing = said(&["--yes"]);
+    assert!(!nothing.contains(&unused), "{nothing}");
+}
+
+#[test]
+fn gc_keeps_the_minted_id_of_a_run_that_waits_in_the_queue() {
+    let stage = DaemonStage::new(1);
+    assert!(stage.output(&["queue", "pause"]).status.success());
+    let session = mint(&stage);
+    let run = stage.detach("say hello", &["--session", &session]);
+    let output = stage.output(&["gc", "--older-than", "1ms", "--yes", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["minted"], json!([]), "{report}");
+    assert!(stage.root().join("state/sessions").join(&session).join("minted.json").exists());
+    assert!(stage.output(&["queue", "resume"]).status.success());
+    assert_eq!(stage.wait_for_end(&run), Some(0), "{}", stage.why(&run));
+    assert_eq!(stage.session_of(&run), session);
 }

@@ -212,7 +212,7 @@ fn show_tells_how_every_turn_of_the_sdk_came_out() {
     let text = shown(&stage, "helper");
     let place = |piece: &str| text.find(piece).unwrap_or_else(|| panic!("no {piece:?} in {text}"));
     // A turn without a prompt has a heading of its own, with its own model.
-    assert!(place("gpt-5.5") < place("model-two"), "{text}");
+    assert!(place("GPT-5.5") < place("model-two"), "{text}");
     assert!(place("model-two") < place("I begin"), "{text}");
     assert!(text.contains("✓ shell exit 0") && text.contains("✗ shell exit 3"), "{text}");
     assert!(text.contains("exit code 3") && !text.contains("exit code 0"), "{text}");

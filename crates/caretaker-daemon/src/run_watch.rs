@@ -404,6 +404,13 @@ impl RunWatch {
         if is_known() {
             return false;
         }
+        let Ok(directory) = RunDirectory::open(&self.0.state, run) else { return true };
+        let is_live = matches!(directory.writer(), Ok(WriterPresence::Live(_)));
+        let is_over = |overview: RunOverview| !overview.state.is_unfinished();
+        // A look tells the readers of the run, and it is a reader who asks: a run that is over would be news for ever.
+        if !is_live && RunOverview::read(&directory).is_ok_and(is_over) {
+            return true;
+        }
         self.look(run);
         !is_known()
     }

@@ -7,23 +7,20 @@ use crate::stage::{Stage, stderr};
 
 #[test]
 fn no_run_starts_beside_an_agent_that_lost_its_supervisor_and_its_keeper() {
-    for command in ["sleep 60", "setsid sleep 60"] {
-        let stage = Stage::new();
-        let script = format!("shell {command}");
-        let run = stage.detach(&script, &["--sandbox", "off", "--force"]);
-        stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
-        let (shim, keeper) = (Process::shim(&stage, &run), Process::first(&stage, &run));
-        let agent = keeper.any_child().unwrap();
-        // A keeper that is stopped cannot end its agent when the shim dies.
-        keeper.stop();
-        shim.kill();
-        keeper.kill();
-        assert!(!agent.has_ended(), "{command}: this test needs a survivor");
-        let next = stage.play("say I am the next one.", &["--sandbox", "off", "--force"]);
-        let survived = !agent.has_ended();
-        agent.kill();
-        assert!(!survived, "{command}: a second run worked beside the agent");
-        assert_eq!(next.status.code(), Some(0), "{command}: {}", stderr(&next));
-        stage.assert_no_survivors("a run that lost its supervisor and its keeper");
-    }
+    let stage = Stage::new();
+    let run = stage.detach("shell sleep 60", &["--sandbox", "off", "--force"]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let (shim, keeper) = (Process::shim(&stage, &run), Process::first(&stage, &run));
+    let agent = keeper.any_child().unwrap();
+    // A keeper that is stopped cannot end its agent when the shim dies.
+    keeper.stop();
+    shim.kill();
+    keeper.kill();
+    assert!(!agent.has_ended(), "this test needs a survivor");
+    let next = stage.play("say I am the next one.", &["--sandbox", "off", "--force"]);
+    let survived = !agent.has_ended();
+    agent.kill();
+    assert!(!survived, "a second run worked beside the agent");
+    assert_eq!(next.status.code(), Some(0), "{}", stderr(&next));
+    stage.assert_no_survivors("a run that lost its supervisor and its keeper");
 }

@@ -19,7 +19,7 @@ use crate::host::{Host, now_ms, short_id};
 use crate::human_duration::HumanDuration;
 use crate::limit_options::SizeLimit;
 use crate::retention::minted;
-use crate::retention::needs::{WorktreeSight, candidates, worktree};
+use crate::retention::needs::{WorktreeSight, came_since, candidates, worktree};
 use crate::retention::plan::{Candidate, Criteria, Need, Plan, plan};
 use crate::retention::removal::{finish_earlier, remove};
 use crate::talk::{note, say};
@@ -192,7 +192,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         bytes: 0,
         minted: criteria
             .older_than_ms
-            .map_or_else(Vec::new, |age| minted::unused(&host.state, age, now_ms())),
+            .map_or_else(Vec::new, |age| minted::unused(&host.state, &runs, age, now_ms())),
         kept: plan
             .stay
             .into_iter()
@@ -200,11 +200,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             .collect(),
         failed: Vec::new(),
     };
+    // The plan was made from an earlier list, and comparing worktrees takes its time.
+    let now = if args.yes { list(&host)? } else { Vec::new() };
     for run in &plan.go {
         let Some(overview) = overview(*run) else { continue };
         let worktree = worktrees.iter().find(|worktree| worktree.run == *run);
         if args.yes
-            && let Err(why) = take_away(&host, *run, worktree)
+            && let Err(why) = take_away(&host, &now, *run, worktree)
         {
             report.failed.push(Failed { run: *run, why });
             continue;
@@ -219,7 +221,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         });
     }
     if args.yes {
-        report.minted.iter().for_each(|session| minted::forget(&host.state, session));
+        report.minted.retain(|session| minted::forget(&host.state, &now, session));
     }
     if args.json {
         print_json(&report)?;
@@ -298,7 +300,15 @@ fn decide(
 }
 
 /// First the worktree: without its run nobody could name it any more.
-fn take_away(host: &Host, run: RunId, worktree: Option<&Worktree>) -> Result<(), String> {
+fn take_away(
+    host: &Host,
+    runs: &[RunOverview],
+    run: RunId,
+    worktree: Option<&Worktree>,
+) -> Result<(), String> {
+    if let Some(need) = came_since(host, runs, run).map_err(|error| error.to_string())? {
+        return Err(need.words());
+    }
     if let Some(worktree) = worktree {
         discard_worktree(host, worktree).map_err(|error| error.message_with_causes())?;
     }
@@ -333,13 +343,16 @@ fn show(report: &Report, runs: &[RunOverview]) -> Result<(), CommandError> {
         note(&format!("run {} could not be removed: {why}", short_id(*run)));
     }
     for session in &report.minted {
-        note(&format!(
-            "session {session} was minted and never used; its id is forgotten with --yes"
-        ));
+        note(&match report.is_done {
+            true => format!("forgot unused session id {session}"),
+            false => format!("unused session id {session} would be forgotten"),
+        });
     }
     let what = units::counted(report.runs.len() as u64, "run", "runs");
     let size = units::bytes(report.bytes);
     say(&match (report.is_done, report.runs.is_empty()) {
+        (true, true) if !report.minted.is_empty() => return Ok(()),
+        (false, true) if !report.minted.is_empty() => "dry run; pass --yes to delete".to_owned(),
         (_, true) => "nothing to remove".to_owned(),
         (true, false) => format!("{what} removed, {size}"),
         (false, false) => format!("{what} would go, {size}; nothing was removed: say --yes"),

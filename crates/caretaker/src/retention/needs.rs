@@ -80,6 +80,19 @@ fn can_go_on(host: &Host, run: &RunOverview) -> bool {
     }
 }
 
+/// What came to need a run since the plan was made: a pin, or a run that is to follow it.
+pub(crate) fn came_since(
+    host: &Host,
+    runs: &[RunOverview],
+    run: RunId,
+) -> std::io::Result<Option<Need>> {
+    if pins::all(&host.state)?.contains(&run) {
+        return Ok(Some(Need::Pinned));
+    }
+    let follower = followers(host, runs).remove(&run);
+    Ok(follower.map(|follower| Need::Follower { follower }))
+}
+
 /// Runs that others wait for, and one of those others.
 fn followers(host: &Host, runs: &[RunOverview]) -> BTreeMap<RunId, RunId> {
     let mut followers = BTreeMap::new();
