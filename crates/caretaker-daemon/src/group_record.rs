@@ -1,7 +1,7 @@
 //! What is known of a group beside its runs, each of which says in its spec that it belongs to it: one small file.
 //!
 //! What runs took and how they ended is in their journals. When one is removed both are added up here, so that a budget and
-//! a group's history outlive the runs. A run is counted before it goes, and by its id, so that whoever is killed in between counts none twice.
+//! a group's history outlive the runs. A run is counted before it goes, and by its id, so that a process that is killed in between counts none twice.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};

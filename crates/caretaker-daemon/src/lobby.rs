@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
-/// A client of ours sends its request at once, so few wait here at any moment.
+/// The command line sends its request at once, so few wait here at any moment.
 const MOST_WAITING: usize = 32;
 
 #[derive(Debug)]

@@ -121,7 +121,7 @@ async fn serve_claimed(
     let (errand_sender, errands) = mpsc::unbounded_channel();
     let watch = RunWatch::new(&config.state, change_sender, errand_sender)?;
     let (state, run_sockets) = (config.state.clone(), config.run_sockets.clone());
-    // Beside everything else: whoever waits for the daemon need not wait for this.
+    // In the background: a command that waits for the daemon need not wait for this.
     tokio::task::spawn_blocking(move || {
         let n_dead = run_shim::clean_up_after_the_dead(&state, &run_sockets);
         tracing::info!(n_dead, "cleaned up after the dead");

@@ -12,7 +12,7 @@ use crate::commits::git::Commit;
 use crate::commits::ranking::Match;
 use crate::view::units::grouped;
 
-/// Files that are named in one list; of more, the number is told.
+/// The most files that a list names; it only counts the rest.
 const MOST_FILES: usize = 100;
 /// As much of a command as anyone reads.
 const LONGEST_COMMAND: usize = 1000;

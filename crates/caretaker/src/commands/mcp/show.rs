@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::Success)
 }
 
-/// The spec of a run that has a sandbox, and so a file of ours.
+/// The spec of a run that has a sandbox, and so a generated `mcp.json`.
 pub(super) fn spec_of(host: &Host, run: &str) -> Result<RunSpec, CommandError> {
     let run = host.find_run(run)?;
     let spec = run.spec().map_err(|error| {

@@ -82,7 +82,7 @@ impl JournalArgs {
 }
 
 impl Ground<'_> {
-    /// The commits, the oldest first. Each conversation is read once, and only what is told of it is kept.
+    /// The commits, the oldest first. Each conversation is read once, and only what the journal shows of it is kept.
     fn entries(&self, ranked: &[Ranked]) -> Vec<Entry<'_>> {
         let windows = self.windows();
         let mut told: Vec<Vec<(Match, Told)>> = self.commits.iter().map(|_| Vec::new()).collect();
