@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::daemon_stage::DaemonStage;
+use crate::daemon_stage::{DaemonStage, exchange};
 use crate::repository::git;
 use crate::stage::{Stage, stderr};
 
@@ -73,6 +73,9 @@ fn a_group_that_has_spent_its_budget_waits_until_it_is_raised() {
     }
     let (status, _) = stage.post("/v1/groups/..%2Fqueue/budget", &json!({}));
     assert_eq!(status, 400);
+    let (status, answer) =
+        exchange(stage.connect().unwrap(), "POST", "/v1/groups/night/budget", &[], "");
+    assert_eq!(status, 400, "a missing body lifts no limit: {answer}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ enum Chore {
     /// Build, launch a sandboxed run with the simulated agent, watch it, and look at what it left.
     Demo,
     /// Check the formatting, run clippy with warnings as errors, and run all tests.
-    Test,
+    Test(test::Args),
     /// Measure speed and memory against named peers, in one run.
     Bench(bench::Args),
 }
@@ -36,7 +36,7 @@ fn main() -> anyhow::Result<()> {
     }
     match Xtask::parse().chore {
         Chore::Demo => demo::run(),
-        Chore::Test => test::run(),
+        Chore::Test(args) => test::run(&args),
         Chore::Bench(args) => bench::run(&args),
     }
 }

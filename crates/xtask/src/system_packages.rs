@@ -41,6 +41,18 @@ pub(crate) const IPROUTE: Package =
     Package { program: "ip", package: "iproute2", why: "tests make networks of their own with it" };
 pub(crate) const JQ: Package =
     Package { program: "jq", package: "jq", why: "the peer that parsing is measured against" };
+pub(crate) const PIPX: Package = Package {
+    program: "pipx",
+    package: "pipx",
+    why: "the full tests install a Python tool with it",
+};
+pub(crate) const NPM: Package =
+    Package { program: "npm", package: "npm", why: "the full tests install Cursor's SDK with it" };
+pub(crate) const MMDEBSTRAP: Package = Package {
+    program: "mmdebstrap",
+    package: "mmdebstrap",
+    why: "the full tests make a fresh Debian with it",
+};
 
 /// Makes sure that all of them are there.
 #[expect(clippy::print_stderr, reason = "a chore tells what it does")]

@@ -73,6 +73,11 @@ pub(crate) async fn set_budget(
         let what = "a group's name has 1 to 64 letters, digits, `.`, `_` or `-`, and begins with a letter or digit";
         return Err(ApiError::bad_request(what));
     }
+    // Elsewhere a missing body stands for `{}`. Here that would lift every limit of the group.
+    if body.is_empty() {
+        return Err(ApiError::bad_request("the request body is missing")
+            .hint("send the new budget; `{}` lifts every limit"));
+    }
     let budget: Budget = json(&body)?;
     let (state, name) = (daemon.state().clone(), group.clone());
     let written =

@@ -1,0 +1,73 @@
+//! The daemon's API against its own description: schemathesis sends what `openapi.json` allows and what it does not.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use super::tools::Tools;
+use crate::commands;
+
+pub(super) fn probe(tools: &Tools) -> anyhow::Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let daemon = Daemon::start(scratch.path())?;
+    let token = std::fs::read_to_string(&daemon.token_file)?;
+    let description =
+        commands::workspace_root().join("crates/caretaker-daemon/src/api/openapi.json");
+    let settings = commands::workspace_root().join("tests/schemathesis.toml");
+    let words = [
+        format!("--config-file={}", settings.display()),
+        "run".to_owned(),
+        description.to_string_lossy().into_owned(),
+        format!("--url=http://{}", daemon.address),
+        format!("--header=Authorization: Bearer {}", token.trim()),
+        "--seed=1".to_owned(),
+        "--no-color".to_owned(),
+    ];
+    commands::run(&tools.schemathesis().to_string_lossy(), &words)?;
+    daemon.is_well()
+}
+
+/// A daemon with a home of its own, stopped with this value.
+struct Daemon<'a> {
+    home: &'a Path,
+    address: String,
+    token_file: String,
+}
+
+impl<'a> Daemon<'a> {
+    fn start(home: &'a Path) -> anyhow::Result<Self> {
+        let answer = caretaker(home, &["daemon", "start", "--listen", "127.0.0.1:0", "--json"])?;
+        let text = |key: &str| {
+            let value = answer[key].as_str().map(str::to_owned);
+            value.with_context(|| format!("the daemon's answer has no `{key}`: {answer}"))
+        };
+        Ok(Self { home, address: text("listen")?, token_file: text("token_file")? })
+    }
+
+    /// The daemon that was asked is still the one that answers.
+    fn is_well(&self) -> anyhow::Result<()> {
+        let answer = caretaker(self.home, &["daemon", "status", "--json"])?;
+        ensure!(answer["listen"] == self.address.as_str(), "the daemon has gone: {answer}");
+        Ok(())
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        caretaker(self.home, &["kill", "--all", "--json"]).ok();
+        caretaker(self.home, &["daemon", "stop", "--json"]).ok();
+    }
+}
+
+fn caretaker(home: &Path, args: &[&str]) -> anyhow::Result<Value> {
+    let output = Command::new(commands::target_dir().join("debug/caretaker"))
+        .args(args)
+        .current_dir(home)
+        .env("HOME", home)
+        .env("CARETAKER_HOME", home.join("state"))
+        .output()?;
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("`caretaker {}` gave no answer", args.join(" ")))
+}
