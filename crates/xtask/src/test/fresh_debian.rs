@@ -1,4 +1,5 @@
-//! `cargo xtask demo` on a Debian with nothing but a Rust toolchain: what the README promises a new user.
+//! `cargo xtask demo` on a Debian with nothing but a Rust toolchain (which includes a C linker): what the README promises
+//! a new user.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ pub(super) fn demo(tools: &Tools) -> anyhow::Result<()> {
     let debian = tempfile::Builder::new().prefix("debian-").tempdir_in(tools.root())?;
     let root = debian.path();
     let place = root.to_string_lossy().into_owned();
-    let minimal = ["--variant=minbase", "--include=ca-certificates", RELEASE, &place];
+    let minimal = ["--variant=minbase", "--include=ca-certificates,gcc,libc6-dev", RELEASE, &place];
     commands::run("mmdebstrap", &minimal)?;
     take_over_settings(root)?;
     let cargo_home = home_of("CARGO_HOME", ".cargo")?;
