@@ -8,17 +8,17 @@ use pretty_assertions::assert_eq;
 use crate::programs::checkout;
 
 /// Who depends on whom, in code that ships. Everything points from the binary to the small crates at the bottom, and the
-/// readers and planners there know no other crate of ours but the protocol.
+/// readers and planners there know no other crate of ours but the protocol and the ground.
 const EDGES: &[(&str, &[&str])] = &[
     ("run-protocol", &[]),
-    ("host-command", &[]),
-    ("agent-stream", &[]),
+    ("ground", &[]),
+    ("agent-stream", &["ground"]),
     ("cursor-home", &[]),
     ("egress", &["run-protocol"]),
-    ("sandbox-plan", &["egress", "run-protocol"]),
-    ("cursor-stores", &["run-protocol"]),
-    ("run-journal", &["run-protocol"]),
-    ("workspace-history", &["host-command", "run-protocol"]),
+    ("sandbox-plan", &["egress", "ground", "run-protocol"]),
+    ("cursor-stores", &["ground", "run-protocol"]),
+    ("run-journal", &["ground", "run-protocol"]),
+    ("workspace-history", &["ground", "run-protocol"]),
     (
         "run-shim",
         &[
@@ -26,6 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "cursor-home",
             "cursor-stores",
             "egress",
+            "ground",
             "run-journal",
             "run-protocol",
             "sandbox-plan",
@@ -33,8 +34,8 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     // Stands in for cursor-agent, so it writes what the others read.
-    ("simulated-agent", &["cursor-home", "cursor-stores"]),
-    ("caretaker-daemon", &["run-journal", "run-protocol", "run-shim"]),
+    ("simulated-agent", &["cursor-home", "cursor-stores", "ground"]),
+    ("caretaker-daemon", &["ground", "run-journal", "run-protocol", "run-shim"]),
     (
         "caretaker",
         &[
@@ -43,7 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "cursor-home",
             "cursor-stores",
             "egress",
-            "host-command",
+            "ground",
             "run-journal",
             "run-protocol",
             "run-shim",

@@ -26,7 +26,6 @@ mod line_splitter;
 mod open_calls;
 mod oversized;
 mod stream_summary;
-mod surrogates;
 mod text_reducer;
 mod token_line;
 mod tool_call;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use ground::surrogates;
 use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
@@ -16,7 +17,6 @@ use crate::interaction::Interaction;
 use crate::lenient::{Lenient, Shape, next_key, next_value};
 use crate::line_splitter::RawLine;
 use crate::oversized::OversizedLine;
-use crate::surrogates;
 use crate::token_line;
 use crate::tool_call::ToolCall;
 

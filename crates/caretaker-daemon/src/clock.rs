@@ -1,12 +1,8 @@
 //! What time it is.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-/// Milliseconds since the epoch.
-pub(crate) fn now_ms() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
-}
+use ground::now_ms;
 
 /// From now to then.
 pub(crate) fn until(then_ms: u64) -> Duration {

@@ -3,11 +3,12 @@
 //! What runs took and how they ended is in their journals. When one is removed both are added up here, so that a budget and
 //! a group's history outlive the runs. A run is counted before it goes, and by its id, so that a process that is killed in between counts none twice.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder};
+use std::io::{self};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
+use ground::{Durable, replace_file};
 use run_journal::{KernelLock, RunOverview, StateRoot};
 use run_protocol::{RunId, RunOutcome, Spend};
 use serde::{Deserialize, Serialize};
@@ -165,20 +166,8 @@ impl GroupRecord {
             .collect()
     }
 
-    /// Replaces the file whole.
     fn write(&self, state: &StateRoot, group: &str) -> io::Result<()> {
-        let path = path(state, group);
-        let draft = path.with_extension(format!("json.{}", std::process::id()));
-        let mut file =
-            OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&draft)?;
-        let written = file.write_all(&serde_json::to_vec(self)?).and_then(|()| file.sync_data());
-        match written.and_then(|()| fs::rename(&draft, &path)) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                fs::remove_file(&draft).ok();
-                Err(error)
-            }
-        }
+        replace_file(&path(state, group), &serde_json::to_vec(self)?, Durable::Yes)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ground::now_ms;
 use run_journal::{RunOverview, StateRoot};
 use run_protocol::{RunId, Spend};
 
 use crate::budget::{Spending, judge};
-use crate::clock::now_ms;
 use crate::daemon::Daemon;
 use crate::group_record::GroupRecord;
 use crate::run_watch::Standing;

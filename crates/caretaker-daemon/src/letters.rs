@@ -1,12 +1,12 @@
 //! What agents ask people and what people write to them, over all sessions. The files are all there is: everything here
 //! works without a daemon, which only delivers sooner.
 
+use ground::now_ms;
 use run_journal::{Correspondence, Inbox, InboxError, IndexError, StateRoot};
 use run_protocol::{Correspondent, Message, Question, QuestionAbout, Relation, RunId};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::clock::now_ms;
 use crate::delivery::{Delivery, SessionStanding};
 
 /// Says why letters cannot be read or left.

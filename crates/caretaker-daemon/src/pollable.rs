@@ -1,7 +1,7 @@
 //! Descriptors that the runtime waits on.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsRawFd;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -9,8 +9,8 @@ use tokio::io::unix::AsyncFd;
 /// Has the runtime wait for the descriptor to become readable.
 #[expect(
     deprecated,
-    reason = "its successor is unsafe for types that may name another descriptor later; an owned one cannot"
+    reason = "its successor is unsafe for types that may name another descriptor later; ours own theirs"
 )]
-pub(crate) fn pollable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn pollable<T: AsRawFd>(fd: T) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(fd, Interest::READABLE)
 }

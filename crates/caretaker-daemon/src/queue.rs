@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ground::now_ms;
 use run_journal::{EndQueued, RunOverview, RunState};
 use run_protocol::{FailureClass, RunId, RunOutcome};
 use tokio::sync::{Notify, mpsc};
 
-use crate::clock::{now_ms, until};
+use crate::clock::until;
 use crate::daemon::Daemon;
 use crate::host_services::Brought;
 use crate::queue_file::{QueueFile, QueueGate, QueueMemory};

@@ -2,11 +2,11 @@
 //! told to slow down. One small file, replaced whole.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self};
+use std::io::{self};
 use std::path::{Path, PathBuf};
 
+use ground::{Durable, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::{Caps, Lowered};
@@ -64,12 +64,7 @@ impl QueueFile {
     }
 
     pub(crate) fn write(&self, memory: &QueueMemory) -> io::Result<()> {
-        let draft = self.path.with_extension("json.new");
-        let mut file =
-            OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&draft)?;
-        file.write_all(&serde_json::to_vec_pretty(memory)?)?;
-        file.sync_data()?;
-        fs::rename(&draft, &self.path)
+        replace_file(&self.path, &serde_json::to_vec_pretty(memory)?, Durable::Yes)
     }
 }
 

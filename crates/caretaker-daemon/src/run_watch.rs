@@ -12,9 +12,7 @@
 mod following;
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsStr;
 use std::fs::DirBuilder;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -28,7 +26,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::following::Following;
 use crate::clock::until;
-use crate::inotify::{Happened, Inotify, Watch, as_text};
+use crate::inotify::{Happened, Inotify, Watch};
 use crate::lock_holder::{open_process, wait_for_end};
 use crate::mailbox::Mailbox;
 use crate::postman::Errand;
@@ -177,12 +175,12 @@ impl RunWatch {
             match news {
                 Happened::Change { watch, name: Some(name) } => {
                     if self.table().inboxes == Some(watch) {
-                        let session = session_of(OsStr::from_bytes(&name));
+                        let session = session_of(&name);
                         session.map(|session| self.0.errands.send(Errand::Letter(session)));
                         continue;
                     }
                     let is_arrival = self.table().arrivals == Some(watch);
-                    let run = as_text(&name).and_then(|name| name.parse().ok());
+                    let run = name.to_str().and_then(|name| name.parse().ok());
                     if let (true, Some(run)) = (is_arrival, run) {
                         self.look(run);
                     }

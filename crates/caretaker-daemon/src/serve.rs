@@ -28,7 +28,7 @@ use crate::instance::{Claim, DaemonNote};
 use crate::ledger::Ledger;
 use crate::queue::{self, Queue};
 use crate::run_watch::{RunWatch, WatchError};
-use crate::{clock, hooks, postman, systemd};
+use crate::{hooks, postman, systemd};
 
 /// Threads for what blocks: starting supervisors, reading stores. They go when there is nothing to do.
 const MOST_BLOCKING: usize = 16;
@@ -101,7 +101,7 @@ async fn serve_claimed(
     on_ready: impl FnOnce(&DaemonNote),
 ) -> Result<(), ServeError> {
     let stop = Stop::listen().map_err(ServeError::Runtime)?;
-    let mut note = DaemonNote::of_this_process(config.protocol, &config.version, clock::now_ms());
+    let mut note = DaemonNote::of_this_process(config.protocol, &config.version, ground::now_ms());
     let (unix, socket) = listen_unix(&config)?;
     note.socket = socket.clone().into();
     let loopback = match config.listen {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
+use ground::now_ms;
 use run_protocol::{
     AgentKind, AgentProgram, BytesPath, ExitCode, NetworkMode, RunId, RunLimits, RunSpec,
     SessionStart, UserMcpFiles, WorkspaceSaving,
@@ -25,7 +26,7 @@ use crate::bubblewrap::{Bubblewrap, Trial};
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::disk;
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::host_git;
 use crate::inheritance;
 use crate::limit_options;

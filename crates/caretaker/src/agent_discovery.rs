@@ -11,7 +11,7 @@ use cursor_home::{
     AgentCheck, AgentSearch, Candidate, Exposure, PinnedAgent, candidates, parse_version,
     says_it_is_cursor,
 };
-use host_command::Bounds;
+use ground::command::Bounds;
 use nix::unistd::{AccessFlags, access};
 use run_protocol::{AgentKind, AgentProgram, ExitCode};
 
@@ -207,7 +207,7 @@ impl Search<'_> {
         let mut command = agent_command(program, self.environment);
         command.arg(flag);
         let bounds = Bounds::of_question(PATIENCE);
-        let answer = host_command::run(&mut command, None, bounds).ok()?;
+        let answer = ground::command::run(&mut command, None, bounds).ok()?;
         answer.status.success().then(|| answer.stdout_text())
     }
 }

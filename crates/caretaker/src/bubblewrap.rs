@@ -1,13 +1,14 @@
 //! The bubblewrap of this host: where it is, whether it may be trusted, and whether it can make a sandbox.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self};
+use std::io::{self};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use host_command::{Answer, Bounds, NoAnswer};
+use ground::command::{Answer, Bounds, NoAnswer};
+use ground::{Durable, replace_file};
 use run_protocol::ExitCode;
 use sandbox_plan::{
     BwrapFileError, BwrapProblem, BwrapVersion, bwrap_trial, check_bwrap_file,
@@ -140,7 +141,7 @@ impl Bubblewrap {
     ) -> Result<Answer, BubblewrapError> {
         let mut command = Command::new(&self.path);
         command.env_clear().args(arguments);
-        host_command::run(&mut command, None, Bounds::of_question(PATIENCE))
+        ground::command::run(&mut command, None, Bounds::of_question(PATIENCE))
             .map_err(|source| BubblewrapError::Silent { path: self.path.clone(), source })
     }
 }
@@ -160,20 +161,9 @@ impl Trial {
     /// Remembers it, in a state directory that exists by now. Without that the next trial is merely made again.
     pub(crate) fn remember(&self, state: &Path) {
         if let Self::Passed { fingerprint: Some(fingerprint) } = self {
-            let beside = state.join(format!("{PASSED_FILE}.{}", std::process::id()));
-            let kept = write_private(&beside, fingerprint)
-                .and_then(|()| fs::rename(&beside, state.join(PASSED_FILE)));
-            if kept.is_err() {
-                fs::remove_file(&beside).ok();
-            }
+            replace_file(&state.join(PASSED_FILE), fingerprint.as_bytes(), Durable::No).ok();
         }
     }
-}
-
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())
 }
 
 /// The command that mends the file, where there is one.

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use caretaker_daemon::{Budget, GroupRecord, Overspent, Spending, judge};
+use ground::now_ms;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use run_journal::{RunFilter, RunIndex, RunOverview, Which};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Deserializer, de};
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::daemon_client::DaemonClient;
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::human_duration::HumanDuration;
 use crate::talk::note;
 

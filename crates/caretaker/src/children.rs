@@ -8,6 +8,7 @@ use std::path::Path;
 
 use caretaker_daemon::{ChildOrder, Submitted};
 use egress::AllowedHost;
+use ground::now_ms;
 use run_journal::{RunDirectory, RunFilter, RunIndex, Which};
 use run_protocol::{
     AgentMode, ChildRequest, ExitCode, Lineage, McpChoice, NetworkMode, QueueTerms, RunId,
@@ -20,7 +21,7 @@ use uuid::Uuid;
 use crate::admission::unprepared;
 use crate::command_error::CommandError;
 use crate::config::ChildrenConfig;
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::inheritance::{sentence, wider_than};
 use crate::name_claim::NameClaim;
 use crate::profiles::OFF;

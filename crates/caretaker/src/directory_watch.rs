@@ -3,17 +3,15 @@
 //! The kernel lends each user some thousand watches. Half of them are taken at the most; what there is no watch for is
 //! looked at every now and then.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use notify::event::{EventKind, ModifyKind};
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use ground::inotify::{Change, Inotify, ReadFlags, Watch, WatchFlags};
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
@@ -27,16 +25,24 @@ const USUAL_LIMIT: usize = 8_192;
 /// A watch takes about a kilobyte of the kernel's memory.
 const MOST_WATCHES: usize = 50_000;
 
+/// What is a change. Our own reading is none.
+const CHANGES: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::ATTRIB)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MOVE_SELF);
+
 /// Watches directories, not what is below them.
 pub(crate) struct DirectoryWatch {
-    watcher: RecommendedWatcher,
-    watched: BTreeSet<PathBuf>,
+    inotify: Inotify,
+    watched: BTreeMap<PathBuf, Watch>,
+    directories: HashMap<Watch, PathBuf>,
     n_watches: usize,
     /// What lay there when it was last looked at.
     unwatched: HashMap<PathBuf, u64>,
     next_round: Instant,
-    news: Arc<Mutex<Changes>>,
-    wake: Receiver<()>,
 }
 
 /// What happened since the last look.
@@ -48,8 +54,6 @@ pub(crate) struct Changes {
     pub(crate) with_news: BTreeSet<PathBuf>,
     /// More happened than can be told.
     pub(crate) is_everything: bool,
-    /// What is not there any more, files too.
-    gone: BTreeSet<PathBuf>,
 }
 
 impl DirectoryWatch {
@@ -62,40 +66,31 @@ impl DirectoryWatch {
     }
 
     fn with_watches(n_watches: usize) -> Result<Self, CommandError> {
-        let (sender, wake) = mpsc::sync_channel(1);
-        let news = Arc::new(Mutex::new(Changes::default()));
-        let told = Arc::clone(&news);
-        let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            let is_change = match event {
-                Ok(event) => told.lock().unwrap_or_else(PoisonError::into_inner).add(&event),
-                Err(_) => false,
-            };
-            if is_change {
-                // One that is not taken yet says it all.
-                sender.try_send(()).ok();
-            }
-        })
-        .map_err(|error| {
-            CommandError::new(ExitCode::Failed, "changes cannot be watched for")
-                .because(error)
-                .hint(
-                    "the system limits how many watchers there are: fs.inotify.max_user_instances",
-                )
+        let inotify = Inotify::new().map_err(|error| {
+            cannot_watch(error).hint(
+                "the system limits how many watchers there are: fs.inotify.max_user_instances",
+            )
         })?;
-        let next_round = Instant::now() + ROUND;
-        let (watched, unwatched) = (BTreeSet::new(), HashMap::new());
-        Ok(Self { watcher, watched, n_watches, unwatched, next_round, news, wake })
+        Ok(Self {
+            inotify,
+            watched: BTreeMap::new(),
+            directories: HashMap::new(),
+            n_watches,
+            unwatched: HashMap::new(),
+            next_round: Instant::now() + ROUND,
+        })
     }
 
     /// Adds directories, the first of them first. One that is not there is passed over.
     pub(crate) fn cover<'a>(&mut self, directories: impl IntoIterator<Item = &'a PathBuf>) {
         for directory in directories {
-            if self.watched.contains(directory) {
+            if self.watched.contains_key(directory) {
                 continue;
             }
             let has_room = self.watched.len() < self.n_watches;
-            if has_room && self.watcher.watch(directory, RecursiveMode::NonRecursive).is_ok() {
-                self.watched.insert(directory.clone());
+            if has_room && let Ok(watch) = self.inotify.add(directory, CHANGES) {
+                self.watched.insert(directory.clone(), watch);
+                self.directories.insert(watch, directory.clone());
                 self.unwatched.remove(directory);
             } else if !self.unwatched.contains_key(directory)
                 && let Some(state) = state_of(directory)
@@ -108,33 +103,54 @@ impl DirectoryWatch {
     /// Waits for a change and then for the rest of its burst, or for a while. `None` if nothing happened.
     pub(crate) fn wait(&mut self) -> Result<Option<Changes>, CommandError> {
         let patience = self.next_round.saturating_duration_since(Instant::now());
-        match self.wake.recv_timeout(patience) {
-            Ok(()) => {
-                std::thread::sleep(BURST);
-                self.wake.try_recv().ok();
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                let what = "changes cannot be watched for any more";
-                return Err(CommandError::new(ExitCode::Failed, what));
+        let mut changes = Changes::default();
+        if self.inotify.wait(Some(patience)).map_err(cannot_watch)? {
+            std::thread::sleep(BURST);
+            for change in self.inotify.read().map_err(cannot_watch)? {
+                self.take(&change, &mut changes);
             }
         }
         if Instant::now() >= self.next_round {
-            self.look_around();
+            self.look_around(&mut changes);
             // After the look: one that takes long must not be all that is done.
             self.next_round = Instant::now() + ROUND;
-        }
-        let mut changes =
-            std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner));
-        // Its watch is gone with it; should it come again, it is covered anew.
-        for path in std::mem::take(&mut changes.gone) {
-            self.watched.remove(&path);
         }
         Ok((changes != Changes::default()).then_some(changes))
     }
 
+    /// Adds what the kernel says to the changes.
+    fn take(&mut self, change: &Change, changes: &mut Changes) {
+        changes.is_everything |= change.is_overflow();
+        if change.is_end_of_watch() {
+            if let Some(directory) = self.directories.remove(&change.watch) {
+                self.watched.remove(&directory);
+            }
+            return;
+        }
+        let Some(watched) = self.directories.get(&change.watch) else { return };
+        let path = match &change.name {
+            Some(name) => watched.join(name),
+            None => watched.clone(),
+        };
+        let what = change.what;
+        // What comes again under this name is another directory, and gets a watch of its own.
+        let moved = ReadFlags::MOVED_FROM | ReadFlags::MOVE_SELF;
+        if what.intersects(moved)
+            && let Some(watch) = self.watched.remove(&path)
+        {
+            self.directories.remove(&watch);
+            self.inotify.remove(watch);
+        }
+        let Some(directory) = path.parent() else { return };
+        let news = ReadFlags::CREATE | ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO;
+        if what.intersects(news) && !is_log(&path) {
+            changes.with_news.insert(directory.to_owned());
+        }
+        changes.directories.insert(directory.to_owned());
+    }
+
     /// Looks at the directories that are not watched.
-    fn look_around(&mut self) {
+    fn look_around(&mut self, changes: &mut Changes) {
         let mut changed = Vec::new();
         self.unwatched.retain(|directory, known| match state_of(directory) {
             None => false,
@@ -146,33 +162,13 @@ impl DirectoryWatch {
                 true
             }
         });
-        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        news.with_news.extend(changed.iter().cloned());
-        news.directories.extend(changed);
+        changes.with_news.extend(changed.iter().cloned());
+        changes.directories.extend(changed);
     }
 }
 
-impl Changes {
-    /// Tells whether it is a change: our own reading must not wake us.
-    fn add(&mut self, event: &Event) -> bool {
-        self.is_everything |= event.need_rescan();
-        let is_news = match event.kind {
-            EventKind::Access(_) => return event.need_rescan(),
-            EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(_)) => true,
-            _ => false,
-        };
-        for path in &event.paths {
-            if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
-                self.gone.insert(path.clone());
-            }
-            let Some(directory) = path.parent() else { continue };
-            self.directories.insert(directory.to_owned());
-            if is_news && !is_log(path) {
-                self.with_news.insert(directory.to_owned());
-            }
-        }
-        true
-    }
+fn cannot_watch(error: io::Error) -> CommandError {
+    CommandError::new(ExitCode::Failed, "changes cannot be watched for").because(error)
 }
 
 /// Logs of databases come and go with their writers.

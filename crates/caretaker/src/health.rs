@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use host_command::Bounds;
+use ground::command::Bounds;
+use ground::now_ms;
 use nix::unistd::{AccessFlags, access};
 use run_protocol::{AgentKind, AgentProgram, LimitBackend, NetworkMode, RunId};
 use run_shim::{LimitSurvey, SocketPaths, survey_limits};
@@ -18,7 +19,7 @@ use crate::bubblewrap::{Bubblewrap, BubblewrapError};
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::disk;
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::login_file;
 use crate::places::is_private_directory_of;
 use crate::profiles::{self, NamedBy};
@@ -271,7 +272,7 @@ fn login(host: &Host, agent: &AgentProgram) -> Finding {
     let mut command = agent_command(&agent.program.0, environment);
     command.args(["status", "--format", "json"]);
     let bounds = Bounds::of_question(LOGIN_PATIENCE);
-    let answer = match host_command::run(&mut command, None, bounds) {
+    let answer = match ground::command::run(&mut command, None, bounds) {
         Ok(answer) => answer,
         Err(error) => {
             let summary = format!("the agent does not tell whether it is logged in: {error}");

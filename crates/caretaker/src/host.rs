@@ -1,7 +1,6 @@
 //! The host that a command works on: its environment, our places on it, the runs in them.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use run_journal::{OpenRunError, ResolveError, RunDirectory, RunOverview, StateRoot, resolve};
 use run_protocol::{ExitCode, RunId};
@@ -97,12 +96,6 @@ pub(crate) fn overview(run: &RunDirectory) -> Result<RunOverview, CommandError> 
         let what = format!("the run {} cannot be read", run.run_id());
         CommandError::new(ExitCode::Failed, what).because(error)
     })
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What tells one run from another at a glance: ids of the same minute begin alike and end differently.

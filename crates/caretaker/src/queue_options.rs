@@ -1,13 +1,14 @@
 //! How a run waits for its turn.
 
 use caretaker_daemon::QueueGate;
+use ground::now_ms;
 use run_journal::RunDirectory;
 use run_protocol::{ExitCode, QueueTerms, RunId};
 
 use crate::budgets::{self, BudgetOption};
 use crate::command_error::CommandError;
 use crate::daemon_client::DaemonClient;
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::human_duration::HumanDuration;
 use crate::run_marks::RunName;
 

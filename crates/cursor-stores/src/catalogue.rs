@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::error_chain::describe;
+use ground::with_causes;
+
 use crate::merge::{is_whole_in_first, merge_conversations, merge_heads};
 use crate::model::{Activity, Conversation, Damage, Head, Origin, StoreKind};
 use crate::parallel;
@@ -228,7 +229,7 @@ impl Catalogue {
         for (origin, error) in failures {
             let ReadConversationError::Unreadable { source, .. } = error else { continue };
             let place = origin.path.as_ref().display().to_string();
-            conversation.damage.push(Damage::new(place, describe(&*source)));
+            conversation.damage.push(Damage::new(place, with_causes(&*source)));
             if conversation.head.activity != Activity::Live {
                 conversation.head.activity = Activity::Damaged;
             }

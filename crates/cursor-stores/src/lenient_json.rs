@@ -1,5 +1,8 @@
 //! JSON as JavaScript writes it, which is not always JSON as others read it.
 
+use std::borrow::Cow;
+
+use ground::surrogates;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
@@ -20,38 +23,11 @@ pub(crate) fn parse_as<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json
 /// Returns the text without what makes a strict reader give up, or `None` if there is nothing of that kind.
 pub(crate) fn repair(json: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(json);
-    let mut repaired = String::with_capacity(text.len());
-    let mut rest = text.as_ref();
-    let mut is_changed = matches!(text, std::borrow::Cow::Owned(_));
-    while let Some(at) = rest.find('\\') {
-        let (before, escape) = rest.split_at(at);
-        repaired.push_str(before);
-        let n_taken = match (unit(escape), escape.get(6..).and_then(unit)) {
-            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
-            (Some(0xD800..=0xDFFF), _) => {
-                repaired.push('\u{FFFD}');
-                is_changed = true;
-                rest = &escape[6..];
-                continue;
-            }
-            // Any other escape is two bytes long, as far as finding the next one goes.
-            _ => escape.char_indices().nth(2).map_or(escape.len(), |(end, _)| end),
-        };
-        let (kept, after) = escape.split_at(n_taken);
-        repaired.push_str(kept);
-        rest = after;
+    match (surrogates::mend(&text), text) {
+        (Some(mended), _) => Some(mended),
+        (None, Cow::Owned(replaced)) => Some(replaced),
+        (None, Cow::Borrowed(_)) => None,
     }
-    repaired.push_str(rest);
-    is_changed.then_some(repaired)
-}
-
-/// The UTF-16 unit that a text begins with as `\uXXXX`.
-fn unit(text: &str) -> Option<u16> {
-    let digits = text.strip_prefix("\\u")?.get(..4)?;
-    if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    u16::from_str_radix(digits, 16).ok()
 }
 
 #[cfg(test)]

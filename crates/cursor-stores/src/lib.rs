@@ -27,7 +27,6 @@ mod database_error;
 mod database_fingerprint;
 mod database_holders;
 mod editor_text;
-mod error_chain;
 mod export;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

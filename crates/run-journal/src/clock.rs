@@ -1,12 +1,4 @@
-//! What time it is, since which start of the machine, and since when a process runs.
-
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Milliseconds since the epoch.
-pub(crate) fn now_ms() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
-}
+//! Since which start of the machine a process runs.
 
 /// The kernel's name for this start of the machine; `None` where it is hidden.
 pub fn boot_id() -> Option<String> {

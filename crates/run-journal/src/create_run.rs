@@ -10,11 +10,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use ground::now_ms;
+use ground::plain_file;
 use nix::unistd::geteuid;
 use run_protocol::{BytesPath, JOURNAL_VERSION, JournalHeader, RunEvent, RunId, RunSpec};
 
-use crate::clock::{boot_id, now_ms};
-use crate::{EventNumber, Redaction, StateRoot, line_encoding, plain_file};
+use crate::clock::boot_id;
+use crate::{EventNumber, Redaction, StateRoot, line_encoding};
 
 /// A half-made directory this old was left by a process that died.
 const ABANDONED_AFTER_MS: u64 = 60 * 60 * 1000;

@@ -3,17 +3,15 @@
 use std::io;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use ground::inotify::{Inotify, ReadFlags, Watch, WatchFlags};
 
 use crate::RunDirectory;
-use crate::control_watch::wait_readable;
 
 /// An inotify instance on a run's journal and lock.
 #[derive(Debug)]
 pub(crate) struct FileWatch {
     inotify: Inotify,
-    lock: WatchDescriptor,
+    lock: Watch,
 }
 
 /// What happened to the files.
@@ -27,30 +25,25 @@ pub(crate) enum FileChange {
 
 impl FileWatch {
     pub(crate) fn of(directory: &RunDirectory) -> io::Result<Self> {
-        let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-        inotify.add_watch(&directory.journal_path(), AddWatchFlags::IN_MODIFY)?;
+        let inotify = Inotify::new()?;
+        inotify.add(&directory.journal_path(), WatchFlags::MODIFY)?;
         // A holder writes its note when it has the lock: then its socket is not far.
-        let lock_events = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CLOSE_WRITE;
-        let lock = inotify.add_watch(&directory.lock_path(), lock_events)?;
+        let lock_events = WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
+        let lock = inotify.add(&directory.lock_path(), lock_events)?;
         Ok(Self { inotify, lock })
     }
 
     /// Waits for at most as long as `patience`.
     pub(crate) fn wait(&mut self, patience: Duration) -> io::Result<FileChange> {
-        if !wait_readable(&self.inotify, patience)? {
+        if !self.inotify.wait(Some(patience))? {
             return Ok(FileChange::Nothing);
         }
-        let events = match self.inotify.read_events() {
-            Ok(events) => events,
-            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(FileChange::Nothing),
-            Err(errno) => return Err(errno.into()),
-        };
         let mut change = FileChange::Nothing;
-        for event in events {
-            if event.wd != self.lock {
+        for event in self.inotify.read()? {
+            if event.watch != self.lock {
                 return Ok(FileChange::Journal);
             }
-            if event.mask.contains(AddWatchFlags::IN_CLOSE_WRITE) {
+            if event.what.contains(ReadFlags::CLOSE_WRITE) {
                 change = FileChange::LockClosed;
             }
         }

@@ -17,11 +17,12 @@ use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use ground::now_ms;
+use ground::plain_file;
 use run_protocol::{Correspondent, HandOver, InboxEntry, Message, Question, RunId};
 use uuid::Uuid;
 
-use crate::clock::now_ms;
-use crate::{Correspondence, KernelLock, RunDirectory, StateRoot, plain_file};
+use crate::{Correspondence, KernelLock, RunDirectory, StateRoot};
 
 /// More than a year of lively correspondence.
 const MOST_BYTES: u64 = 8 * 1024 * 1024;

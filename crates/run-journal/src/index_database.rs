@@ -13,10 +13,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ground::plain_file;
 use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 
-use crate::{KernelLock, RunFilter, RunOverview, Which, plain_file};
+use crate::{KernelLock, RunFilter, RunOverview, Which};
 
 /// To be raised with every change of the tables or of [`RunOverview`]: an index of another version is made anew.
 pub(crate) const VERSION: i32 = 7;

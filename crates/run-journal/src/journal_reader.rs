@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use ground::plain_file;
 use memchr::{memchr, memrchr};
 use run_protocol::JOURNAL_VERSION;
 use serde::Deserialize;
 
 use crate::line_parsing::{Line, Readable, parse_line};
 use crate::line_search::{self, read_piece};
-use crate::{EventNumber, JournalEntry, Position, RunDirectory, plain_file};
+use crate::{EventNumber, JournalEntry, Position, RunDirectory};
 
 /// How much is read at once.
 const CHUNK: usize = 256 * 1024;

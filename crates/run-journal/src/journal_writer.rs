@@ -6,18 +6,17 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ground::now_ms;
+use ground::plain_file;
 use memchr::{memchr_iter, memrchr};
 use run_protocol::{Epoch, JOURNAL_VERSION, JournalHeader, RunEvent};
 
 use crate::background_sync::BackgroundSync;
-use crate::clock::{boot_id, now_ms};
+use crate::clock::boot_id;
 use crate::last_word::{LastWord, last_word};
 use crate::line_parsing::{Line, parse_line};
 use crate::reserve::Reserve;
-use crate::{
-    AgentLine, EventNumber, Redaction, RunDirectory, RunLock, line_encoding, line_search,
-    plain_file,
-};
+use crate::{AgentLine, EventNumber, Redaction, RunDirectory, RunLock, line_encoding, line_search};
 
 /// What the batch's buffer keeps when a huge line has passed through it.
 const BUFFER_KEPT: usize = 1024 * 1024;

@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
+use ground::plain_file;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
@@ -17,7 +18,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{boot_id, process_started};
 use crate::line_search::read_piece;
-use crate::plain_file;
 
 const NOTE_LIMIT: usize = 4096;
 

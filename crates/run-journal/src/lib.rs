@@ -52,7 +52,6 @@ mod last_word;
 mod line_encoding;
 mod line_parsing;
 mod line_search;
-mod plain_file;
 mod queued_run;
 mod reserve;
 mod resolve;

@@ -2,12 +2,11 @@
 
 use std::io;
 
+use ground::now_ms;
+use ground::plain_file;
 use run_protocol::{RunEvent, RunOutcome};
 
-use crate::clock::now_ms;
-use crate::{
-    JournalError, JournalWriter, LockRunError, RunDirectory, RunLock, last_word, plain_file,
-};
+use crate::{JournalError, JournalWriter, LockRunError, RunDirectory, RunLock, last_word};
 
 /// What became of the wish to end a run that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

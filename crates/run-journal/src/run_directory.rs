@@ -6,12 +6,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ground::now_ms;
+use ground::plain_file;
 use nix::unistd::geteuid;
 use run_protocol::{RunId, RunSpec};
 
-use crate::clock::{boot_id, now_ms, process_started};
+use crate::clock::{boot_id, process_started};
 use crate::create_run::{self, CreateRunError};
-use crate::{KernelLock, LockHolder, LockSight, StateRoot, plain_file};
+use crate::{KernelLock, LockHolder, LockSight, StateRoot};
 
 /// How long after its creation a run may be without a supervisor before it counts as lost.
 const START_EXPECTED_MS: u64 = 30_000;

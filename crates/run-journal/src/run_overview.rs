@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 
+use ground::plain_file;
 use run_protocol::{
     BytesPath, Checkpoint, Lineage, NoResult, ReportedStatus, RunEvent, RunId, RunOutcome, RunSpec,
     Spend, WorktreeOrigin,
@@ -14,9 +15,7 @@ use crate::clock::boot_id;
 use crate::journal_reader::{check_version, hand_on_line};
 use crate::line_search::{self, read_piece};
 use crate::run_standing::{Phase, RunStanding};
-use crate::{
-    EventNumber, JournalEntry, OpenJournalError, RunDirectory, WriterPresence, plain_file,
-};
+use crate::{EventNumber, JournalEntry, OpenJournalError, RunDirectory, WriterPresence};
 
 /// A run is set up within its first lines.
 const HEAD_BYTES: u64 = 64 * 1024;

@@ -218,13 +218,7 @@ impl From<ReadDatabaseError> for NotChecked {
 
 /// An error and what caused it, on one line. What SQLite says of a hostile file may quote the file.
 fn with_sources(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut source = err.source();
-    while let Some(err) = source {
-        text = format!("{text}: {err}");
-        source = err.source();
-    }
-    few_words(&text)
+    few_words(&ground::with_causes(err))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use cursor_stores::chat::ResumePoint;
+use ground::now_ms;
 use run_journal::StateRoot;
 use run_protocol::{Checkpoint, RunEvent, RunOutcome, RunSpec};
 
@@ -10,7 +11,7 @@ use crate::checkpoint;
 use crate::drive::Driven;
 use crate::locks::RunLocks;
 use crate::outcome_words;
-use crate::run_record::{RunRecord, now_ms};
+use crate::run_record::RunRecord;
 use crate::session_memory::{self, Recollection};
 use crate::session_record;
 

@@ -23,7 +23,6 @@ mod control_socket;
 mod descendants;
 mod drive;
 mod entry;
-mod error_text;
 mod failure_class;
 mod gate;
 mod held_lock;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use cursor_home::{McpServers, WorkspacePath};
+use ground::with_causes;
 use run_journal::StateRoot;
 use run_protocol::{McpChoice, RunEvent, ServerChange};
 use uuid::Uuid;
 
 use crate::agent_servers::{NotChanged, Reach, RunServers, UserMcpError};
-use crate::error_text::with_causes;
 use crate::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
 use crate::session_record;
 
@@ -58,7 +58,7 @@ impl ServerFiles {
             home: &self.home,
             host_config_root: &self.host_config_root,
             servers,
-            now_ms: crate::run_record::now_ms(),
+            now_ms: ground::now_ms(),
         }
     }
 

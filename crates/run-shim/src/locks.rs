@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ground::now_ms;
 use run_journal::{KernelLock, StateRoot};
 use run_protocol::{RunId, RunSpec, SessionStart};
 use tokio::task::JoinHandle;
@@ -15,7 +16,6 @@ use crate::held_lock::{
     HeldLock, Holder, LockError, Patience, WorkspaceLockError, WorkspaceLocks, wait_until_free,
 };
 use crate::preparation;
-use crate::run_record::now_ms;
 use crate::sockets::{self, SocketPaths};
 
 /// What is to be locked, and what is.
@@ -234,7 +234,7 @@ impl Wanted {
     /// The workspace first: a run that is refused for it has left nothing of its session behind.
     fn take_at_once(&self, patience: Patience) -> Result<Taken, LockRefusal> {
         let failed = |path: &Path, error: &dyn std::error::Error| {
-            let why = crate::error_text::with_causes(error);
+            let why = ground::with_causes(error);
             LockRefusal::Io(format!("the lock `{}` cannot be used: {why}", path.display()))
         };
         make_dir(&self.workspaces).map_err(|error| failed(&self.workspaces, &error))?;
@@ -300,7 +300,7 @@ pub fn hold_workspace(
     let io = |error: &dyn std::error::Error| {
         LockRefusal::Io(format!(
             "the locks of workspaces cannot be used: {}",
-            crate::error_text::with_causes(error)
+            ground::with_causes(error)
         ))
     };
     let directory = state.workspaces();

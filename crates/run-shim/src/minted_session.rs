@@ -4,11 +4,10 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
+use ground::now_ms;
 use run_journal::StateRoot;
 use run_protocol::MintedSession;
 use uuid::Uuid;
-
-use crate::run_record::now_ms;
 
 /// A path and an id.
 const LONGEST: u64 = 64 * 1024;

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use cursor_home::{ExtraFlagError, ModelSlugError, WorkspacePathError};
 use egress::AllowedHostError;
+use ground::with_causes;
 use run_protocol::{ExitCode, FailureClass, RunOutcome};
 use sandbox_plan::{MountPointError, PlanError, PlanWarning, ProfileError, WorkspaceError};
 
 use crate::agent_servers::UserMcpError;
-use crate::error_text::with_causes;
 use crate::limits::LimitsNotHeld;
 use crate::login::LoginCopyError;
 use crate::private_roots::PrivateRootsError;

@@ -3,16 +3,16 @@
 //! What is on disk lies in the run's directory and in the session's; what is only for this run is handed to the sandbox
 //! as bytes and never touches a disk.
 
-use std::ffi::OsString;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder};
+use std::io::{self};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use cursor_home::{
     CliConfig, CursorRoots, McpServers, ProjectDir, WorkspacePath, WorkspacePathError,
     agent_cli_state_json, approvals_json, trust_marker_json,
 };
+use ground::{Durable, replace_file};
 use sandbox_plan::{Nothing, OWN_COMMON_DIR};
 
 use crate::agents_directory::AgentsDirectory;
@@ -201,20 +201,9 @@ fn write_for_agent(path: &Path, content: &[u8]) -> Result<(), PrivateRootsError>
     directory.write(name, content).map_err(failed)
 }
 
-/// Writes beside and renames, so that nobody ever sees half a file.
 fn write(path: &Path, content: &[u8]) -> Result<(), PrivateRootsError> {
     let failed = |source| PrivateRootsError::Write { path: path.to_owned(), source };
-    let mut beside = OsString::from(path);
-    beside.push(format!(".{}", std::process::id()));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&beside)
-        .map_err(failed)?;
-    file.write_all(content).map_err(failed)?;
-    fs::rename(&beside, path).map_err(failed)
+    replace_file(path, content, Durable::No).map_err(failed)
 }
 
 #[cfg(test)]

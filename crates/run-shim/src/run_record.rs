@@ -3,9 +3,9 @@
 //! **Invariant:** nothing of the agent's is appended by a run that has lost its session's lease; only how the run ended is.
 
 use std::borrow::Cow;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use agent_stream::{EventKind, RawLine, Repair, StreamLine};
+use ground::now_ms;
 use run_journal::{AgentLine, JournalError, JournalWriter, Redaction};
 use run_protocol::{RunEvent, RunOutcome};
 use tokio::sync::watch;
@@ -255,10 +255,4 @@ fn form_of<'b>(line: &StreamLine<'_>, bytes: &'b [u8]) -> AgentLine<'b> {
         Ok(text) => AgentLine::Text(text),
         Err(_) => AgentLine::Bytes(bytes),
     }
-}
-
-/// Milliseconds since the epoch.
-pub(crate) fn now_ms() -> u64 {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }

@@ -147,7 +147,7 @@ enum Sight {
 
 fn look(store_db: &Path, before: &ResumePoint) -> Sight {
     match latest_ancestry(store_db) {
-        Err(error) => Sight::Unclear(crate::error_text::with_causes(&*error)),
+        Err(error) => Sight::Unclear(ground::with_causes(&*error)),
         Ok((Some(root), _)) if root == before.root => Sight::Unchanged,
         Ok((_, Some(ancestry))) if ancestry.extends(&before.ancestry) => Sight::Continued,
         Ok(_) => Sight::Forgotten,
@@ -185,7 +185,7 @@ pub(crate) fn check_after(
             from: done.from.map(|root| root.to_string()),
             to: done.to.to_string(),
         }),
-        Err(error) => Err(crate::error_text::with_causes(&error)),
+        Err(error) => Err(ground::with_causes(&error)),
     })
 }
 

@@ -1,17 +1,18 @@
 //! `session.json`: read by whoever wants to know, written by the holder of the session's lease alone.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::OpenOptions;
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use ground::now_ms;
+use ground::{Durable, replace_file};
 use run_journal::StateRoot;
 use run_protocol::{Checkpoint, McpChoice, RunId, RunSpec, SessionRecord};
 use uuid::Uuid;
 
 use crate::checkpoint;
 use crate::held_lock::HeldLock;
-use crate::run_record::now_ms;
 
 /// A record has a path or two and some pending calls.
 const LONGEST: u64 = 1 << 20;
@@ -94,17 +95,5 @@ fn last_known(found: Option<Checkpoint>, known: Option<Checkpoint>) -> Option<Ch
 
 fn replace(state: &StateRoot, record: &SessionRecord) -> io::Result<()> {
     let path = state.session_record(&record.session);
-    let draft: PathBuf = path.with_extension(format!("json.{}", std::process::id()));
-    let written = write_draft(&draft, record).and_then(|()| fs::rename(&draft, &path));
-    if written.is_err() {
-        fs::remove_file(&draft).ok();
-    }
-    written
-}
-
-fn write_draft(draft: &std::path::Path, record: &SessionRecord) -> io::Result<()> {
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(draft)?;
-    file.write_all(&serde_json::to_vec_pretty(record)?)?;
-    file.sync_all()
+    replace_file(&path, &serde_json::to_vec_pretty(record)?, Durable::Yes)
 }

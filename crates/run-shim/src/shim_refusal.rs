@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use ground::with_causes;
 use run_protocol::ExitCode;
 
-use crate::error_text::with_causes;
 use crate::locks::LockRefusal;
 use crate::prepare_error::PrepareError;
 use crate::session_memory::ResumeRefusal;

@@ -299,5 +299,5 @@ fn saved_event(saved: &Saved) -> RunEvent {
 }
 
 fn in_words(error: &SaveError) -> String {
-    crate::error_text::with_causes(error)
+    ground::with_causes(error)
 }

@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use ground::{Durable, replace_file};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -293,17 +293,7 @@ fn write_record(record: &Path, entries: &[Entry]) -> Result<(), MountPointError>
         bytes.extend_from_slice(entry.path.as_os_str().as_bytes());
         bytes.push(0);
     }
-    let mut new = record.as_os_str().to_owned();
-    new.push(".new");
-    write_private(Path::new(&new), &bytes)
-        .and_then(|()| std::fs::rename(&new, record))
-        .map_err(|source| record_error(record, source))
-}
-
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(path)?.write_all(bytes)
+    replace_file(record, &bytes, Durable::No).map_err(|source| record_error(record, source))
 }
 
 /// Reads the record; what is not an entry is passed over, since removing less is the safe side.

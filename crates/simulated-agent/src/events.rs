@@ -1,9 +1,9 @@
 //! The lines of stream-json: the same keys, in the same order, as captured from the real agent.
 
+use ground::now_ms;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::clock::now_ms;
 use crate::tools::{ArgsKept, Generation, InteractionQuery, PreparedCall, ToolRun};
 
 /// Words the events of one turn.

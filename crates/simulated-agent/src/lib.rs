@@ -69,7 +69,6 @@
 
 pub mod children;
 pub mod cli_config;
-pub mod clock;
 pub mod command_line;
 pub mod demonstration;
 pub mod ending;

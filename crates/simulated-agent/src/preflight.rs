@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cursor_home::{CursorRoots, ProjectDir, WorkspacePath, trust_marker_json};
+use ground::now_ms;
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::cli_config::Settings;
-use crate::clock::now_ms;
 use crate::command_line::Options;
 use crate::ending::Ending;
 use crate::environment::{Environment, Terminal};

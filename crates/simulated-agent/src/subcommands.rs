@@ -6,12 +6,12 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
+use ground::now_ms;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::children::LONGEST_LIFE;
 use crate::cli_config::Settings;
-use crate::clock::now_ms;
 use crate::command_line::Options;
 use crate::ending::Ending;
 use crate::environment::{Environment, Terminal};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use host_command::{Bounds, NoAnswer};
+use ground::command::{Bounds, NoAnswer};
 
 use crate::repository::{Repository, RepositoryError, resolve};
 use crate::snapshot::Head;
@@ -240,7 +240,7 @@ pub fn run_git(
     input: Option<Vec<u8>>,
     within: Duration,
 ) -> Result<GitAnswer, GitError> {
-    let answer = host_command::run(command, input, Bounds { within, most_output: u64::MAX })?;
+    let answer = ground::command::run(command, input, Bounds { within, most_output: u64::MAX })?;
     let stderr = answer.stderr_text();
     Ok(GitAnswer { status: answer.status, stdout: answer.stdout, stderr })
 }

@@ -24,6 +24,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ground::{Durable, replace_file};
 use run_protocol::RunId;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -490,7 +491,5 @@ fn make_dir(path: &Path) -> io::Result<()> {
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".new");
-    fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path))
+    replace_file(path, bytes, Durable::No)
 }

@@ -1,10 +1,11 @@
 //! A snapshot: everything about a workspace but the contents of its files, which git keeps.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use ground::{Durable, replace_with};
 use run_protocol::BytesPath;
 use serde::{Deserialize, Serialize};
 
@@ -216,16 +217,10 @@ impl Line {
 impl Snapshot {
     /// Writes it whole, or not at all.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
-        let unfinished = path.with_extension("new");
-        let written = self.write_to(&unfinished).and_then(|()| fs::rename(&unfinished, path));
-        if written.is_err() {
-            fs::remove_file(&unfinished).ok();
-        }
-        written
+        replace_with(path, Durable::No, |file| self.write_to(BufWriter::new(file)))
     }
 
-    fn write_to(&self, path: &Path) -> io::Result<()> {
-        let mut out = BufWriter::new(File::create(path)?);
+    fn write_to(&self, mut out: impl Write) -> io::Result<()> {
         let header = Header {
             v: VERSION,
             commit: self.commit.clone(),

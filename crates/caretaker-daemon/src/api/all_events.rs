@@ -11,6 +11,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
+use ground::now_ms;
 use run_journal::{JournalEntry, JournalReader, Position, Progress, RunDirectory, RunOverview};
 use run_protocol::RunId;
 use serde::Deserialize;
@@ -21,7 +22,6 @@ use super::request::{Query, blocking};
 use super::run_events::{
     Counted, PIECE, event_stream, is_the_end, last_event_id, refuse_unwritten,
 };
-use crate::clock::now_ms;
 use crate::daemon::Daemon;
 use crate::host_services::EventForm;
 use crate::mailbox::Interest;

@@ -39,13 +39,7 @@ impl ApiError {
 
     /// Something of ours failed.
     pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            source = cause.source();
-        }
+        let text = ground::with_causes(error);
         tracing::error!(error = text, "a request could not be answered");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)
     }

@@ -9,6 +9,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use ground::now_ms;
 use run_journal::{
     RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which, WriterPresence,
 };
@@ -19,7 +20,6 @@ use serde::{Deserialize, Serialize};
 
 use super::ApiError;
 use super::request::{Nothing, Piece, Query, blocking, find_run, json};
-use crate::clock::now_ms;
 use crate::daemon::Daemon;
 use crate::host_services::{Brought, SubmitRequest};
 use crate::queue_file::QueueGate;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use ground::{Durable, replace_file};
 use run_journal::StateRoot;
 use run_protocol::RunId;
 
@@ -67,9 +68,7 @@ impl Marker {
     /// Writes down what came of the next hook.
     pub(super) fn note(&mut self, outcome: HookOutcome) -> io::Result<()> {
         self.record.outcomes.push(outcome);
-        let draft = self.path.with_extension("new");
-        fs::write(&draft, serde_json::to_vec(&self.record)?)?;
-        fs::rename(&draft, &self.path)
+        replace_file(&self.path, &serde_json::to_vec(&self.record)?, Durable::No)
     }
 }
 

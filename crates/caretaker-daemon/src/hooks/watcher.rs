@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ground::now_ms;
 use run_journal::{EventNumber, JournalEntry, JournalReader, Position, Progress, RunOverview};
 use run_protocol::{RunEvent, RunId};
 use serde::Serialize;
@@ -12,7 +13,6 @@ use tokio::sync::Semaphore;
 use super::call::call;
 use super::marker::{Marker, since};
 use super::{Hook, Transition};
-use crate::clock::now_ms;
 use crate::daemon::Daemon;
 use crate::mailbox::Interest;
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use caretaker_daemon::{Caps, GroupRecord, Tally};
+use ground::now_ms;
 use run_journal::{RunDirectory, RunOverview};
 use run_protocol::{ControlRequest, ExitCode, RunId, StopManner};
 
@@ -23,7 +24,7 @@ use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::data_out::{print_json, print_text};
 use crate::environment::Audience;
-use crate::host::{Host, now_ms, short_id};
+use crate::host::{Host, short_id};
 use crate::interruption::{Interruption, Reaction};
 use crate::launching::{seat, take_signals};
 use crate::progress::Progress;

@@ -1,14 +1,12 @@
 //! Waits for the end of many runs at once, and for signals, with one watch for all of them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ground::inotify::{Inotify, Watch, WatchFlags};
 use nix::sys::signal::Signal;
-use notify::event::{AccessKind, AccessMode, EventKind};
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use run_journal::{RunDirectory, RunOverview};
 use run_protocol::RunId;
 
@@ -23,9 +21,17 @@ const WITHOUT_WATCH: Duration = Duration::from_millis(250);
 /// How soon a run is looked at again whose supervisor cleans up.
 const CLEANING_UP: Duration = Duration::from_millis(30);
 
+/// What is a change of a run's directory. Our own reading is none.
+const CHANGES: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::MOVE);
+
 /// The runs that are waited for.
 pub(crate) struct RunsWatch {
-    watcher: Option<RecommendedWatcher>,
+    /// Without one, all are looked at every now and then.
+    inotify: Option<Arc<Inotify>>,
     post: Arc<Post>,
     runs: BTreeMap<RunId, RunDirectory>,
     /// They have ended; their supervisors have not.
@@ -45,11 +51,16 @@ struct News {
 struct Post {
     news: Mutex<News>,
     bell: Condvar,
+    watches: Mutex<HashMap<Watch, RunId>>,
 }
 
 impl Post {
     fn news(&self) -> MutexGuard<'_, News> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watches(&self) -> MutexGuard<'_, HashMap<Watch, RunId>> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, put: impl FnOnce(&mut News)) {
@@ -69,20 +80,13 @@ pub(crate) struct Heard {
 impl RunsWatch {
     pub(crate) fn new() -> Self {
         let post = Arc::new(Post::default());
-        let told = Arc::clone(&post);
-        let watcher =
-            notify::recommended_watcher(move |event: notify::Result<Event>| match event {
-                Ok(event) if event.need_rescan() => told.put(|news| news.is_everything = true),
-                Ok(event) if is_change(&event.kind) => {
-                    let runs: Vec<RunId> =
-                        event.paths.iter().filter_map(|path| run_of(path)).collect();
-                    told.put(|news| news.changed.extend(runs));
-                }
-                _ => {}
-            });
+        let inotify = Inotify::new().ok().map(Arc::new);
+        if let Some(inotify) = inotify.clone() {
+            let post = Arc::clone(&post);
+            thread::spawn(move || tell_changes(&inotify, &post));
+        }
         Self {
-            // Without one, all are looked at every now and then.
-            watcher: watcher.ok(),
+            inotify,
             post,
             runs: BTreeMap::new(),
             ending: BTreeSet::new(),
@@ -102,8 +106,10 @@ impl RunsWatch {
 
     /// Begins to wait for a run.
     pub(crate) fn add(&mut self, run: RunDirectory) {
-        if let Some(watcher) = &mut self.watcher {
-            watcher.watch(run.path(), RecursiveMode::NonRecursive).ok();
+        if let Some(inotify) = &self.inotify
+            && let Ok(watch) = inotify.add(run.path(), CHANGES)
+        {
+            self.post.watches().insert(watch, run.run_id());
         }
         // Whatever happened before the watch is seen by a look after it.
         self.post.news().changed.insert(run.run_id());
@@ -125,7 +131,7 @@ impl RunsWatch {
         let is_round = is_everything || Instant::now() >= self.next_round;
         if is_round {
             changed.extend(self.runs.keys().copied());
-            let round = if self.watcher.is_some() { ROUND } else { WITHOUT_WATCH };
+            let round = if self.inotify.is_some() { ROUND } else { WITHOUT_WATCH };
             self.next_round = Instant::now() + round;
         }
         changed.extend(std::mem::take(&mut self.ending));
@@ -174,23 +180,30 @@ impl RunsWatch {
     }
 
     fn forget(&mut self, run: RunId) {
-        if let (Some(directory), Some(watcher)) = (self.runs.remove(&run), &mut self.watcher) {
-            watcher.unwatch(directory.path()).ok();
+        self.runs.remove(&run);
+        let Some(inotify) = &self.inotify else { return };
+        self.post.watches().retain(|watch, watched| {
+            if *watched == run {
+                inotify.remove(*watch);
+            }
+            *watched != run
+        });
+    }
+}
+
+/// Tells of changes for the rest of the process.
+fn tell_changes(inotify: &Inotify, post: &Post) {
+    while let Ok(changes) = inotify.wait(None).and_then(|_| inotify.read()) {
+        let watches = post.watches();
+        let runs: Vec<RunId> =
+            changes.iter().filter_map(|change| watches.get(&change.watch).copied()).collect();
+        drop(watches);
+        let is_everything = changes.iter().any(ground::inotify::Change::is_overflow);
+        if is_everything || !runs.is_empty() {
+            post.put(|news| {
+                news.changed.extend(runs);
+                news.is_everything |= is_everything;
+            });
         }
     }
-}
-
-/// Our own looking is none.
-fn is_change(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) => true,
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
-        EventKind::Access(_) | EventKind::Any | EventKind::Other => false,
-    }
-}
-
-/// Whose file it is.
-fn run_of(path: &Path) -> Option<RunId> {
-    let of = |path: &Path| path.file_name()?.to_str()?.parse().ok();
-    of(path).or_else(|| of(path.parent()?))
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use ground::now_ms;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{
@@ -12,7 +13,7 @@ use workspace_history::{
 use crate::command_error::CommandError;
 use crate::commands::undo::{hold, not_kept};
 use crate::data_out::print_json;
-use crate::host::{Host, now_ms, short_id};
+use crate::host::{Host, short_id};
 use crate::host_git;
 use crate::talk::{note, say};
 use crate::view::change_view;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use ground::now_ms;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{compare, count};
@@ -9,7 +10,7 @@ use workspace_history::{compare, count};
 use crate::command_error::CommandError;
 use crate::commands::undo::hold;
 use crate::data_out::print_json;
-use crate::host::{Host, now_ms, short_id};
+use crate::host::{Host, short_id};
 use crate::host_git;
 use crate::talk::{note, say};
 use crate::view::change_view;

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
 
+use ground::now_ms;
 use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview};
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -15,7 +16,7 @@ use crate::command_error::CommandError;
 use crate::commands::discard::discard_worktree;
 use crate::config::Config;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, now_ms, short_id};
+use crate::host::{Host, short_id};
 use crate::human_duration::HumanDuration;
 use crate::limit_options::SizeLimit;
 use crate::retention::minted;

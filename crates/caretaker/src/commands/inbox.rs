@@ -8,6 +8,7 @@ use caretaker_daemon::{
     Delivery, Left, LetterError, OpenLetters, OpenQuestion, Presence, WaitingMessage,
     answer_question, answer_run, leave_message, open_letters, presence,
 };
+use ground::now_ms;
 use run_journal::{InboxError, RunDirectory};
 use run_protocol::{Correspondent, ExitCode, RunSpec};
 use serde::Serialize;
@@ -15,7 +16,7 @@ use serde::Serialize;
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::environment::Audience;
-use crate::host::{Host, now_ms, short_id};
+use crate::host::{Host, short_id};
 use crate::prompt::PromptSource;
 use crate::talk::say;
 use crate::view::safe_text::on_one_line;

@@ -1,13 +1,14 @@
 //! `caretaker login`: the logins that agents replaced, and the way back to them.
 
 use clap::Subcommand;
+use ground::now_ms;
 use run_protocol::{BytesPath, ExitCode, RunId};
 use run_shim::{KeptLogin, LoginOrigin, RestoreError, kept_logins, restore_login};
 use serde::Serialize;
 
 use crate::command_error::CommandError;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, now_ms, short_id};
+use crate::host::{Host, short_id};
 use crate::talk::{note, say};
 use crate::view::table::table;
 use crate::view::units;

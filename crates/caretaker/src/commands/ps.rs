@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use caretaker_daemon::open_letters;
+use ground::now_ms;
 use run_journal::{RunFilter, RunIndex, RunOverview, RunState, Which};
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use crate::command_error::CommandError;
 use crate::continuation::last_of_each_session;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::print_json;
-use crate::host::{Host, now_ms, short_id};
+use crate::host::{Host, short_id};
 use crate::profiles;
 use crate::talk::note;
 use crate::view::width::Width;

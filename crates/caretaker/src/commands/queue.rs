@@ -2,6 +2,7 @@
 
 use caretaker_daemon::{CapKind, Caps, QueueGate, Waiting};
 use clap::Subcommand;
+use ground::now_ms;
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use crate::command_error::CommandError;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, now_ms, short_id};
+use crate::host::{Host, short_id};
 use crate::talk::say;
 use crate::view::table::table;
 use crate::view::units;

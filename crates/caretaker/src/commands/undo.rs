@@ -7,6 +7,7 @@ mod task;
 
 use std::path::Path;
 
+use ground::now_ms;
 use run_journal::RunDirectory;
 use run_protocol::{ExitCode, RunId};
 use run_shim::hold_workspace;
@@ -15,7 +16,7 @@ use workspace_history::{
 };
 
 use crate::command_error::CommandError;
-use crate::host::{Host, now_ms, overview, short_id};
+use crate::host::{Host, overview, short_id};
 use crate::host_git;
 use crate::worktrees::GENEROUS;
 

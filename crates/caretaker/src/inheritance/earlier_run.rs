@@ -5,10 +5,11 @@
 //!   sessions/<uuid>/terms.json     its copy, where `gc` removed that run, or where the session is a fork
 //! ```
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder};
+use std::io::{self};
+use std::os::unix::fs::DirBuilderExt;
 
+use ground::{Durable, replace_file};
 use run_journal::{RunDirectory, RunFilter, RunIndex, StateRoot};
 use run_protocol::{ExitCode, McpChoice, RunId, RunSpec};
 use run_shim::read_session_record;
@@ -125,10 +126,5 @@ pub(crate) fn mcp_choice(state: &StateRoot, session: Uuid, last: Option<&RunSpec
 fn write(state: &StateRoot, session: Uuid, spec: Option<&RunSpec>) -> io::Result<()> {
     let path = state.session_terms(&session);
     DirBuilder::new().recursive(true).mode(0o700).create(state.session_dir(&session))?;
-    let draft = path.with_extension(format!("json.{}", std::process::id()));
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(&serde_json::to_vec_pretty(&spec)?)?;
-    file.sync_all()?;
-    fs::rename(&draft, &path)
+    replace_file(&path, &serde_json::to_vec_pretty(&spec)?, Durable::Yes)
 }

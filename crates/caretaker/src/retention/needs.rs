@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use ground::now_ms;
 use run_journal::{RunDirectory, RunOverview, RunState};
 use run_protocol::{ChangeCounts, ExitCode, RunId, RunOutcome};
 use uuid::Uuid;
@@ -15,7 +16,7 @@ use crate::budgets;
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::continuation::last_of_each_session;
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::resumption::{Question, WhenHeld};
 use crate::worktrees::Worktree;
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ground::now_ms;
 use run_journal::RunDirectory;
 use run_protocol::{BytesPath, ExitCode, RunId, WorktreeOrigin};
 use workspace_history::{
@@ -14,7 +15,7 @@ use workspace_history::{
 
 use super::{GENEROUS, Record, write_record};
 use crate::command_error::CommandError;
-use crate::host::{Host, now_ms, short_id};
+use crate::host::{Host, short_id};
 use crate::host_git;
 use crate::run_marks::RunName;
 use crate::talk::note;

@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ground::{Durable, replace_file};
 use run_journal::{RunDirectory, RunOverview};
 use run_protocol::{ExitCode, RunId, WorktreeOrigin};
 use serde::{Deserialize, Serialize};
@@ -60,9 +61,7 @@ fn write_record(host: &Host, workspace: &Path, record: &Record) -> io::Result<()
     let Some(path) = record_path(host, workspace) else {
         return Err(io::Error::other("it is no worktree of ours"));
     };
-    let unfinished = path.with_extension("new");
-    fs::write(&unfinished, serde_json::to_vec(record)?)
-        .and_then(|()| fs::rename(&unfinished, &path))
+    replace_file(&path, &serde_json::to_vec(record)?, Durable::No)
 }
 
 /// The repository that a workspace is a worktree of, if we made it.

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ground::with_causes;
+
 use super::chat_reading::{meta_row, with_store};
 use super::meta::ChatMeta;
 use super::meta_page::read_meta_page;
@@ -110,7 +112,7 @@ impl ChatFiles {
         let meta_file = match SessionMetaFile::read(&directory.join(META_FILE)) {
             Ok(meta_file) => MetaFile::Read(Box::new(meta_file)),
             Err(ReadSessionMetaError::File(PlainFileError::Missing { .. })) => MetaFile::Missing,
-            Err(err) => MetaFile::Unreadable(describe(&err)),
+            Err(err) => MetaFile::Unreadable(with_causes(&err)),
         };
         if database.is_missing() && matches!(meta_file, MetaFile::Missing) {
             return None;
@@ -157,7 +159,7 @@ impl ChatFiles {
             Ok(Err(why)) => Err(MetaRowError { why, activity: Activity::Damaged }),
             Err(err) => {
                 let activity = if err.is_locked() { Activity::Locked } else { Activity::Damaged };
-                Err(MetaRowError { why: describe(&err), activity })
+                Err(MetaRowError { why: with_causes(&err), activity })
             }
         }
     }
@@ -205,20 +207,6 @@ fn add_meta_file(head: &mut Head, meta_file: &SessionMetaFile) {
     if meta_file.is_subagent == Some(true) {
         head.parent = Some(Parent::default());
     }
-}
-
-/// An error with its reasons, as a clause.
-pub(super) fn describe(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut source = err.source();
-    while let Some(reason) = source {
-        let reason_text = reason.to_string();
-        if !text.ends_with(&reason_text) {
-            text = format!("{text}: {reason_text}");
-        }
-        source = reason.source();
-    }
-    text
 }
 
 /// A directory below another.

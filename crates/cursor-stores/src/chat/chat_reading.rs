@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use ground::with_causes;
+
 use super::chat_conversation::{Reading, read_conversation};
-use super::chat_files::{ChatFiles, FileState, MetaFile, describe, directories_below};
+use super::chat_files::{ChatFiles, FileState, MetaFile, directories_below};
 use super::chat_head::{self, Count};
 use super::chat_store::{ChatStore, OpenChatStoreError, ReadMetaError};
 use super::chats_root::{ChatsRoot, ListedChat, split_key};
@@ -62,7 +64,7 @@ pub(crate) fn meta_row(
     match store.meta() {
         Ok(meta) => Ok(Ok(meta)),
         Err(ReadMetaError::Database(err)) if !err.is_damage() => Err(err),
-        Err(err) => Ok(Err(describe(&err))),
+        Err(err) => Ok(Err(with_causes(&err))),
     }
 }
 

@@ -17,10 +17,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ground::with_causes;
+
 use super::blob_id::BlobId;
 use super::blobs::{Blobs, Fetched, Rows, Scanned};
 use super::chat_conversation::Reading;
-use super::chat_files::{FileState, MetaFile, describe};
+use super::chat_files::{FileState, MetaFile};
 use super::chat_reading::{ReadChatError, meta_row, read_from, with_store};
 use super::chat_store::ChatStore;
 use super::chats_root::{ChatsRoot, ListedChat};
@@ -128,7 +130,7 @@ impl ChatSearch<'_> {
                     )
                 })
             }
-            Err(err) => Some(Damage::new(place(), describe(&err))),
+            Err(err) => Some(Damage::new(place(), with_causes(&err))),
         }
     }
 

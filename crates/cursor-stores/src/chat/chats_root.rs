@@ -12,7 +12,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::chat_files::{
     Below, ChatFiles, DATABASE, FileState, META_FILE, MetaFile, MetaRowError, directories_below,
@@ -164,9 +164,7 @@ impl ChatsRoot {
     pub(super) fn is_live(&self, files: &ChatFiles) -> bool {
         // SQLite makes the log when a writer begins and deletes it when the last one ends.
         let Some(changed_ms) = files.wal.modified_ms() else { return false };
-        let now_ms = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        let now_ms = i64::try_from(ground::now_ms()).unwrap_or(i64::MAX);
         let just_now_ms = i64::try_from(JUST_NOW.as_millis()).unwrap_or(i64::MAX);
         let is_fresh = files.wal.n_bytes() > 0
             && (now_ms - just_now_ms..=now_ms + just_now_ms).contains(&changed_ms);

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use ground::with_causes;
 use prost::Message;
 use serde::Serialize;
 
@@ -17,7 +18,6 @@ use super::meta::LatestRoot;
 use super::pending::{PendingMessages, parse_pending};
 use super::references::check_json_object;
 use super::schema::ConversationStateStructure;
-use crate::error_chain::describe;
 use crate::plain_file::PlainFileError;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
 
@@ -345,7 +345,7 @@ impl From<ReadDatabaseError> for NotLooked {
 
 fn unreadable(error: &dyn std::error::Error) -> NotResumable {
     // What SQLite says of a hostile file may quote the file.
-    NotResumable::Unreadable { why: describe(error).replace(char::is_control, " ") }
+    NotResumable::Unreadable { why: with_causes(error).replace(char::is_control, " ") }
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use ground::with_causes;
+
 use super::database::Table;
 use super::keys;
 use super::list::{Composer, list_opened};
-use super::pool::{Pool, chain};
+use super::pool::Pool;
 use super::workspaces::workspace_directories;
 use super::{IdeStore, Opened};
 use crate::model::{Damage, Head, Shelf};
@@ -24,7 +26,7 @@ pub(super) fn account(store: &IdeStore) -> Account {
     };
     match store.open() {
         Ok(opened) => account_opened(store, &opened, &mut account),
-        Err(err) => account.damage.push(Damage::new("state.vscdb", chain(&err))),
+        Err(err) => account.damage.push(Damage::new("state.vscdb", with_causes(&err))),
     }
     account
 }
@@ -51,7 +53,7 @@ fn account_opened(store: &IdeStore, opened: &Opened, account: &mut Account) {
     for table in [Table::DiskKv, Table::Items] {
         match opened.pool.with(|database| families(database, table)) {
             Ok(families) => account.families.extend(families),
-            Err(err) => account.damage.push(Damage::new(table.name(), chain(&err))),
+            Err(err) => account.damage.push(Damage::new(table.name(), with_causes(&err))),
         }
     }
     let mut add = |name: &str, n_rows: u64| {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use ground::with_causes;
 use serde_json::{Value as Json, json};
 
 use super::agent_merge::merge_state;
@@ -16,7 +17,6 @@ use super::heads::make_head;
 use super::inline::inline_bubbles;
 use super::keys;
 use super::lenient::{items, parse_object, text, text_of, texts};
-use super::pool::chain;
 use super::side_rows;
 use super::summary::{Summary, summarise};
 use super::tool::todos;
@@ -177,7 +177,7 @@ fn agent_state(
         }
         Ok(None) => AgentState::default(),
         Err(err) => {
-            damage.push(Damage::new(format!("{}{id}", keys::CHECKPOINT), chain(&err)));
+            damage.push(Damage::new(format!("{}{id}", keys::CHECKPOINT), with_causes(&err)));
             AgentState::default()
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use ground::with_causes;
 use serde_json::Value as Json;
 
 use super::agent_state::{find_root, says_something};
@@ -10,7 +11,7 @@ use super::database::{Table, Value};
 use super::headers::Headers;
 use super::heads::{link_subagents, make_head};
 use super::keys::{self, KeyRange};
-use super::pool::{Pool, UsePoolError, chain};
+use super::pool::{Pool, UsePoolError};
 use super::summary::{Summary, summarise};
 use super::workspaces::workspace_of_id;
 use super::{IdeStore, Opened};
@@ -120,7 +121,7 @@ fn perform(pool: &Pool, task: &Task) -> Answer {
         }
         Task::Headers => match pool.with(|database| Headers::read(database, None)) {
             Ok(headers) => Answer::Headers(headers),
-            Err(err) => Answer::Failed(Damage::new("composerHeaders", chain(&err))),
+            Err(err) => Answer::Failed(Damage::new("composerHeaders", with_causes(&err))),
         },
     }
 }
@@ -129,7 +130,7 @@ fn perform(pool: &Pool, task: &Task) -> Answer {
 fn damage_of(pool: &Pool, range: &KeyRange, walked: Result<(), UsePoolError>) -> Vec<Damage> {
     match walked {
         Ok(()) => pool.lost(range),
-        Err(err) => vec![Damage::new(format!("{}…", range.start), chain(&err))],
+        Err(err) => vec![Damage::new(format!("{}…", range.start), with_causes(&err))],
     }
 }
 
@@ -149,9 +150,10 @@ fn read_composer(value: Value<'_>) -> Composer {
 pub(super) fn list(store: &IdeStore) -> Listing {
     match store.open() {
         Ok(opened) => list_opened(store, &opened).1,
-        Err(err) => {
-            Listing { heads: Vec::new(), damage: vec![Damage::new("state.vscdb", chain(&err))] }
-        }
+        Err(err) => Listing {
+            heads: Vec::new(),
+            damage: vec![Damage::new("state.vscdb", with_causes(&err))],
+        },
     }
 }
 

@@ -7,6 +7,8 @@
 //! composerHeaders, ItemTable, workspaceStorage/*  ──►  titles, times, workspaces
 //! ```
 
+use ground::with_causes;
+
 mod account;
 mod agent_merge;
 mod agent_message;
@@ -46,7 +48,7 @@ use std::time::{Duration, SystemTime};
 
 pub(crate) use context::{attachments, name_of};
 use heads::Writer;
-use pool::{Pool, chain};
+use pool::Pool;
 pub(crate) use tool::tool_call;
 use workspaces::WorkspaceLinks;
 
@@ -77,7 +79,7 @@ fn discover_in(user_dir: &Path) -> Vec<Discovered> {
         Err(_) if is_plain(&store.backup_path()) => {}
         Err(PlainFileError::Missing { .. }) => return Vec::new(),
         Err(err) => {
-            let why = chain(&err);
+            let why = with_causes(&err);
             return vec![Discovered::Skipped(SkippedPlace {
                 store: StoreKind::Ide,
                 path: store.path.into(),
@@ -160,7 +162,7 @@ impl IdeStore {
                 Ok(Opened { pool, backup: Some((*why).to_owned()) })
             }
             (Err(err), Role::Database) => match Pool::open(&self.backup_path()) {
-                Ok(pool) => Ok(Opened { pool, backup: Some(chain(&err)) }),
+                Ok(pool) => Ok(Opened { pool, backup: Some(with_causes(&err)) }),
                 Err(_) => Err(self.unreadable(err)),
             },
             (Err(err), Role::Backup { .. }) => Err(self.unreadable(err)),

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use ground::with_causes;
+
 use super::database::{Table, Visit, Vscdb};
 use super::keys::KeyRange;
 use crate::model::Damage;
@@ -134,19 +136,5 @@ impl Pool {
 }
 
 fn damage_of(range: &KeyRange, err: &UsePoolError) -> Damage {
-    Damage::new(format!("{}…", range.start.escape_debug()), chain(err))
-}
-
-/// An error and what caused it, as one clause.
-pub(super) fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut source = err.source();
-    while let Some(err) = source {
-        let cause = err.to_string();
-        if !text.ends_with(&cause) {
-            text = format!("{text}: {cause}");
-        }
-        source = err.source();
-    }
-    text
+    Damage::new(format!("{}…", range.start.escape_debug()), with_causes(err))
 }

@@ -198,7 +198,7 @@ impl Raw<'_, '_> {
                     RawContent::of_bytes(&blob_content(&bytes))
                 }
                 Ok(None) => RawContent::LeftOut("it is missing".to_owned()),
-                Err(err) => RawContent::LeftOut(super::pool::chain(&err)),
+                Err(err) => RawContent::LeftOut(ground::with_causes(&err)),
             };
             let record = format!("cursorDiskKV/{key}");
             if self.tell(RawRecord { record, field: Some(field), content }).is_break() {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use ground::with_causes;
 use serde_json::Value as Json;
 
 use super::IdeStore;
@@ -15,7 +16,7 @@ use super::headers::HEADERS_KEY;
 use super::inline::inline_bubbles;
 use super::keys::{self, KeyRange};
 use super::lenient::{items, parse, text, text_of};
-use super::pool::{Pool, chain};
+use super::pool::Pool;
 use super::search_owners::{BlobHit, find_owners};
 use super::workspaces::{COMPOSERS_KEY, PANES_PREFIX, workspace_directories};
 use crate::model::Damage;
@@ -65,7 +66,7 @@ pub(super) fn search(
 ) -> Vec<Damage> {
     let opened = match store.open() {
         Ok(opened) => opened,
-        Err(err) => return vec![Damage::new("state.vscdb", chain(&err))],
+        Err(err) => return vec![Damage::new("state.vscdb", with_causes(&err))],
     };
     let deleted = store.deleted_since();
     let found = |hit: Hit| {
@@ -271,7 +272,7 @@ impl Search<'_> {
             Ok(finds) => finds
                 .into_iter()
                 .for_each(|(id, found)| self.emit_of_catalogue(id, "composerHeaders", found)),
-            Err(err) => damage.push(Damage::new("composerHeaders", chain(&err))),
+            Err(err) => damage.push(Damage::new("composerHeaders", with_causes(&err))),
         }
         for prefix in ITEM_PREFIXES {
             damage.extend(self.pool.visit(

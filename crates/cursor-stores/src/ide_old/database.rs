@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::{fs, iter};
 
+use ground::with_causes;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 
 use crate::database_fingerprint::with_suffix;
-use crate::error_chain::describe;
 use crate::index_check::IndexedTable;
 use crate::model::Damage;
 use crate::plain_file::PlainFileError;
@@ -90,7 +90,7 @@ pub(super) fn read_rows(place: &Place, keys: &[&'static str]) -> Rows {
         Ok(answers) => found.take(&main, answers, place),
         Err(err) if err.is_missing() && !place.has_backup() => return found,
         Err(err) => {
-            let whole = Failure { key: None, why: describe(&err), left: None };
+            let whole = Failure { key: None, why: with_causes(&err), left: None };
             let rows = keys.iter().map(|key| Failure::unknown(key));
             iter::once(whole).chain(rows).collect()
         }

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use ground::with_causes;
 use serde_json::Value as Json;
 
 use super::database::{
@@ -16,7 +17,6 @@ use super::database::{
 use super::kept::{Kept, KeptRows, Shape, kept_in};
 use super::scan::Scan;
 use crate::database_fingerprint::DatabaseFingerprint;
-use crate::error_chain::describe;
 use crate::model::{Conversation, Damage, Head, Moment, Origin, Shelf, StoreKind};
 use crate::parallel;
 use crate::raw_record::{RawRecord, VisitRaw};
@@ -335,7 +335,7 @@ impl ConversationStore for OldIdeStore {
                     }
                     let place = format!("{}/state.vscdb", place.name);
                     if account.damage.iter().all(|damage| damage.place != place) {
-                        account.damage.push(Damage::new(place, describe(&err)));
+                        account.damage.push(Damage::new(place, with_causes(&err)));
                     }
                 }
             }

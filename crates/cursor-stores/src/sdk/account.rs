@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 
+use ground::with_causes;
+
 use super::agent_blobs::chat_path;
 use super::index_db::{Table, with_index};
 use super::line_files::{self, visit_lines};
 use super::store::{Form, SdkStore};
-use super::why;
 use crate::model::{Damage, Shelf};
 use crate::store::{Account, ConversationStore, Family, Treatment};
 
@@ -41,7 +42,7 @@ pub(super) fn account(store: &SdkStore) -> Account {
                     std::ops::ControlFlow::Continue(())
                 });
                 if let Err(error) = counted {
-                    damage.push(Damage::new(name, why(&error)));
+                    damage.push(Damage::new(name, with_causes(&error)));
                 }
                 Family { name: name.to_owned(), n_rows, treatment: Treatment::Read }
             })
@@ -62,7 +63,7 @@ fn database_families(store: &SdkStore, damage: &mut Vec<Damage>) -> Vec<Family> 
             })
             .collect(),
         Err(error) => {
-            let lost = Damage::new("index.db", why(&error));
+            let lost = Damage::new("index.db", with_causes(&error));
             if !damage.contains(&lost) {
                 damage.push(lost);
             }

@@ -5,12 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use ground::with_causes;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::checkpoint::{Blobs, damaged_message, read_message};
 use super::records::Agent;
-use super::why;
 use crate::chat::{
     BlobId, ChatMeta, ChatStore, Fetched, LatestRoot, OpenChatStoreError, ReadMetaError, Rows,
     SubagentOrigin, meta_row, with_store,
@@ -99,7 +99,7 @@ impl ChatBlobs {
         let meta = self.read(|store| match store.meta() {
             Err(ReadMetaError::Database(error)) => Err(error),
             Err(error) => {
-                self.loss.replace(Some(why(&error)));
+                self.loss.replace(Some(with_causes(&error)));
                 Ok(None)
             }
             Ok(meta) => Ok(meta),
@@ -155,7 +155,7 @@ impl ChatBlobs {
                         );
                         // What is locked now is whole.
                         if is_there && !error.is_locked() {
-                            self.loss.replace(Some(why(&error)));
+                            self.loss.replace(Some(with_causes(&error)));
                         }
                         return None;
                     }
@@ -168,7 +168,7 @@ impl ChatBlobs {
                     return match read {
                         Ok(read) => Some(read),
                         Err(error) => {
-                            self.loss.replace(Some(why(&error)));
+                            self.loss.replace(Some(with_causes(&error)));
                             None
                         }
                     };

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ground::with_causes;
+
 use super::line_files;
 use super::store::SdkStore;
 use crate::StorePlaces;
@@ -56,7 +58,7 @@ fn found_in(root: &Path) -> Vec<Discovered> {
         .filter_map(|(file, form)| match plain_file::inspect(&file) {
             Ok(_) => Some(Discovered::Store(Box::new(form(file)))),
             Err(plain_file::PlainFileError::Missing { .. }) => None,
-            Err(error) => Some(skipped(&file, super::why(&error))),
+            Err(error) => Some(skipped(&file, with_causes(&error))),
         })
         .collect()
 }

@@ -42,7 +42,7 @@ mod transcript_exchanges;
 mod unreached;
 
 pub(crate) use discovery::discover;
-use store::{SdkStore, why};
+use store::SdkStore;
 
 /// Lines: each the payload of an event, a row and a document.
 #[cfg(feature = "fuzzing")]

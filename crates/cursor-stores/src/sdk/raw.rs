@@ -5,12 +5,12 @@ use std::error::Error;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use ground::with_causes;
 use serde_json::{Map, Value as Json};
 
 use super::agent_blobs::chat_path;
 use super::index_db::{Table, with_index};
 use super::line_files::{self, LineFiles, visit_lines};
-use super::why;
 use crate::chat::visit_raw_store;
 use crate::lenient_json;
 use crate::plain_file::{self, PlainFileError};
@@ -70,7 +70,8 @@ pub(super) fn visit_database(
             return Err(error.into());
         }
         n_told += 1;
-        is_over = visit(RawRecord::new("index.db", RawContent::LeftOut(why(&error)))).is_break();
+        is_over =
+            visit(RawRecord::new("index.db", RawContent::LeftOut(with_causes(&error)))).is_break();
     }
     match plain_file::inspect(&chat) {
         Err(PlainFileError::Missing { .. }) => {}
@@ -81,7 +82,7 @@ pub(super) fn visit_database(
         }
         Ok(_) => {
             if let Err(error) = visit_raw_store(&chat, "store.db/", None, branches, visit) {
-                let content = RawContent::LeftOut(why(&error));
+                let content = RawContent::LeftOut(with_causes(&error));
                 let _last = visit(RawRecord::new("store.db", content));
             }
         }

@@ -5,16 +5,17 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ground::with_causes;
 use rusqlite::types::ValueRef;
 use serde_json::Value as Json;
 
+use super::SdkStore;
 use super::agent_blobs::{agents_with_chats, chat_path};
 use super::index_db::{Columns, IndexDb, Table, with_index};
 use super::line_files::{self, LineFiles, blob, visit_lines};
 use super::row_query::{RowQuery, bounded, is_length};
 use super::run_story::event_id;
 use super::search::{Finds, RunSearch};
-use super::{SdkStore, why};
 use crate::chat::ChatMeta;
 use crate::lenient_json;
 use crate::model::Damage;
@@ -64,7 +65,7 @@ pub(super) fn search_database(
             (runs, IndexState::Readable)
         }
         Err(error) => {
-            damage.push(Damage::new("index.db", why(&error)));
+            damage.push(Damage::new("index.db", with_causes(&error)));
             if !error.is_lasting() {
                 return damage;
             }
@@ -129,7 +130,7 @@ fn search_index(
         Ok(())
     });
     if let Err(error) = searched {
-        damage.push(Damage::new("index.db", why(&error)));
+        damage.push(Damage::new("index.db", with_causes(&error)));
     }
     damage
 }
@@ -217,13 +218,13 @@ fn search_chat(store: &SdkStore, finds: &mut Finds<'_>, damage: &mut Vec<Damage>
         let database = match ReadOnlyDatabase::open(&path) {
             Ok(database) => database,
             Err(OpenDatabaseError::File(PlainFileError::Missing { .. })) => return,
-            Err(error) => return damage.push(Damage::new(place, why(&error))),
+            Err(error) => return damage.push(Damage::new(place, with_causes(&error))),
         };
         let mut lost = Vec::new();
         lost.extend(database.shortcoming().map(str::to_owned));
         match search_tables(&database, finds, &mut lost) {
             Err(ReadDatabaseError::Changed) if attempt < ATTEMPTS => continue,
-            Err(error) => lost.push(why(&error)),
+            Err(error) => lost.push(with_causes(&error)),
             Ok(()) => {}
         }
         return damage.extend(lost.into_iter().map(|what| Damage::new(&place, what)));
@@ -299,7 +300,7 @@ pub(super) fn search_lines(files: &LineFiles, matcher: &Matcher, found: Found<'_
     let agent_of: HashMap<String, String> = match files.runs(None, &mut damage) {
         Ok(runs) => runs.into_iter().map(|run| (run.id, run.agent_id)).collect(),
         Err(error) => {
-            damage.push(Damage::new(line_files::RUNS, why(&error)));
+            damage.push(Damage::new(line_files::RUNS, with_causes(&error)));
             HashMap::new()
         }
     };
@@ -333,7 +334,7 @@ pub(super) fn search_lines(files: &LineFiles, matcher: &Matcher, found: Found<'_
         };
         let visited = visit_lines(&files.file(name), &mut damage, &mut visit_line);
         if let Err(error) = visited {
-            damage.push(Damage::new(name, why(&error)));
+            damage.push(Damage::new(name, with_causes(&error)));
         }
     }
     if let Ok(runs) = runs.into_inner() {

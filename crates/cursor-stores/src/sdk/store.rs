@@ -8,6 +8,8 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ground::with_causes;
+
 use super::agent_blobs::{ChatBlobs, OwnMeta, agents_with_chats, chat_path};
 use super::checkpoint::Blobs;
 use super::conversation::{Material, assemble};
@@ -99,7 +101,7 @@ impl SdkStore {
                     Ok(rows) => rows,
                     Err(error) if error.is_lasting() => {
                         is_index_damaged = true;
-                        damage.push(Damage::new("index.db", why(&error)));
+                        damage.push(Damage::new("index.db", with_causes(&error)));
                         if agents_with_chats(&self.directory).is_empty() {
                             return Err(error.into());
                         }
@@ -282,7 +284,7 @@ impl ConversationStore for SdkStore {
             }
             Err(error) => {
                 let file = self.path.file_name().unwrap_or_default().to_string_lossy();
-                Listing { heads: Vec::new(), damage: vec![Damage::new(file, why(&*error))] }
+                Listing { heads: Vec::new(), damage: vec![Damage::new(file, with_causes(&*error))] }
             }
         }
     }
@@ -370,19 +372,4 @@ impl ConversationStore for SdkStore {
     fn account(&self) -> Account {
         account::account(self)
     }
-}
-
-/// The whole chain of an error, as a clause.
-pub(super) fn why(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text += ": ";
-            text += &cause_text;
-        }
-        source = cause.source();
-    }
-    text
 }

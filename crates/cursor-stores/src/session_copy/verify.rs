@@ -187,10 +187,10 @@ impl StoreVerdict {
 pub fn verify_store(database: &Path, kept: &[BlobId]) -> Result<StoreVerdict, CopySourceError> {
     match with_source(database, |source| verify(source, database, kept)) {
         Err(CopySourceError::Open(err)) if is_state_of_the_file(&err) => {
-            Ok(StoreVerdict::unreadable(crate::error_chain::describe(&err)))
+            Ok(StoreVerdict::unreadable(ground::with_causes(&err)))
         }
         Err(CopySourceError::Read(err)) if err.is_damage() => {
-            Ok(StoreVerdict::unreadable(crate::error_chain::describe(&err)))
+            Ok(StoreVerdict::unreadable(ground::with_causes(&err)))
         }
         verdict => verdict,
     }
@@ -266,7 +266,7 @@ fn check(
         }
         Err(ReadMetaError::Database(err)) if !err.is_damage() => return Err(err.into()),
         Err(err) => {
-            let why = crate::error_chain::describe(&err);
+            let why = ground::with_causes(&err);
             findings.push(StoreFinding::MetaUnreadable { why });
             return Ok((None, None));
         }

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ground::with_causes;
+
 use super::body::MAX_DAMAGED_SHOWN;
 use super::files::{Layout, Project, TranscriptFile};
 use super::json_line::{TranscriptLine, decode_line, has_tool_result};
@@ -15,7 +17,6 @@ use super::lines::{Line, LineReader};
 use super::sidecars::{name_of, owners, search_sidecar, sidecars_of};
 use super::speeches::Speeches;
 use super::text_form::decode_speech;
-use crate::error_chain::describe;
 use crate::model::Damage;
 use crate::parallel;
 use crate::plain_file::{self, PlainFileError};
@@ -65,7 +66,7 @@ impl<'a> Scan<'a> {
         let lost = parallel::map(files, |(file, key)| {
             let broken = match self.transcript(file, key) {
                 Ok(broken) => broken.map(|number| format!("line {number} is damaged")),
-                Err(err) => Some(describe(&err)),
+                Err(err) => Some(with_causes(&err)),
             };
             broken.map(|what| Damage::new(key.clone(), what))
         });
@@ -90,7 +91,7 @@ impl<'a> Scan<'a> {
         for (path, searched) in paths.iter().zip(searched) {
             match searched {
                 Ok(found) => hits.extend(found.map(|found| (name_of(path), found))),
-                Err(err) => damage.push(Damage::new(name_of(path), describe(&err))),
+                Err(err) => damage.push(Damage::new(name_of(path), with_causes(&err))),
             }
         }
         if hits.is_empty() {

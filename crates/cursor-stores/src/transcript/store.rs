@@ -9,6 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ground::with_causes;
+
 use super::body::{is_counted, read_last, read_whole};
 use super::files::{Layout, Project, TranscriptFile, Walk, locate, walk};
 use super::json_line::{TranscriptLine, decode_line};
@@ -17,7 +19,6 @@ use super::peek::{Peek, peek};
 use super::scan::Scan;
 use super::sidecars::sidecars_of;
 use super::workspace::workspace_of;
-use crate::error_chain::describe;
 use crate::model::{
     Activity, Conversation, Damage, Head, Origin, Parent, Shelf, StoreKind, TurnState, Workspace,
 };
@@ -161,7 +162,7 @@ impl ConversationStore for TranscriptStore {
                     head.subagents = children;
                     heads.push(head);
                 }
-                Err(err) => damage.push(Damage::new(key, describe(&err))),
+                Err(err) => damage.push(Damage::new(key, with_causes(&err))),
             }
         }
         Listing { heads, damage }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ground::now_ms;
 use run_journal::{KernelLock, LockSight, StateRoot};
 use run_protocol::{AgentKind, BytesPath, ChildRequest, RunEvent, RunId, RunSpec};
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,6 @@ use serde_json::json;
 
 use super::{NotServed, Served};
 use crate::http_exchange::exchange;
-use crate::run_record::now_ms;
 
 /// A worktree of a large repository takes its time; a model does not wait for ever.
 const PATIENCE: Duration = Duration::from_secs(50);

@@ -1,10 +1,9 @@
 //! Word to a parent that a child of its is over, once, whoever says it first: the child's supervisor, or a daemon that
 //! finds it dead.
 
+use ground::now_ms;
 use run_journal::{Inbox, InboxError, RunDirectory, RunOverview, RunState, StateRoot};
 use run_protocol::{Correspondent, Message, ReportedStatus};
-
-use crate::run_record::now_ms;
 
 /// Leaves the news in the inbox of the parent's session, if the run has one and is over.
 pub fn report_end(state: &StateRoot, run: &RunDirectory) -> Result<(), InboxError> {

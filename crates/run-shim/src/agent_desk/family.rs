@@ -84,10 +84,7 @@ fn family_of(runs: Vec<RunOverview>, session: Uuid, lineage: Option<&Lineage>) -
 /// Stops a run, wherever it stands, without waiting for its end.
 pub(super) fn stop(state: &StateRoot, run: RunId) -> Result<(), NotServed> {
     let cannot = |error: &dyn std::error::Error| {
-        NotServed::failed(format!(
-            "It could not be told: {}.",
-            crate::error_text::with_causes(error)
-        ))
+        NotServed::failed(format!("It could not be told: {}.", ground::with_causes(error)))
     };
     let Ok(directory) = RunDirectory::open(state, run) else { return Ok(()) };
     let why = "its parent stopped it before it began".to_owned();

@@ -19,6 +19,8 @@ mod handover;
 
 use std::sync::Arc;
 
+use ground::now_ms;
+use ground::with_causes;
 use run_journal::{Inbox, InboxError, StateRoot};
 use run_protocol::{
     ChildRequest, Correspondent, Lineage, McpCallOutcome, Message, Question, QuestionAbout,
@@ -27,9 +29,7 @@ use run_protocol::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::error_text::with_causes;
 use crate::redaction::Redactor;
-use crate::run_record::now_ms;
 use crate::workspace_watch::Marker;
 pub(crate) use children::ChildMaker;
 pub use end_report::report_end;

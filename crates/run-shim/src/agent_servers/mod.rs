@@ -15,13 +15,14 @@ mod repository;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self};
 use std::path::{Path, PathBuf};
 
 use cursor_home::{
     DisabledServers, McpFileError, McpServer, McpServers, Merged, NameClash, NameTaken, ToolBudget,
     UserServers,
 };
+use ground::plain_file::read_whole;
 use run_journal::{RunDirectory, StateRoot};
 use run_protocol::{McpChoice, RunSpec, UserMcpFiles};
 use serde_json::Value;
@@ -334,16 +335,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    read_bounded(File::open(path)?)
-}
-
-fn read_bounded(file: File) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    file.take(LARGEST_FILE + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > LARGEST_FILE {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 MiB"));
-    }
-    Ok(content)
+    read_whole(File::open(path)?, LARGEST_FILE)
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::io;
 use std::path::Path;
 
 use cursor_home::{McpFileError, McpServer, UserServers};
+use ground::plain_file::read_whole;
 use run_protocol::RepositoryServer;
 use rustix::fs::{Mode, OFlags, open, openat};
 
-use super::{UserMcpError, read_bounded};
+use super::{LARGEST_FILE, UserMcpError};
 
 /// All servers that the repository defines. None where there is no file.
 pub fn repository_servers(workspace: &Path) -> Result<Vec<String>, UserMcpError> {
@@ -63,5 +64,5 @@ fn read(workspace: &Path) -> io::Result<Vec<u8>> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    read_bounded(file)
+    read_whole(file, LARGEST_FILE)
 }

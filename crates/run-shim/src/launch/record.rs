@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ground::{Durable, replace_file};
 use run_journal::{LockHolder, boot_id, process_started};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -60,9 +61,7 @@ impl SandboxRecord {
         let path = path_in(run_dir);
         // An order is about the sandbox that it was given for.
         forget_order(run_dir)?;
-        let beside = path.with_extension("new");
-        std::fs::write(&beside, serde_json::to_vec(self)?)?;
-        std::fs::rename(&beside, &path)
+        replace_file(&path, &serde_json::to_vec(self)?, Durable::No)
     }
 
     /// `None`: there never was a sandbox, or its run has seen its end.

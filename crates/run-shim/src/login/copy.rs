@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cursor_home::{Login, LoginError};
+use ground::now_ms;
 use run_journal::{JournalWriter, RunDirectory, StateRoot};
 use run_protocol::{LoginDrop, RunEvent, RunId};
 use tokio::sync::mpsc;
@@ -31,7 +32,6 @@ use super::kept::{self, Shelf};
 use super::tidings::Tidings;
 use super::verdict::{self, Verdict};
 use super::watch;
-use crate::run_record::now_ms;
 
 /// How often one run may change the user's login. Renewals are far apart.
 const MOST_CARRIED: u32 = 16;

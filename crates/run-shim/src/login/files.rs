@@ -1,9 +1,11 @@
 //! Reading and replacing the files that logins are in.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use ground::plain_file::read_whole;
 
 /// A real login file has a few hundred bytes.
 pub(super) const LARGEST: u64 = 256 * 1024;
@@ -20,12 +22,7 @@ pub(super) fn read(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let mut content = Vec::new();
-    file.take(largest + 1).read_to_end(&mut content)?;
-    match content.len() as u64 > largest {
-        true => Err(io::ErrorKind::FileTooLarge.into()),
-        false => Ok(content),
-    }
+    read_whole(file, largest)
 }
 
 /// Makes a file that only its owner can read.

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cursor_home::Login;
+use ground::now_ms;
 use run_journal::{KernelLock, StateRoot};
 use run_protocol::{BytesPath, RunId};
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,6 @@ use sha2::{Digest, Sha256};
 
 use super::claims::Claims;
 use super::files::{self, LARGEST};
-use crate::run_record::now_ms;
 
 /// How many logins are kept of one login file.
 const MOST: usize = 3;

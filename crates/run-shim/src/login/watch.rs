@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use nix::errno::Errno;
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use ground::inotify::{Inotify, WatchFlags};
 use run_protocol::RunEvent;
 use tokio::sync::mpsc;
 
@@ -27,7 +26,7 @@ pub(super) fn start(exchange: Arc<Mutex<Exchange>>, events: mpsc::Sender<RunEven
 struct Watch {
     inotify: Inotify,
     host_name: std::ffi::OsString,
-    inside: WatchDescriptor,
+    inside: ground::inotify::Watch,
 }
 
 impl Watch {
@@ -35,11 +34,11 @@ impl Watch {
     fn of(exchange: &Exchange) -> io::Result<Self> {
         let host_file = exchange.host_file()?;
         let parent = host_file.parent().unwrap_or(Path::new("/"));
-        let inotify = Inotify::init(InitFlags::IN_CLOEXEC)?;
-        let changes = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
-        inotify.add_watch(parent, changes)?;
+        let inotify = Inotify::new()?;
+        let changes = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
+        inotify.add(parent, changes)?;
         let inside = exchange.directory().join("inside");
-        let inside = inotify.add_watch(&inside, changes | AddWatchFlags::IN_DELETE_SELF)?;
+        let inside = inotify.add(&inside, changes | WatchFlags::DELETE_SELF)?;
         let host_name = host_file.file_name().unwrap_or_default().to_owned();
         Ok(Self { inotify, host_name, inside })
     }
@@ -66,14 +65,10 @@ impl Watch {
     /// Waits for a change of one of the two files; `None` when nothing can be seen any more.
     fn next_change(&self) -> Option<Look> {
         loop {
-            let events = match self.inotify.read_events() {
-                Ok(events) => events,
-                Err(Errno::EINTR | Errno::EAGAIN) => continue,
-                Err(_) => return None,
-            };
-            let is_inside = |wd| wd == self.inside;
+            let events = self.inotify.wait(None).and_then(|_| self.inotify.read()).ok()?;
             if events.iter().any(|event| {
-                is_inside(event.wd) && event.name.as_ref().is_none_or(|name| name == "auth.json")
+                event.watch == self.inside
+                    && event.name.as_ref().is_none_or(|name| name == "auth.json")
             }) {
                 return Some(Look::Settled);
             }

@@ -4,7 +4,7 @@ mod calls;
 mod definitions;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -201,7 +201,7 @@ impl RunTools {
     fn reply(&self, call: &Call) -> CallToolResult {
         match call {
             Call::WhoAmI => {
-                CallToolResult::structured(who_am_i(&self.shared.facts, milliseconds_since_epoch()))
+                CallToolResult::structured(who_am_i(&self.shared.facts, ground::now_ms()))
             }
             Call::ReportProgress(_) | Call::ReportResult(_) => {
                 CallToolResult::success(vec![ContentBlock::text("Recorded.")])
@@ -324,11 +324,6 @@ fn who_am_i(facts: &WhoAmI, now_ms: u64) -> Value {
         "max_tool_calls": facts.max_tool_calls,
         "max_tokens": facts.max_tokens,
     })
-}
-
-fn milliseconds_since_epoch() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ground::now_ms;
 use serde_json::{Value, json};
 
 use crate::children::{self, LONGEST_LIFE};
-use crate::clock::now_ms;
 use crate::ending::Ending;
 use crate::events::{StreamedCall, new_call_id, tokens};
 use crate::failures;

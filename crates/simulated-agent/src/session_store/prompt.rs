@@ -3,6 +3,7 @@
 use cursor_stores::chat::schema::{ConversationStateStructure, ConversationTokenDetails};
 use cursor_stores::chat::turn_schema::{AgentConversationTurnStructure, UserMessage};
 use cursor_stores::chat::{BlobId, LatestRoot};
+use ground::now_ms;
 use prost::Message;
 use serde_json::Value;
 use uuid::Uuid;
@@ -11,7 +12,6 @@ use super::database::Database;
 use super::restore::Conversation;
 use super::writer::OpenTurn;
 use super::{CrashPoint, SessionStore, WriteSessionError, messages, pending_messages};
-use crate::clock::now_ms;
 
 impl SessionStore {
     /// Writes the user's prompt. Calls that an earlier process left unfinished are answered first, as interrupted.

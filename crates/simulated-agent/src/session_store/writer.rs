@@ -12,6 +12,7 @@ use cursor_stores::chat::turn_schema::{
     AgentConversationTurnStructure, AssistantMessage, ConversationStep, ConversationTurnStructure,
     Step, ThinkingMessage, Turn,
 };
+use ground::now_ms;
 use prost::Message;
 use serde_json::Value;
 use uuid::Uuid;
@@ -20,7 +21,6 @@ use super::database::Database;
 use super::messages::{self, AssistantIdentity};
 use super::records::{ToolCallRecord, ToolResultRecord};
 use super::{CrashPoint, SessionStore, WriteSessionError, side_state, signed, tool_steps};
-use crate::clock::now_ms;
 use crate::tools::Generation;
 
 /// The turn that is under way.

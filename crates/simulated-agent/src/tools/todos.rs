@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ground::now_ms;
 use serde_json::{Value, json};
 
 use super::{PreparedCall, ToolEnvironment, ToolRun};
-use crate::clock::now_ms;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TodoItem {

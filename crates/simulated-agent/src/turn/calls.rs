@@ -4,10 +4,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ground::now_ms;
 use serde_json::json;
 
 use super::{Turn, given, refused};
-use crate::clock::now_ms;
 use crate::ending::Ending;
 use crate::events::{Flush, StreamedCall, new_call_id};
 use crate::misbehaviour::Moment;

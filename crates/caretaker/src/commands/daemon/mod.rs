@@ -15,6 +15,7 @@ use caretaker_daemon::{
     DaemonNote, PROTOCOL, Presence, Stopped, judge, presence, stop, token_path,
 };
 use clap::Subcommand;
+use ground::now_ms;
 use run_protocol::ExitCode;
 use serde::Serialize;
 
@@ -27,7 +28,7 @@ use crate::commands::group::budget_lines;
 use crate::config::Config;
 use crate::daemon_client::{DaemonClient, other_protocol};
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::talk::{note, say};
 use crate::view::units;
 

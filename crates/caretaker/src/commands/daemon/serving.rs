@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use caretaker_daemon::{DaemonConfig, DaemonNote, PROTOCOL, ServeError, serve};
+use ground::with_causes;
 use run_protocol::ExitCode;
 use serde::{Deserialize, Serialize};
 
@@ -98,17 +99,6 @@ pub(super) fn serve_here(host: &Host, args: &ServeArgs) -> Result<ExitCode, Comm
             Err(CommandError::new(code, "the daemon cannot run").because(error))
         }
     }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 /// Says it to whoever started us, once, and lets go of stdout: nobody listens from then on.

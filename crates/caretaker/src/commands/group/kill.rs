@@ -1,12 +1,13 @@
 //! `caretaker group kill`.
 
 use caretaker_daemon::GroupRecord;
+use ground::now_ms;
 use run_protocol::{ControlRequest, ExitCode, StopManner};
 
 use super::{runs_of, unfinished};
 use crate::batch::summary::worst;
 use crate::command_error::CommandError;
-use crate::host::{Host, now_ms, overview};
+use crate::host::{Host, overview};
 use crate::run_report;
 use crate::stopping::{tell, wait_until_dead};
 use crate::talk::say;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use caretaker_daemon::{GroupRecord, Tally};
+use ground::now_ms;
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
 use serde::Serialize;
@@ -10,7 +11,7 @@ use serde::Serialize;
 use super::grouped_runs;
 use crate::command_error::CommandError;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::view::table::table;
 use crate::view::units;
 use crate::view::width::Width;

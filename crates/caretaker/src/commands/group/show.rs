@@ -1,6 +1,7 @@
 //! `caretaker group show`.
 
 use caretaker_daemon::{Budget, GroupRecord, Overspent, Spending, Tally, judge};
+use ground::now_ms;
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
 use serde::Serialize;
@@ -12,7 +13,7 @@ use crate::budgets;
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::talk::say;
 use crate::view::units;
 use crate::view::width::Width;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use caretaker_daemon::GroupRecord;
+use ground::now_ms;
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
 
@@ -15,7 +16,7 @@ use crate::budgets;
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::human_duration::HumanDuration;
 use crate::progress::Progress;
 use crate::talk::say;

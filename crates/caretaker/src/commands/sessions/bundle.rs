@@ -8,6 +8,7 @@ use cursor_stores::session_copy::{
     BundleOrigin, BundleReader, Bundled, CopyTally, ImportError, Imported, LeftOutTally,
     MachinePaths, NamingTally, NewSession, ReadBundleError, WriteBundleError, import, write_bundle,
 };
+use ground::now_ms;
 use run_protocol::ExitCode;
 use serde::Serialize;
 use tempfile::NamedTempFile;
@@ -20,7 +21,7 @@ use super::fork::exit_code;
 use super::selection::{Where, find};
 use crate::command_error::CommandError;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::inheritance::earlier_run::{self, Earlier};
 use crate::talk::{note, say};
 use crate::view::units::{bytes, counted};

@@ -8,13 +8,14 @@ use cursor_home::WorkspacePath;
 use cursor_stores::Catalogue;
 use cursor_stores::chat::BlobId;
 use cursor_stores::model::{Head, StoreKind, WorkspacePlace};
+use ground::now_ms;
 use run_journal::{KernelLock, LockHolder};
 use run_protocol::ExitCode;
 use run_shim::{read_session_record, renew_session_record};
 use uuid::Uuid;
 
 use crate::command_error::CommandError;
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::talk::note;
 
 /// Where a session of the command line or of ACP lies.

@@ -5,6 +5,7 @@ use cursor_stores::session_copy::{
     ForkError, ForkPoint, ForkPointError, Forked, NewSession, fork, retell,
 };
 use cursor_stores::{Catalogue, Extent};
+use ground::now_ms;
 use run_protocol::ExitCode;
 use run_shim::pending_tools;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use super::chat_place::{ChatPlace, known_workspace, physical_workspace};
 use super::selection::{Where, find};
 use crate::command_error::CommandError;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::inheritance::earlier_run;
 use crate::talk::{note, say};
 use crate::view::units::{bytes, counted};

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use cursor_stores::model::{Activity, Confidence, Head, Shelf, Workspace, WorkspacePlace};
+use ground::now_ms;
 use run_protocol::ExitCode;
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use super::resumable::tell_refused;
 use super::selection::{Selection, changed_ms};
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
 use crate::view::table::table;

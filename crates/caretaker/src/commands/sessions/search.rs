@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cursor_stores::Hit;
 use cursor_stores::model::{Head, StoreKind};
 use cursor_stores::search::{Case, Matcher, Pattern, Snippet};
+use ground::now_ms;
 use run_protocol::ExitCode;
 use serde::Serialize;
 
@@ -16,7 +17,7 @@ use super::ls::workspace;
 use super::selection::{Selection, changed_ms};
 use crate::command_error::CommandError;
 use crate::data_out::Data;
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{BOLD, DIM, GOOD, PLAIN, write_line};

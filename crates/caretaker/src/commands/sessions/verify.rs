@@ -11,6 +11,7 @@ use cursor_stores::session_copy::{
     plan_repair, repair, verify_store,
 };
 use cursor_stores::{Catalogue, parallel};
+use ground::now_ms;
 use run_journal::{KernelLock, LockHolder, LockSight, RunDirectory, RunOverview, RunState};
 use run_protocol::ExitCode;
 use serde::Serialize;
@@ -20,7 +21,7 @@ use super::selection::{Where, find, report};
 use super::verify_view;
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
-use crate::host::{Host, now_ms};
+use crate::host::Host;
 use crate::progress::Progress;
 use crate::talk::{note, say};
 use crate::view::safe_text::on_one_line;

@@ -6,7 +6,7 @@
 /// Replaces every lone surrogate escape by `\ufffd`; `None` where there is none.
 ///
 /// Called on every line: one without a backslash costs a single quick pass.
-pub(crate) fn mend(json: &str) -> Option<String> {
+pub fn mend(json: &str) -> Option<String> {
     let bytes = json.as_bytes();
     let mut mended = String::new();
     let mut copied_to = 0;

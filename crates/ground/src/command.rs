@@ -161,5 +161,5 @@ fn post_guard() -> io::Result<Child> {
 }
 
 #[cfg(test)]
-#[path = "lib_tests.rs"]
+#[path = "command_tests.rs"]
 mod tests;

@@ -1,0 +1,132 @@
+//! The kernel's word on changes of files and directories.
+//!
+//! First the watch, then the look: what happens in between is seen twice, not never.
+
+use std::ffi::OsString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, Reader};
+pub use rustix::fs::inotify::{ReadFlags, WatchFlags};
+use rustix::io::Errno;
+
+/// The kernel's number for a watch.
+pub type Watch = i32;
+
+/// An inotify instance. A user has few of them, so one serves as many watches as possible.
+#[derive(Debug)]
+pub struct Inotify {
+    fd: OwnedFd,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub watch: Watch,
+    pub what: ReadFlags,
+    /// The file in the watched directory that it happened to; `None` if it happened to the watched file or directory.
+    pub name: Option<OsString>,
+}
+
+impl Change {
+    /// More happened than the kernel could keep: everything may have changed.
+    pub fn is_overflow(&self) -> bool {
+        self.what.contains(ReadFlags::QUEUE_OVERFLOW)
+    }
+
+    /// The kernel removed the watch, for example with its file.
+    pub fn is_end_of_watch(&self) -> bool {
+        self.what.contains(ReadFlags::IGNORED)
+    }
+}
+
+impl Inotify {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { fd: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)? })
+    }
+
+    /// Watches a file or a directory (not what is below its directories).
+    pub fn add(&self, path: &Path, what: WatchFlags) -> io::Result<Watch> {
+        Ok(inotify::add_watch(&self.fd, path, what)?)
+    }
+
+    pub fn remove(&self, watch: Watch) {
+        // It went with its file, then.
+        inotify::remove_watch(&self.fd, watch).ok();
+    }
+
+    /// Waits until there is something to read, for at most as long as `patience` (`None` is for ever) or until a signal
+    /// comes.
+    pub fn wait(&self, patience: Option<Duration>) -> io::Result<bool> {
+        // A patience that no clock can hold is for ever.
+        let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
+        let mut descriptors = [PollFd::new(&self.fd, PollFlags::IN)];
+        match poll(&mut descriptors, patience.as_ref()) {
+            Ok(n_ready) => Ok(n_ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// All that has happened; nothing if nothing has. Equal changes in a row are one.
+    pub fn read(&self) -> io::Result<Vec<Change>> {
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 16 * 1024];
+        let mut reader = Reader::new(&self.fd, &mut buffer);
+        let mut changes: Vec<Change> = Vec::new();
+        loop {
+            let event = match reader.next() {
+                Ok(event) => event,
+                Err(Errno::AGAIN) => return Ok(changes),
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            };
+            let name = event.file_name().map(|name| OsString::from_vec(name.to_bytes().to_vec()));
+            let change = Change { watch: event.wd(), what: event.events(), name };
+            if changes.last() != Some(&change) {
+                changes.push(change);
+            }
+        }
+    }
+}
+
+impl AsFd for Inotify {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Inotify {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_told_with_their_names_and_the_end_of_a_watch_too() {
+        let place = tempfile::tempdir().unwrap();
+        let inotify = Inotify::new().unwrap();
+        let what = WatchFlags::CREATE | WatchFlags::CLOSE_WRITE | WatchFlags::DELETE_SELF;
+        let watch = inotify.add(place.path(), what).unwrap();
+        assert!(!inotify.wait(Some(Duration::ZERO)).unwrap());
+        assert_eq!(inotify.read().unwrap(), []);
+        std::fs::write(place.path().join("a"), "1").unwrap();
+        assert!(inotify.wait(None).unwrap());
+        let change = |what| Change { watch, what, name: Some("a".into()) };
+        assert_eq!(
+            inotify.read().unwrap(),
+            [change(ReadFlags::CREATE), change(ReadFlags::CLOSE_WRITE)]
+        );
+        std::fs::remove_dir_all(place.path()).unwrap();
+        let last = inotify.read().unwrap().pop().unwrap();
+        assert!(last.is_end_of_watch() && last.watch == watch);
+    }
+}

@@ -1,0 +1,26 @@
+//! The ground that the other crates stand on: small things about files, time, errors and commands of the host, each
+//! written once.
+//!
+//! | question | answer |
+//! |---|---|
+//! | What time is it? | [`now_ms`] |
+//! | What does an error say, with its causes, on one line? | [`with_causes`] |
+//! | How is a file replaced so that no reader sees half of it? | [`replace_file`], [`replace_with`] |
+//! | How is a file opened that may be a FIFO or a link by now? | [`plain_file`] |
+//! | How do we learn that a file has changed? | [`inotify`] |
+//! | How is a program run that must end? | [`command`] |
+//! | How is JSON read that holds half a surrogate pair? | [`surrogates`] |
+//!
+//! **Invariant:** nothing here knows what a run, a session or a store is.
+
+mod clock;
+pub mod command;
+mod error_text;
+pub mod inotify;
+pub mod plain_file;
+mod replacing;
+pub mod surrogates;
+
+pub use clock::now_ms;
+pub use error_text::with_causes;
+pub use replacing::{Durable, replace_file, replace_with};

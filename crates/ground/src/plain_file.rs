@@ -1,0 +1,90 @@
+//! Opening files that another process can replace at any time: never through a link, never waiting on a FIFO, never
+//! readable by others when we make them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Only the owner.
+const PRIVATE: u32 = 0o600;
+
+/// Opens a file for reading.
+pub fn open(path: &Path) -> io::Result<File> {
+    plain(OpenOptions::new().read(true), path)
+}
+
+/// Opens a file for reading and writing.
+pub fn open_writable(path: &Path) -> io::Result<File> {
+    plain(OpenOptions::new().read(true).write(true), path)
+}
+
+/// Opens a file for reading and writing; makes it when it is missing.
+pub fn open_or_create(path: &Path) -> io::Result<File> {
+    plain(
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(PRIVATE),
+        path,
+    )
+}
+
+/// Makes a file that does not exist.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    plain(OpenOptions::new().write(true).create_new(true).mode(PRIVATE), path)
+}
+
+/// Reads a file whole, if it has no more than `limit` bytes.
+pub fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_whole(open(path)?, limit)
+}
+
+/// Reads to the end; more than `limit` bytes are [`io::ErrorKind::FileTooLarge`].
+pub fn read_whole(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        let what = format!("it has more than {limit} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(bytes)
+}
+
+/// Tells whether a write failed for want of room: on the disk, in a quota or under a limit.
+pub fn is_out_of_space(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+fn plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    // Without NONBLOCK a FIFO would hold us until another process opens its other end.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_a_fifo_nor_a_link_nor_a_directory_is_opened() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("file"), "12345").unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), rustix::fs::Mode::RWXU).unwrap();
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        for name in ["fifo", "link", "."] {
+            assert!(open(&at(name)).is_err(), "{name}");
+        }
+        assert_eq!(read_at_most(&at("file"), 5).unwrap(), b"12345");
+        let too_large = read_at_most(&at("file"), 4).unwrap_err();
+        assert_eq!(too_large.kind(), io::ErrorKind::FileTooLarge);
+    }
+}
