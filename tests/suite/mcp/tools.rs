@@ -1,7 +1,7 @@
 //! How many tools the servers have together.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
@@ -55,6 +55,11 @@ fn silent_server() -> Value {
     json!({"command": "/bin/sleep", "args": ["60"]})
 }
 
+fn terminate(child: &Child) {
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+}
+
 #[test]
 fn a_count_of_tools_that_a_signal_ends_leaves_nothing_behind() {
     let stage = stage_with(json!({"silent": silent_server()}));
@@ -64,8 +69,7 @@ fn a_count_of_tools_that_a_signal_ends_leaves_nothing_behind() {
         assert!(Instant::now() < deadline, "the server was not started");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let pid = rustix::process::Pid::from_raw(counting.id().cast_signed()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    terminate(&counting);
     assert_eq!(counting.wait().unwrap().code(), Some(130));
     assert_eq!(stage.run_ids(), Vec::<String>::new());
     let kept = std::fs::read_dir(stage.root().join("state/mcp-tools")).unwrap();
@@ -183,10 +187,20 @@ fn a_count_of_tools_names_the_run_that_has_the_workspace_and_can_wait_for_it() {
     assert!(said.contains(&format!("is in use by run {run}")), "{said}");
     assert!(said.contains("hint: wait for it with --wait"), "{said}");
 
-    let mut waiting = stage.caretaker(&[&flags[..], &["--wait"]].concat());
-    let mut waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("waits: workspace")), "it does not wait");
+    // A count that waits can be stopped, and leaves nothing behind.
+    let wait = || {
+        let mut waiting = stage.caretaker(&[&flags[..], &["--wait"]].concat());
+        let mut waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("waits: workspace")), "it does not wait");
+        waiting
+    };
+    let mut stopped = wait();
+    terminate(&stopped);
+    assert_eq!(stopped.wait().unwrap().code(), Some(130));
+    assert_eq!(stage.run_ids(), [run.as_str()]);
+
+    let waiting = wait();
     gate.open();
     let Output { status, stdout, .. } = waiting.wait_with_output().unwrap();
     assert_eq!(status.code(), Some(0));

@@ -81,22 +81,20 @@ impl Remote {
         check_status(&head)
     }
 
-    fn ask(
-        &self,
-        id: u64,
-        message: &Value,
-        limit: Duration,
-    ) -> Result<(Head, Value), RequestError> {
+    fn ask(&self, id: u64, message: &Value, limit: Duration) -> Answer {
         let deadline = Instant::now() + limit;
         let (head, exchange) = self.send("POST", Some(message), limit)?.head()?;
         check_status(&head)?;
+        if let Some(session) = head.header("mcp-session-id") {
+            // Before the body: a server may ask back in the stream that greets us.
+            lock(&self.session).id = Some(session.to_owned());
+        }
         let kind = head.header("content-type").unwrap_or_default().to_ascii_lowercase();
-        let result = match kind.split(';').next().unwrap_or_default().trim() {
-            "application/json" => answer_in_json(id, exchange)?,
-            "text/event-stream" => self.answer_in_stream(id, exchange, deadline)?,
-            other => return Err(RequestError::NotMcp(format!("it is `{other}`"))),
-        };
-        Ok((head, result))
+        match kind.split(';').next().unwrap_or_default().trim() {
+            "application/json" => answer_in_json(id, exchange),
+            "text/event-stream" => self.answer_in_stream(id, exchange, deadline),
+            other => Err(RequestError::NotMcp(format!("it is `{other}`"))),
+        }
     }
 
     fn answer_in_stream(&self, id: u64, mut exchange: Exchange, deadline: Instant) -> Answer {
@@ -125,13 +123,11 @@ impl Remote {
 impl Connection for Remote {
     fn request(&self, method: &str, params: Value, limit: Duration) -> Answer {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let asked = self.ask(id, &protocol::request(id, method, &params), limit);
-        match asked {
-            Ok((head, result)) => {
+        match self.ask(id, &protocol::request(id, method, &params), limit) {
+            Ok(result) => {
                 if method == "initialize" {
-                    let id = head.header("mcp-session-id").map(str::to_owned);
                     let version = result["protocolVersion"].as_str().map(str::to_owned);
-                    *lock(&self.session) = Session { id, version };
+                    lock(&self.session).version = version;
                 }
                 Ok(result)
             }

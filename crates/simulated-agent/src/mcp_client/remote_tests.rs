@@ -156,7 +156,9 @@ fn an_answer_may_come_in_a_stream_that_stays_open_and_asks_back() {
         let Some(answer) = answer_to(&asked.message) else {
             return respond(stream, "202 Accepted", "");
         };
-        write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n").unwrap();
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nmcp-session-id: s-2\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
         write!(stream, "data: {{\"id\":\"q\",\ndata: \"method\":\"ping\"}}\n\n").unwrap();
         write!(stream, "data: {{\"id\":99,\"result\":{{}}}}\n\ndata: {answer}\r\n\r\n").unwrap();
         wait_for_the_end(stream);
@@ -164,11 +166,13 @@ fn an_answer_may_come_in_a_stream_that_stays_open_and_asks_back() {
     let (_machine, clients) = connect(json!({"t": web.server()}));
     let answer = call(&clients, "echo", json!({"text": "hello"})).unwrap();
     assert_eq!(answer, json!({"content": [{"type": "text", "text": "hello"}]}));
-    let pongs = web.asked().into_iter().filter(|asked| asked.message["id"] == "q");
-    assert_eq!(
-        pongs.map(|pong| pong.message["result"].clone()).collect::<Vec<_>>(),
-        [json!({}), json!({}), json!({})]
-    );
+    let asked = web.asked();
+    let pongs: Vec<&Asked> = asked.iter().filter(|asked| asked.message["id"] == "q").collect();
+    assert_eq!(pongs.len(), 3, "the greeting, the list and the call each came with a question");
+    for pong in pongs {
+        assert_eq!(pong.message["result"], json!({}));
+        assert_eq!(pong.header("Mcp-Session-Id"), Some("s-2"));
+    }
 }
 
 #[test]
@@ -180,8 +184,8 @@ fn a_call_without_an_answer_is_given_up_and_the_server_told() {
     let clients = machine.connect_within(ServerApproval::All, limits);
     let err = call(&clients, "hang", json!({})).unwrap_err();
     assert!(matches!(err, McpCallError::Request(RequestError::TimedOut)), "{err}");
-    let last = web.asked().pop().unwrap();
-    assert_eq!(last.message["method"], "notifications/cancelled");
+    let is_cancelled = |asked: &Asked| asked.message["method"] == "notifications/cancelled";
+    assert!(web.asked().iter().any(is_cancelled), "{:?}", web.asked());
     drop(clients);
     assert_eq!(machine.processes.kill_all(), 0);
 }
