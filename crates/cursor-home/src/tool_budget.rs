@@ -18,11 +18,12 @@ pub struct ToolBudget {
 }
 
 impl ToolBudget {
-    /// Counts by `enabledTools` where a server has it, else by what is known of the server of that name.
+    /// Counts by `enabledTools` or by what is known of the server of that name; by the smaller number, where there are both.
     pub fn of(servers: &McpServers, known: &BTreeMap<String, usize>) -> Self {
         let mut budget = Self { used: 0, unknown: Vec::new(), limit: TOOL_LIMIT };
         for (name, server) in servers.iter() {
-            match server.n_enabled_tools().or_else(|| known.get(name).copied()) {
+            let numbers = server.n_enabled_tools().into_iter().chain(known.get(name).copied());
+            match numbers.min() {
                 Some(n_tools) => budget.used = budget.used.saturating_add(n_tools),
                 None => budget.unknown.push(name.to_owned()),
             }
@@ -44,16 +45,21 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_servers_own_list_counts_before_what_is_known_of_it() {
+    fn of_a_servers_own_list_and_what_is_known_of_it_the_smaller_counts() {
         let mut servers = McpServers::default();
         for (name, definition) in [
             ("listed", json!({"command": "a", "enabledTools": ["x", "y"]})),
             ("known", json!({"url": "https://b"})),
-            ("strange", json!({"command": "c"})),
+            ("small", json!({"command": "c", "enabledTools": ["x", "y", "z"]})),
+            ("strange", json!({"command": "d"})),
         ] {
             servers.add(name, McpServer::from_json(definition).unwrap()).unwrap();
         }
-        let known = BTreeMap::from([("listed".to_owned(), 90), ("known".to_owned(), 38)]);
+        let known = BTreeMap::from([
+            ("listed".to_owned(), 90),
+            ("known".to_owned(), 37),
+            ("small".to_owned(), 1),
+        ]);
         let budget = ToolBudget::of(&servers, &known);
         assert_eq!(
             budget,

@@ -1,24 +1,36 @@
 //! The MCP servers of a run: which ones `mcp.json` names, which of them are approved, and the connections to those.
 //!
-//! Only servers that are started as a program are connected. Servers with a `url` are listed, but never spoken to: the
-//! simulated agent has no network. `envFile`, `auth` and `headers` are accepted and have no effect.
+//! ```text
+//!                    ┌─ program    a server that is started: stdin and stdout
+//!   protocol ────────┤
+//!   greet, request   └─ remote     a server that has a `url`: streamable HTTP ─► curl, event_stream
+//! ```
+//!
+//! `envFile` and `auth` are accepted and have no effect.
 
-mod connection;
+mod curl;
+mod event_stream;
+mod program;
+mod protocol;
+mod remote;
 
-pub use connection::RequestError;
+pub use protocol::RequestError;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cursor_home::{
     CursorRoots, DisabledServers, McpServer, ProjectDir, Transport, WorkspacePath, approval_id,
 };
 use serde_json::{Map, Value, json};
 
-use crate::tools::{ProcessGroups, read_regular_file};
-use connection::Connection;
+use crate::tools::{Launch, ProcessGroups, Stdio, read_regular_file};
+use curl::Curl;
+use program::Program;
+use protocol::Connection;
+use remote::Remote;
 
 /// What a server inherits of the agent's environment; everything else has to be in `mcp.json`.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "SHELL", "USER"];
@@ -77,8 +89,8 @@ pub enum ServerState {
     NeedsApproval,
     /// Switched off in `mcp-disabled.json`.
     Disabled,
-    /// It has a `url`, and those are not connected here.
-    Remote,
+    /// It has a `url`, and answers nobody who is not logged in.
+    NeedsLogin(String),
     Failed(String),
 }
 
@@ -117,7 +129,7 @@ struct Server {
 
 #[derive(Debug)]
 enum Link {
-    Up { connection: Connection, tools: Vec<McpTool> },
+    Up { connection: Box<dyn Connection>, tools: Vec<McpTool> },
     Down(ServerState),
 }
 
@@ -168,7 +180,9 @@ impl McpClients {
             Link::Down(ServerState::Failed(why)) => {
                 json!({"name": server.name, "state": "failed", "why": why})
             }
-            Link::Down(ServerState::Remote) => json!({"name": server.name, "state": "remote"}),
+            Link::Down(ServerState::NeedsLogin(why)) => {
+                json!({"name": server.name, "state": "needs_login", "why": why})
+            }
             Link::Down(ServerState::Disabled) => json!({"name": server.name, "state": "disabled"}),
             Link::Down(ServerState::NeedsApproval | ServerState::Ready { .. }) => {
                 json!({"name": server.name, "state": "needs_approval"})
@@ -199,10 +213,10 @@ impl McpClients {
         Ok(connection.request("tools/call", params, self.call_limit)?)
     }
 
-    fn link(&self, name: &str) -> Result<(&Connection, &[McpTool]), McpCallError> {
+    fn link(&self, name: &str) -> Result<(&dyn Connection, &[McpTool]), McpCallError> {
         let up = self.servers.iter().filter_map(|server| match &server.link {
             Link::Up { connection, tools } => {
-                Some((server.name.as_str(), connection, tools.as_slice()))
+                Some((server.name.as_str(), connection.as_ref(), tools.as_slice()))
             }
             Link::Down(_) => None,
         });
@@ -246,33 +260,60 @@ fn startable(
     if setup.approval == ServerApproval::Recorded && !is_recorded() {
         return Err(ServerState::NeedsApproval);
     }
-    match server.transport() {
-        Transport::Stdio => Ok(server),
-        Transport::Remote => Err(ServerState::Remote),
-    }
+    Ok(server)
 }
 
 fn link(server: &McpServer, setup: &McpSetup<'_>, processes: &ProcessGroups) -> Link {
-    let definition = server.definition();
-    let texts = |field: &str| definition.get(field).and_then(Value::as_array).into_iter().flatten();
-    let program =
-        OsString::from(definition.get("command").and_then(Value::as_str).unwrap_or_default());
-    let args: Vec<OsString> = texts("args").filter_map(Value::as_str).map(OsString::from).collect();
-    let cwd = definition.get("cwd").and_then(Value::as_str).unwrap_or_default();
-    let directory = setup.workspace.as_path().join(cwd);
-    let env = environment(definition, setup.env);
-    let enabled: Vec<&str> = texts("enabledTools").filter_map(Value::as_str).collect();
-    let connected =
-        Connection::open(&program, &args, &env, &directory, processes, setup.time_limits.connect);
-    match connected {
+    let deadline = Instant::now() + setup.time_limits.connect;
+    let connection: Result<Box<dyn Connection>, RequestError> = match server.transport() {
+        Transport::Stdio => {
+            started(server, setup, processes).map(|program| Box::new(program) as Box<_>)
+        }
+        Transport::Remote => {
+            Ok(Box::new(Remote::new(server.definition(), Curl::new(setup.env, processes))))
+        }
+    };
+    let greeted = connection.and_then(|connection| {
+        let tools = protocol::greet(connection.as_ref(), deadline)?;
+        Ok((connection, tools))
+    });
+    match greeted {
         Ok((connection, mut tools)) => {
-            if definition.contains_key("enabledTools") {
+            if server.definition().contains_key("enabledTools") {
+                let enabled: Vec<&str> = texts(server, "enabledTools").collect();
                 tools.retain(|tool| enabled.contains(&tool.name.as_str()));
             }
             Link::Up { connection, tools }
         }
+        Err(err @ RequestError::NeedsLogin(_)) => {
+            Link::Down(ServerState::NeedsLogin(err.to_string()))
+        }
         Err(err) => Link::Down(ServerState::Failed(err.to_string())),
     }
+}
+
+fn started(
+    server: &McpServer,
+    setup: &McpSetup<'_>,
+    processes: &ProcessGroups,
+) -> Result<Program, RequestError> {
+    let definition = server.definition();
+    let text = |field: &str| definition.get(field).and_then(Value::as_str).unwrap_or_default();
+    let launch = Launch {
+        program: OsStr::new(text("command")),
+        args: &texts(server, "args").map(OsString::from).collect::<Vec<_>>(),
+        env: &environment(definition, setup.env),
+        directory: &setup.workspace.as_path().join(text("cwd")),
+        stdin: Stdio::Pipe,
+        // What the server says on stderr is its own affair.
+        stderr: Stdio::Null,
+    };
+    Program::start(&launch, processes)
+}
+
+fn texts<'a>(server: &'a McpServer, field: &str) -> impl Iterator<Item = &'a str> {
+    let list = server.definition().get(field).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// A few variables of the agent, and over them what the definition says.

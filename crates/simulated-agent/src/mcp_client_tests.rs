@@ -7,6 +7,9 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
+#[path = "mcp_client/remote_tests.rs"]
+mod remote;
+
 /// A server in shell: newline-delimited JSON-RPC needs no more. `$1` chooses how it behaves.
 const SERVER: &str = r#"
 echo "talk on stderr" >&2
@@ -154,10 +157,10 @@ fn an_unapproved_server_is_not_started_and_as_good_as_absent() {
 }
 
 #[test]
-fn servers_that_are_off_remote_or_wrong_are_listed_as_such() {
+fn servers_that_are_off_or_wrong_are_listed_as_such() {
     let machine = Machine::new();
     machine.configure(json!({
-        "off": machine.server(""), "far": {"url": "https://example.com"}, "wrong": {"command": 1},
+        "off": machine.server(""), "wrong": {"command": 1},
         "missing": {"command": "/no/such/program"}, "t": machine.server(""),
     }));
     fs::write(machine.project_directory.disabled_servers(), r#"["off"]"#).unwrap();
@@ -165,7 +168,6 @@ fn servers_that_are_off_remote_or_wrong_are_listed_as_such() {
     let failed = |problem: &str| ServerState::Failed(problem.to_owned());
     let expected = [
         ("off", ServerState::Disabled),
-        ("far", ServerState::Remote),
         ("wrong", failed("its `command` is not a string")),
         ("missing", failed("MCP error -32000: Connection closed")),
         ("t", ServerState::Ready { n_tools: 5 }),

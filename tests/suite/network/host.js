@@ -6,6 +6,7 @@ const http = require('http');
 const http2 = require('http2');
 const net = require('net');
 const path = require('path');
+const mcp = require('./mcp_server.js');
 
 const dir = process.argv[2];
 const address = '203.0.113.10';
@@ -21,6 +22,10 @@ const tls = {
 const server = http2.createSecureServer(tls, (request, response) => {
   const host = (request.headers[':authority'] || request.headers.host).replace(/:443$/, '');
   log(`http ${host} ${request.url}`);
+  if (request.url.startsWith('/mcp')) {
+    mcp.serve(request, response, log);
+    return;
+  }
   if (request.url.startsWith('/repo.git/')) {
     const file = path.join(dir, path.normalize(request.url.split('?')[0]));
     if (!fs.existsSync(file) || !fs.statSync(file).isFile()) {

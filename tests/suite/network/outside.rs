@@ -46,6 +46,7 @@ impl Outside {
         for (name, content) in [
             ("outside.sh", include_str!("outside.sh")),
             ("host.js", include_str!("host.js")),
+            ("mcp_server.js", include_str!("mcp_server.js")),
             ("resolv.conf", "nameserver 203.0.113.10\n"),
             ("hosts", "127.0.0.1 localhost\n"),
             ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
@@ -53,6 +54,8 @@ impl Outside {
             std::fs::write(world.join(name), content).unwrap();
         }
         outside.make_certificate();
+        std::fs::create_dir(world.join("certs")).unwrap();
+        std::fs::copy(world.join("ca.pem"), world.join("certs/ca-certificates.crt")).unwrap();
         outside.make_repository();
         let workspace = outside.stage.workspace();
         std::fs::copy(world.join("ca.pem"), workspace.join("ca.pem")).unwrap();
@@ -102,9 +105,12 @@ impl Outside {
         self.run_in_world("git", &["-C", "repo.git", "rev-parse", "HEAD"]).trim().to_owned()
     }
 
-    /// What the host outside was asked.
+    /// What the host outside was asked; nothing, where it was never asked.
     pub(crate) fn asked(&self) -> String {
-        std::fs::read_to_string(self.world().join("asked.log")).unwrap()
+        match std::fs::read_to_string(self.world().join("asked.log")) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            asked => asked.unwrap(),
+        }
     }
 
     /// Runs the simulated agent on a script, in the world, to the run's end.
@@ -137,6 +143,13 @@ impl Outside {
         // No bubblewrap but root's is trusted.
         crate::strict::give_away(&self.stage.root().join("bin"), 0);
         self.in_world(words, &command).output().unwrap()
+    }
+
+    /// Runs a command in the world to its end.
+    pub(crate) fn output(&self, args: &[&str]) -> Output {
+        let mut command = self.stage.caretaker(args);
+        self.namespace.trust(&self.stage, &mut command);
+        self.in_world(&[], &command).output().unwrap()
     }
 
     fn run(&self, script: &str, flags: &[&str]) -> Command {

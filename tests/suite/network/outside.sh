@@ -3,7 +3,7 @@
 #
 #   here: 203.0.113.1, the supervisor and its sandboxes      there: 203.0.113.10, host.js
 #
-# $1 is a directory with host.js, resolv.conf, hosts and nsswitch.conf; the rest is the command.
+# $1 is a directory with host.js, certs, resolv.conf, hosts and nsswitch.conf; the rest is the command.
 set -e
 PATH=$PATH:/usr/sbin:/sbin
 dir=$1
@@ -29,4 +29,6 @@ read -r _ < "$dir/listening"
 for file in resolv.conf hosts nsswitch.conf; do
     mount --bind "$dir/$file" "/etc/$file"
 done
+# The only authority that this world trusts is its own.
+mount --bind "$dir/certs" /etc/ssl/certs
 "$@"

@@ -56,7 +56,7 @@ fn list(clients: &McpClients) -> Result<(), Ending> {
             ServerState::Ready { .. } => "ready".to_owned(),
             ServerState::NeedsApproval => "not loaded (needs approval)".to_owned(),
             ServerState::Disabled => "disabled".to_owned(),
-            ServerState::Remote => "not simulated (has a url)".to_owned(),
+            ServerState::NeedsLogin(_) => "requires authentication".to_owned(),
             ServerState::Failed(reason) => format!("error: {reason}"),
         };
         format!("{}: {state}\n", server.name)

@@ -25,7 +25,7 @@ pub use shell::{Background, ShellRequest};
 pub use todos::{TodoItem, TodoList, TodoStatus, TodoUpdate};
 
 pub(crate) use launch::{Launch, Stdio};
-pub(crate) use process_groups::{Exit, Role};
+pub(crate) use process_groups::{Exit, ProcessGroup, Role};
 pub(crate) use regular_file::read_regular_file;
 pub(crate) use shell_syntax::{ParsedCommand, SimpleCommand};
 pub(crate) use wildcard::matches as wildcard_matches;

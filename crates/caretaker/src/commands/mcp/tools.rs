@@ -1,8 +1,9 @@
 //! `caretaker mcp tools`: how many tools an agent's MCP servers have together.
 //!
-//! The servers are started where they would be started for the agent and nowhere else: inside the sandbox of a run, whose
-//! agent is the simulated one. It does nothing but ask them for their tools. So a server of the repository never runs on
-//! the host, and a server whose program the sandbox does not show is found to be missing here too.
+//! The servers are asked from where the agent would ask them and nowhere else: inside the sandbox of a run, whose agent is
+//! the simulated one. It does nothing but ask them for their tools. So a server of the repository never runs on the host, a
+//! server whose program the sandbox does not show is found to be missing here too, and a server with a `url` is reached by
+//! the network of the run or not at all.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,8 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use cursor_home::ToolBudget;
+use cursor_home::{McpServers, ToolBudget};
+use egress::AllowedHost;
 use run_journal::RunDirectory;
 use run_protocol::{ControlRequest, ExitCode, StopManner};
 use run_shim::servers_of_run;
@@ -27,9 +30,10 @@ use crate::host::{Host, overview};
 use crate::human_duration::HumanDuration;
 use crate::interruption::TakenSignals;
 use crate::launching::Launch;
+use crate::profiles;
 use crate::queue_options::Route;
 use crate::retention::removal;
-use crate::run_options::{RunOptions, ServerOptions};
+use crate::run_options::{Network, RunOptions, ServerOptions};
 use crate::stopping::{tell, wait_until_dead};
 use crate::talk::note;
 use crate::user_mcp;
@@ -38,14 +42,18 @@ use crate::view::width::Width;
 use crate::view::words;
 use crate::workspace_owner::become_owner;
 
+/// How long a count may take unless the user says otherwise.
+const USUAL_TIMEOUT: HumanDuration = HumanDuration::Limited(Duration::from_secs(60));
+
 /// What the simulated agent is to do.
 const PROMPT: &str = "```agent\nservers\n```\n";
 
 /// Count the tools of the MCP servers that a run would get.
 ///
 /// The servers are started inside a sandbox like the run's, never on the host, asked for their tools, and stopped.
-/// Servers that have a `url` are not asked; `enabledTools` of their definitions counts, where it is there. Cursor is said
-/// to use 40 tools and to ignore the rest: more than that is warned of.
+/// Servers that have a `url` are asked from there too, with the network that the run would have; that needs `curl` in
+/// the sandbox. If a server gives no answer, `enabledTools` of its definition counts, where it is there. Cursor is said to
+/// use 40 tools and to ignore the rest: more than that is warned of.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -63,9 +71,18 @@ pub(crate) struct Args {
     /// The sandbox profile, as with `run`.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// How long all of it may take.
-    #[arg(long, value_name = "DURATION", default_value = "60s")]
-    timeout: HumanDuration,
+    /// What of the network is inside, as with `run`.
+    #[arg(long, value_name = "MODE")]
+    network: Option<Network>,
+    /// Let the servers reach this host too, as with `run`; may be given several times.
+    #[arg(long = "allow-host", value_name = "HOST[:PORT]")]
+    allow_hosts: Vec<AllowedHost>,
+    /// How long all of it may take, waiting included. Default: `60s`; with `--wait` the limit of a run.
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<HumanDuration>,
+    /// Wait for the run that holds the workspace, instead of failing.
+    #[arg(long)]
+    wait: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -100,7 +117,7 @@ struct Counted {
 #[derive(Debug, Serialize)]
 struct CountedServer {
     name: String,
-    /// `ready`, `failed`, `remote`, `disabled`, `needs_approval` or `unknown`.
+    /// `ready`, `failed`, `needs_login`, `disabled`, `needs_approval` or `unknown`.
     state: String,
     why: Option<String>,
     n_tools: Option<usize>,
@@ -129,16 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
     let config = Config::load(&host.environment, &host.places)?;
     let program = own_program()?;
-    let options = RunOptions {
-        agent: Some(SIMULATED.into()),
-        profile: args.profile.clone(),
-        user_mcp: args.user_mcp,
-        servers: args.servers.clone(),
-        timeout: Some(args.timeout),
-        no_checkpoint: true,
-        detach: true,
-        ..RunOptions::default()
-    };
+    let options = options(args)?;
     let conversation = Conversation::New { workspace: args.workspace.clone() };
     let admission = Admission::new(host, &config, &options, &conversation, &program, None)?;
     let mut admitted = admission.counting_tools().admit()?;
@@ -147,6 +155,8 @@ fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
     let session = admitted.spec.session;
     let place = host.state.tool_counts().join(session.to_string());
     admitted.spec.host_config_root = place.clone().into();
+    // The servers are asked before the agent's first line: one that is silent must not cost the answers of the others.
+    admitted.spec.limits.startup_ms = USUAL_TIMEOUT.milliseconds();
     let launch = Launch {
         host,
         config: &config,
@@ -169,12 +179,37 @@ fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
         let what = "the tools were not counted, because you stopped it";
         return Err(CommandError::new(ExitCode::Cancelled, what));
     }
-    let found = answer?;
+    Ok(sum(&servers, &answer?))
+}
+
+/// What is asked of the run: a sandbox like that of a run of the user's, and the simulated agent in it.
+fn options(args: &Args) -> Result<RunOptions, CommandError> {
+    if args.profile.as_deref() == Some(profiles::OFF) {
+        let what = "the MCP servers are asked for their tools in a sandbox, and the profile `off` has none";
+        return Err(CommandError::new(ExitCode::Usage, what).hint("leave out --profile"));
+    }
+    Ok(RunOptions {
+        agent: Some(SIMULATED.into()),
+        profile: args.profile.clone(),
+        user_mcp: args.user_mcp,
+        servers: args.servers.clone(),
+        network: args.network,
+        allow_hosts: args.allow_hosts.clone(),
+        timeout: args.timeout.or((!args.wait).then_some(USUAL_TIMEOUT)),
+        wait: args.wait,
+        no_checkpoint: true,
+        detach: true,
+        ..RunOptions::default()
+    })
+}
+
+/// Adds up what the servers answered, and warns where it is too much.
+fn sum(servers: &McpServers, found: &[Found]) -> Counted {
     let known: BTreeMap<String, usize> = found
         .iter()
         .filter_map(|server| Some((server.name.clone(), server.tools.as_ref()?.len())))
         .collect();
-    let budget = ToolBudget::of(&servers, &known);
+    let budget = ToolBudget::of(servers, &known);
     if let Some(remark) = user_mcp::tool_remark(&budget) {
         note(&remark);
     }
@@ -188,7 +223,7 @@ fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
             tools: found.and_then(|found| found.tools.clone()),
         }
     });
-    Ok(Counted {
+    Counted {
         v: 1,
         kind: "mcp.tools",
         servers: counted.collect(),
@@ -196,7 +231,7 @@ fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
         limit: budget.limit,
         is_over: budget.is_over(),
         uncounted: budget.unknown,
-    })
+    }
 }
 
 /// Stops the run when a signal comes. Says whether one did.

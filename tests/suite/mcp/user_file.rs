@@ -1,49 +1,12 @@
-//! The user's own MCP servers in a run that asked for them.
+//! The user's own MCP servers in a run that asked for all of them.
 
 use std::path::Path;
-use std::process::Output;
 
 use pretty_assertions::assert_eq;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::stage::Stage;
-
-const KEY: &str = "key-of-the-users-own-server";
-
-/// A server with one tool, which tells the key that it was given.
-const SERVER: &str = r#"
-while read -r line; do
-  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case $line in
-    *'"initialize"'*) answer='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"notes","version":"1"}}' ;;
-    *'"tools/list"'*) answer='{"tools":[{"name":"tell","inputSchema":{"type":"object"}}]}' ;;
-    *'"tools/call"'*) answer='{"content":[{"type":"text","text":"told by notes: '$NOTES_KEY'"}],"isError":false}' ;;
-    *) continue ;;
-  esac
-  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$answer"
-done
-"#;
-
-fn stage_with(servers: Value) -> Stage {
-    let stage = Stage::new();
-    std::fs::create_dir_all(stage.home().join(".cursor")).unwrap();
-    let file = stage.home().join(".cursor/mcp.json");
-    std::fs::write(file, json!({"mcpServers": servers}).to_string()).unwrap();
-    stage
-}
-
-fn notes() -> Value {
-    json!({"command": "/bin/sh", "args": ["-c", SERVER], "env": {"NOTES_KEY": KEY}})
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
-
-fn journal(stage: &Stage) -> String {
-    let run = stage.run_ids().pop().unwrap();
-    std::fs::read_to_string(stage.journal_path(&run)).unwrap()
-}
+use super::{KEY, latest_journal, server, stage_with};
+use crate::stage::stderr;
 
 /// Whether a file below this directory holds the key.
 fn is_written_below(directory: &Path) -> bool {
@@ -60,7 +23,8 @@ fn is_written_below(directory: &Path) -> bool {
 
 #[test]
 fn on_request_the_agent_reaches_the_users_servers_and_their_keys_stay_with_the_user() {
-    let stage = stage_with(json!({"notes": notes(), "slack": {"url": "https://slack.invalid"}}));
+    let stage =
+        stage_with(json!({"notes": server("notes"), "slack": {"url": "https://slack.invalid"}}));
     let workspace = stage.workspace();
     let words = workspace.to_str().unwrap().split(|letter: char| !letter.is_alphanumeric());
     let slug: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
@@ -79,7 +43,7 @@ fn on_request_the_agent_reaches_the_users_servers_and_their_keys_stay_with_the_u
             "note: of the 40 MCP tools that Cursor is said to use, 12 are taken; how many notes has is not known",
         ]
     );
-    let journal = journal(&stage);
+    let journal = latest_journal(&stage);
     assert!(journal.contains("told by notes: [redacted]"), "{journal}");
     assert!(!journal.contains("slack.invalid"), "what is off is not even shown: {journal}");
     assert!(!is_written_below(&stage.runs()));
@@ -87,19 +51,19 @@ fn on_request_the_agent_reaches_the_users_servers_and_their_keys_stay_with_the_u
 
 #[test]
 fn without_being_asked_for_they_are_out_of_reach() {
-    let stage = stage_with(json!({"notes": notes()}));
+    let stage = stage_with(json!({"notes": server("notes")}));
     let output = stage.play("mcp notes tell {}\nsay done", &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(!journal(&stage).contains("told by notes"));
+    assert!(!latest_journal(&stage).contains("told by notes"));
 }
 
 #[test]
 fn the_configuration_can_ask_for_every_run() {
-    let stage = stage_with(json!({"notes": notes()}));
+    let stage = stage_with(json!({"notes": server("notes")}));
     stage.configure("min_free = '0'\nuser_mcp = true\n");
     let output = stage.play("mcp notes tell {}\nsay done", &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(journal(&stage).contains("told by notes: [redacted]"));
+    assert!(latest_journal(&stage).contains("told by notes: [redacted]"));
 }
 
 #[test]

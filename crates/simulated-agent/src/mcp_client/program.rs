@@ -1,0 +1,171 @@
+//! One MCP server that is a program: messages go over stdin and stdout, one a line.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, PipeReader, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::protocol::{self, Answer, Connection, Incoming, MAX_MESSAGE_BYTES, RequestError};
+use crate::tools::{Exit, Launch, ProcessGroups, Role};
+
+/// A server that leaves this many messages unread is not listening.
+const MAX_UNSENT: usize = 64;
+/// A server that does not end when its stdin does is killed after this.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A running server. Dropping it ends the server.
+#[derive(Debug)]
+pub(super) struct Program {
+    outbox: Outbox,
+    waiting: Arc<Mutex<Waiting>>,
+    next_id: AtomicU64,
+    leader: Pid,
+    processes: ProcessGroups,
+    exited: Mutex<Receiver<Exit>>,
+}
+
+/// Requests whose answers are awaited.
+#[derive(Debug, Default)]
+struct Waiting {
+    answers: HashMap<u64, Sender<Answer>>,
+    closed: bool,
+}
+
+/// Lines for the server, written by a thread of their own: a full pipe must not hold up the thread that waits for an answer.
+#[derive(Debug, Clone)]
+struct Outbox {
+    lines: Arc<Mutex<Option<SyncSender<String>>>>,
+}
+
+impl Program {
+    pub(super) fn start(
+        launch: &Launch<'_>,
+        processes: &ProcessGroups,
+    ) -> Result<Self, RequestError> {
+        let (group, pipes) = processes.start(launch, Role::Server)?;
+        let leader = group.leader();
+        let (lines, to_write) = mpsc::sync_channel::<String>(MAX_UNSENT);
+        let outbox = Outbox { lines: Arc::new(Mutex::new(Some(lines))) };
+        let waiting = Arc::new(Mutex::new(Waiting::default()));
+        if let Some(mut stdin) = pipes.stdin {
+            thread::spawn(move || {
+                // Ends when the last sender is gone, and closes the pipe with that.
+                to_write.iter().try_for_each(|line| stdin.write_all(line.as_bytes())).ok();
+            });
+        }
+        let reader = Reader { outbox: outbox.clone(), waiting: Arc::clone(&waiting) };
+        thread::spawn(move || reader.run(pipes.stdout));
+        let (exit, exited) = mpsc::channel();
+        thread::spawn(move || exit.send(group.wait(|| {})).ok());
+        let (processes, exited) = (processes.clone(), Mutex::new(exited));
+        Ok(Self { outbox, waiting, next_id: AtomicU64::new(1), leader, processes, exited })
+    }
+}
+
+impl Connection for Program {
+    fn request(&self, method: &str, params: Value, limit: Duration) -> Answer {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = mpsc::channel();
+        {
+            let mut waiting = lock(&self.waiting);
+            if waiting.closed {
+                return Err(RequestError::Closed);
+            }
+            waiting.answers.insert(id, answer);
+        }
+        let sent = self.outbox.send(&protocol::request(id, method, &params));
+        let result = sent.and_then(|()| match answered.recv_timeout(limit) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Disconnected) => Err(RequestError::Closed),
+            Err(RecvTimeoutError::Timeout) => {
+                self.notify("notifications/cancelled", protocol::cancelled(id), limit).ok();
+                Err(RequestError::TimedOut)
+            }
+        });
+        lock(&self.waiting).answers.remove(&id);
+        result
+    }
+
+    fn notify(&self, method: &str, params: Value, _limit: Duration) -> Result<(), RequestError> {
+        self.outbox.send(&protocol::notification(method, &params))
+    }
+
+    /// Closes the server's stdin, which asks it to end.
+    fn hang_up(&self) {
+        lock(&self.outbox.lines).take();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.hang_up();
+        let exited = self.exited.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if exited.recv_timeout(FAREWELL).is_err() {
+            self.processes.kill(self.leader);
+            exited.recv_timeout(FAREWELL).ok();
+        }
+    }
+}
+
+impl Outbox {
+    fn send(&self, message: &Value) -> Result<(), RequestError> {
+        let lines = lock(&self.lines);
+        let Some(lines) = lines.as_ref() else { return Err(RequestError::Closed) };
+        lines.try_send(format!("{message}\n")).map_err(|err| match err {
+            mpsc::TrySendError::Full(_) => RequestError::NotReading,
+            mpsc::TrySendError::Disconnected(_) => RequestError::Closed,
+        })
+    }
+}
+
+/// Hands answers to the threads that wait for them, until the server closes its stdout.
+struct Reader {
+    outbox: Outbox,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+impl Reader {
+    fn run(&self, stdout: PipeReader) {
+        let mut stdout = BufReader::new(stdout);
+        let mut line = Vec::new();
+        while let Ok(n_read) = stdout.by_ref().take(MAX_MESSAGE_BYTES).read_until(b'\n', &mut line)
+        {
+            // The end of the pipe, in the middle of a line or not, or a line without end.
+            if n_read == 0 || line.last() != Some(&b'\n') {
+                break;
+            }
+            // What is not JSON is talk that went to the wrong stream.
+            if let Ok(message) = serde_json::from_slice::<Value>(&line) {
+                self.take(&message);
+            }
+            line.clear();
+        }
+        let mut waiting = lock(&self.waiting);
+        waiting.closed = true;
+        // Dropping the senders wakes those who wait.
+        waiting.answers.clear();
+    }
+
+    fn take(&self, message: &Value) {
+        match Incoming::of(message) {
+            Incoming::Question { reply } => {
+                self.outbox.send(&reply).ok();
+            }
+            Incoming::Answer { id, answer } => {
+                let Some(waiting) = lock(&self.waiting).answers.remove(&id) else { return };
+                waiting.send(answer).ok();
+            }
+            Incoming::Other => {}
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
