@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Output;
-use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -246,21 +245,16 @@ fn a_change_that_cannot_be_made_changes_nothing_and_says_why() {
 #[test]
 fn whoever_reads_the_file_while_it_changes_reads_all_of_it() {
     let stage = stage_with(json!({"notes": server("notes")}));
-    let gate = Gate::new(&stage, "gate");
+    let (gate, begun) = (Gate::new(&stage, "gate"), Gate::new(&stage, "begun"));
     let reader = "import json, os\n\
                   n = 0\n\
-                  while not os.path.exists('stop'):\n    json.load(open('.cursor/mcp.json'))['mcpServers']\n    n += 1\n    open('reads', 'a').close()\n\
+                  while not os.path.exists('stop'):\n    json.load(open('.cursor/mcp.json'))['mcpServers']\n    n += 1\n    if n == 1: open('begun').read()\n\
                   print(n)\n";
     std::fs::write(stage.workspace().join("reader.py"), reader).unwrap();
     let script = "shell cat gate; python3 reader.py > count 2> torn\nsay done";
     let run = stage.detach(script, &["--user-mcp"]);
     gate.open();
-    let begun = stage.workspace().join("reads");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !begun.exists() {
-        assert!(Instant::now() < deadline, "the reader has read nothing");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    begun.open();
     for _ in 0..10 {
         for verb in ["disable", "enable"] {
             done(&stage.output(&["mcp", verb, &run, "notes"]));
@@ -522,20 +516,14 @@ fn tools_are_counted_in_a_sandbox_and_more_than_forty_are_warned_of() {
     assert!(!stage.home().join(".cursor/chats").exists());
 }
 
-/// A server that never answers, so that its tools are counted until the time is up.
-fn silent_server() -> Value {
-    json!({"command": "/bin/sleep", "args": ["60"]})
-}
-
 #[test]
 fn a_count_of_tools_that_a_signal_ends_leaves_nothing_behind() {
-    let stage = stage_with(json!({"silent": silent_server()}));
+    // A server that comes to the gate and never answers, so that its tools are counted until the time is up.
+    let server = json!({"command": "/bin/sh", "args": ["-c", "cat begun >&2; exec sleep 60"]});
+    let stage = stage_with(json!({"silent": server}));
+    let begun = Gate::new(&stage, "begun");
     let mut counting = stage.caretaker(&["mcp", "tools", "--user-mcp"]).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !stage.processes().iter().any(|(_, command)| command.contains("/bin/sleep")) {
-        assert!(Instant::now() < deadline, "the server was not started");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    begun.open();
     let pid = rustix::process::Pid::from_raw(counting.id().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(counting.wait().unwrap().code(), Some(130));
