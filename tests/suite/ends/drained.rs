@@ -36,7 +36,7 @@ enum Sandbox {
 }
 
 impl Sandbox {
-    /// How the stand-in becomes bubblewrap. It reads its options from descriptor 3.
+    /// What the stand-in does to the options before it becomes bubblewrap.
     fn becomes(self, stage: &Stage) -> String {
         let options = stage.root().join("options");
         let options = options.display();

@@ -30,15 +30,15 @@ enum Point {
 
 impl Point {
     /// How the stand-in becomes a bubblewrap that stops at this point. Descriptor 4 is where bubblewrap says which its
-    /// child is, and 9 is one on which nothing comes until the test says so.
+    /// child is, and on 61 nothing comes until the test says so.
     fn becomes(self) -> &'static str {
         match self {
-            Self::SetsUp => "exec /usr/bin/bwrap --block-fd 9 \"$@\"",
+            Self::SetsUp => "exec /usr/bin/bwrap --block-fd 61 \"$@\"",
             // There is no room for what it has to say. The shim's own pipe stays open, so that the shim waits.
             Self::Waits => {
-                "exec 7>&4 4<>\"$status\"; head -c 65536 /dev/zero >&4; exec /usr/bin/bwrap \"$@\""
+                "exec 60>&4 4<>\"$status\"; head -c 65536 /dev/zero >&4; exec /usr/bin/bwrap \"$@\""
             }
-            Self::Unheard => "exec /usr/bin/bwrap --block-fd 9 \"$@\" 7>&4 4>/dev/null",
+            Self::Unheard => "exec /usr/bin/bwrap --block-fd 61 \"$@\" 60>&4 4>/dev/null",
             Self::Alone => "kill -STOP $$",
         }
     }
@@ -64,7 +64,7 @@ impl HalfMade {
             assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
         }
         let bwrap = stand_in(&format!(
-            "status='{}'; echo $$ > '{}'; exec 9<>'{}'; {}",
+            "status='{}'; echo $$ > '{}'; exec 61<>'{}'; {}",
             status.display(),
             held.display(),
             go.display(),
