@@ -101,7 +101,7 @@ impl Drop for Belt {
     fn drop(&mut self) {
         for group in &self.groups {
             let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-            // The kernel tells nobody when the last of a group has died; until then it is busy.
+            // The group is busy until its last process is gone, and cgroup v1 has no event that says so: look again.
             let removed = loop {
                 match std::fs::remove_dir(group) {
                     Err(error)
@@ -285,7 +285,7 @@ fn is_tick(event: &Value) -> bool {
 fn memory_that_many_processes_take_together_counts_together() {
     for caller in callers() {
         let guarded = Guarded::new(caller);
-        // None of them is too large; all of them are.
+        // None of them is too large; all of them are. They, and those of the tests below, sleep until the shim kills them.
         let script = "shell for i in 1 2 3 4 5 6; do python3 -c \"b=bytes([7])*(60<<20); import time; time.sleep(600)\" & done; wait";
         let output = guarded.play(script, &["--memory", "256MiB"]);
         guarded.assert_over_limit(
@@ -320,7 +320,8 @@ fn memory_that_no_process_has_mapped_counts_too() {
 fn shared_memory_that_is_mapped_counts_once() {
     for caller in callers() {
         let guarded = Guarded::new(caller);
-        // Eight processes have the same hundred megabytes, by a descriptor and mapped.
+        // Eight processes have the same hundred megabytes, by a descriptor and mapped. They keep it for two seconds so that
+        // the shim counts it several times: nothing happens here that one could wait for.
         let program = "import mmap,os; f=os.memfd_create('x'); os.ftruncate(f,100<<20); m=mmap.mmap(f,100<<20); m.write(bytes(100<<20)); \
                        p=[os.fork() for _ in range(3)]; s=sum(m[::4096]); import time; time.sleep(2)";
         let output =

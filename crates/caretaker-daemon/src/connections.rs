@@ -88,14 +88,68 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
 {
+    serve_patiently(client, service, HEAD_PATIENCE).await;
+}
+
+async fn serve_patiently<C, S>(client: C, service: S, head_patience: Duration)
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
+{
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(head_patience)
         .max_buf_size(WRITE_BUFFER)
         .serve_connection(TokioIo::new(client), service)
         .await;
     if let Err(error) = served {
         // A client that breaks off or talks nonsense harms only itself.
         tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+
+    /// Shorter than a person waits for a test, and long enough that the test sees the client before its time is up.
+    const SHORT: Duration = Duration::from_secs(1);
+
+    /// A client that the lobby has let in and that has said this.
+    async fn visit(lobby: &Arc<Lobby>, says: &str) -> DuplexStream {
+        let (mut client, ours) = duplex(4096);
+        client.write_all(says.as_bytes()).await.unwrap();
+        lobby.enter(|visitor| {
+            let service = service_fn(move |_: Request<Incoming>| {
+                assert!(visitor.come_in(), "there is a place");
+                async { Ok(Response::new(Body::from("hello"))) }
+            });
+            serve_patiently(ours, service, SHORT)
+        });
+        client
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_half_a_head_is_sent_away_and_its_place_is_free() {
+        let lobby = Lobby::new(1);
+        let mut halves = Vec::new();
+        for says in ["", "GET /v1/version HTTP/1.1\r\n", "GET / HTTP/1.1\r\nhost: x\r\n"] {
+            halves.push(visit(&lobby, says).await);
+        }
+        assert_eq!(lobby.n_waiting(), halves.len());
+        for mut half in halves {
+            let mut answer = Vec::new();
+            let closed = tokio::time::timeout(20 * SHORT, half.read_to_end(&mut answer)).await;
+            closed.expect("the connection is closed").unwrap();
+            assert_eq!(String::from_utf8_lossy(&answer), "", "nobody asked anything");
+        }
+        assert_eq!(lobby.n_waiting(), 0);
+        let mut next = visit(&lobby, "GET / HTTP/1.1\r\nconnection: close\r\n\r\n").await;
+        let mut answer = String::new();
+        next.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"), "{answer}");
     }
 }

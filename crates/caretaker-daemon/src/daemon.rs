@@ -6,7 +6,7 @@ use run_journal::{RunDirectory, StateRoot};
 use run_protocol::RunId;
 use run_shim::SocketPaths;
 
-use crate::api::BodyRoom;
+use crate::api::{BodyRoom, PromptRoom};
 use crate::config::DaemonConfig;
 use crate::counters::Counters;
 use crate::host_services::HostServices;
@@ -24,6 +24,7 @@ pub(crate) struct Daemon {
     pub(crate) ledger: Ledger,
     pub(crate) counters: Counters,
     pub(crate) bodies: BodyRoom,
+    pub(crate) prompts: PromptRoom,
     /// What a client on TCP has to show; `None` where none is listened for.
     pub(crate) token: Option<String>,
 }

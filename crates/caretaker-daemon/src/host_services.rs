@@ -1,6 +1,7 @@
 //! What the daemon leaves to the program it is part of, because it takes configuration, environment or home directory.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 
 use run_journal::JournalEntry;
@@ -16,8 +17,9 @@ pub trait HostServices: Send + Sync + 'static {
     /// The public form of events, for one reader.
     fn event_form(&self) -> Box<dyn EventForm>;
 
-    /// Checks a run as the command line does, and makes its directory, queued.
-    fn submit(&self, request: SubmitRequest) -> Result<Submitted, Refusal>;
+    /// Checks a run as the command line does, and makes its directory, queued. A prompt in a file is checked already, and
+    /// stands for the one of the request.
+    fn submit(&self, request: SubmitRequest, prompt: Option<File>) -> Result<Submitted, Refusal>;
 
     /// Checks what a run asks of a child against its own rights, and makes the child's directory, queued, with a
     /// worktree of its own.

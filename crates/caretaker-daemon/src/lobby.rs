@@ -51,6 +51,12 @@ impl Lobby {
         waiting.clients.push_back((number, task.abort_handle()));
     }
 
+    /// How many clients wait that have shown nothing.
+    #[cfg(test)]
+    pub(crate) fn n_waiting(&self) -> usize {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clients.len()
+    }
+
     fn leave(&self, number: u64) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.clients.retain(|(waiting, _)| *waiting != number);

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::api::BodyRoom;
+use crate::api::{BodyRoom, PromptRoom};
 use crate::config::DaemonConfig;
 use crate::connections::{serve_loopback, serve_unix};
 use crate::counters::Counters;
@@ -138,6 +138,7 @@ async fn serve_claimed(
         ledger,
         counters: Counters::default(),
         bodies: BodyRoom::default(),
+        prompts: PromptRoom::default(),
         token,
         note: note.clone(),
         config,

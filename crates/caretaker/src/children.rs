@@ -25,6 +25,7 @@ use crate::host::Host;
 use crate::inheritance::{sentence, wider_than};
 use crate::name_claim::NameClaim;
 use crate::profiles::OFF;
+use crate::prompt;
 use crate::run_marks::RunName;
 use crate::worktrees::{Fresh, origin_of};
 
@@ -52,9 +53,7 @@ pub(crate) fn submit(
     order: ChildOrder,
 ) -> Result<Submitted, NotMade> {
     let ChildOrder { request, left_ms, brought } = order;
-    if request.prompt.trim().is_empty() {
-        return Err(CommandError::new(ExitCode::Usage, "the prompt is empty").into());
-    }
+    prompt::check(request.prompt.as_bytes())?;
     let name: Option<RunName> =
         request.name.as_ref().map(|name| name.parse()).transpose().map_err(|error| {
             CommandError::new(ExitCode::Usage, "the name cannot be used").because(error)

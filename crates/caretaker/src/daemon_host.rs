@@ -1,5 +1,6 @@
 //! What the daemon is given by this program: admission, keys, the public form of events, the stores of conversations.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +8,7 @@ use caretaker_daemon::{
     Brought, ChildOrder, EventForm, HostServices, Refusal, SubmitRequest, Submitted,
 };
 use cursor_stores::Extent;
-use run_journal::{JournalEntry, RunDirectory, RunOverview};
+use run_journal::{JournalEntry, Prompt, RunDirectory, RunOverview};
 use run_protocol::{AgentKind, ExitCode, NetworkMode, QueueTerms, RunId, RunSpec};
 use run_shim::ShimEnvironment;
 use serde::Serialize;
@@ -26,6 +27,7 @@ use crate::launching::brought_for;
 use crate::name_claim::{self, NameClaim};
 use crate::named_secret::KEYS;
 use crate::profiles;
+use crate::prompt;
 use crate::queue_options::QueueOptions;
 use crate::resumption::{Question, WhenHeld, refusal};
 use crate::run_marks::RunName;
@@ -45,7 +47,11 @@ impl DaemonHost {
         Self { host, program, children: Mutex::new(()) }
     }
 
-    fn try_submit(&self, request: &SubmitRequest) -> Result<Submitted, CommandError> {
+    fn try_submit(
+        &self,
+        request: &SubmitRequest,
+        prompt: Option<&File>,
+    ) -> Result<Submitted, CommandError> {
         let host = &self.host;
         let config = Config::load(&host.environment, &host.places)?;
         let options = options(request)?;
@@ -54,9 +60,13 @@ impl DaemonHost {
         if !workspace.is_absolute() {
             return Err(usage("the workspace is not an absolute path"));
         }
-        if request.prompt.trim().is_empty() {
-            return Err(usage("the prompt is empty"));
-        }
+        let prompt = match prompt {
+            Some(file) => Prompt::File(file),
+            None => {
+                prompt::check(request.prompt.as_bytes())?;
+                Prompt::Text(request.prompt.as_bytes())
+            }
+        };
         let conversation = self.conversation(request.session.as_deref(), workspace)?;
         let admitted =
             Admission::new(host, &config, &options, &conversation, &self.program, None)?.admit()?;
@@ -68,12 +78,10 @@ impl DaemonHost {
         let spec = RunSpec { queue: Some(queue), wait_for_locks: false, ..admitted.spec };
         let name_claim =
             options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
-        let run = RunDirectory::create(&host.state, &spec, request.prompt.as_bytes()).map_err(
-            |error| {
-                let what = "the run's directory could not be made";
-                CommandError::new(ExitCode::SupervisorFailed, what).because(error)
-            },
-        )?;
+        let run = RunDirectory::create(&host.state, &spec, prompt).map_err(|error| {
+            let what = "the run's directory could not be made";
+            CommandError::new(ExitCode::SupervisorFailed, what).because(error)
+        })?;
         drop(name_claim);
         admitted.trial.remember(host.state.path());
         Ok(Submitted { run: run.run_id(), brought })
@@ -246,8 +254,8 @@ impl HostServices for DaemonHost {
         Box::new(PublicForm(EventWriter::default()))
     }
 
-    fn submit(&self, request: SubmitRequest) -> Result<Submitted, Refusal> {
-        self.try_submit(&request).map_err(as_refusal)
+    fn submit(&self, request: SubmitRequest, prompt: Option<File>) -> Result<Submitted, Refusal> {
+        self.try_submit(&request, prompt.as_ref()).map_err(as_refusal)
     }
 
     fn submit_child(&self, parent: &RunSpec, order: ChildOrder) -> Result<Submitted, Refusal> {

@@ -6,13 +6,10 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, LONGEST_PROMPT, PromptCheck};
 
 use crate::command_error::CommandError;
 use crate::environment::Audience;
-
-/// More than any model reads; a bound all the same, because it is held in memory.
-const LONGEST_PROMPT: u64 = 64 << 20;
 
 /// Where the prompt is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,23 +85,10 @@ fn bounded(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(prompt)
 }
 
-fn check(prompt: &[u8]) -> Result<(), CommandError> {
-    let refused = |what: String| Err(CommandError::new(ExitCode::Usage, what));
-    if prompt.len() as u64 > LONGEST_PROMPT {
-        return refused(format!("the prompt is longer than {} MiB", LONGEST_PROMPT >> 20));
-    }
-    if prompt.trim_ascii().is_empty() {
-        return refused("the prompt is empty".to_owned());
-    }
-    if let Some(at) = prompt.iter().position(|byte| *byte == 0) {
-        return refused(format!("the prompt has a NUL character, at byte {at}"));
-    }
-    match std::str::from_utf8(prompt) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            refused(format!("the prompt is not UTF-8, from byte {}", error.valid_up_to()))
-        }
-    }
+/// Refuses what is no prompt.
+pub(crate) fn check(prompt: &[u8]) -> Result<(), CommandError> {
+    PromptCheck::whole(prompt)
+        .map_err(|problem| CommandError::new(ExitCode::Usage, problem.to_string()))
 }
 
 #[cfg(test)]

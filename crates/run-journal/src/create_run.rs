@@ -5,8 +5,8 @@
 //!   runs/<id>/                                                         then renamed
 //! ```
 
-use std::fs::{self, DirBuilder};
-use std::io::{self, Write};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -41,10 +41,58 @@ pub enum CreateRunError {
     Write { path: PathBuf, source: io::Error },
 }
 
+/// What the agent is asked: in memory, or in a file, which is read from its beginning.
+#[derive(Debug, Clone, Copy)]
+pub enum Prompt<'a> {
+    Text(&'a [u8]),
+    File(&'a File),
+}
+
+impl<'a> From<&'a [u8]> for Prompt<'a> {
+    fn from(text: &'a [u8]) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Prompt<'a> {
+    fn from(text: &'a [u8; N]) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl Prompt<'_> {
+    fn length(self) -> io::Result<u64> {
+        match self {
+            Self::Text(text) => Ok(text.len() as u64),
+            Self::File(file) => Ok(file.metadata()?.len()),
+        }
+    }
+
+    fn copy_to(self, mut to: File) -> io::Result<()> {
+        match self {
+            Self::Text(text) => to.write_all(text),
+            Self::File(mut file) => {
+                file.rewind()?;
+                io::copy(&mut file, &mut to).map(drop)
+            }
+        }
+    }
+
+    fn start(self) -> io::Result<String> {
+        match self {
+            Self::Text(text) => start_of(text),
+            Self::File(mut file) => {
+                file.rewind()?;
+                start_of(BufReader::new(file))
+            }
+        }
+    }
+}
+
 pub(crate) fn create(
     state: &StateRoot,
     spec: &RunSpec,
-    prompt: &[u8],
+    prompt: Prompt<'_>,
 ) -> Result<PathBuf, CreateRunError> {
     let destination = state.run_dir(&spec.run);
     let workshop = state.runs().join(".creating");
@@ -93,17 +141,17 @@ fn check_ours(path: &Path) -> Result<(), CreateRunError> {
     }
 }
 
-fn fill(draft: &Path, spec: &RunSpec, prompt: &[u8]) -> io::Result<()> {
+fn fill(draft: &Path, spec: &RunSpec, prompt: Prompt<'_>) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(draft)?;
     let write =
         |name: &str, content: &[u8]| plain_file::create_new(&draft.join(name))?.write_all(content);
     write("spec.json", &serde_json::to_vec_pretty(spec)?)?;
-    write("prompt", prompt)?;
+    prompt.copy_to(plain_file::create_new(&draft.join("prompt"))?)?;
     write("run.lock", &[b' '; NOTE_ROOM])?;
-    write("events.jsonl", &first_lines(spec, prompt))
+    write("events.jsonl", &first_lines(spec, prompt.length()?, prompt.start()?))
 }
 
-fn first_lines(spec: &RunSpec, prompt: &[u8]) -> Vec<u8> {
+fn first_lines(spec: &RunSpec, prompt_length: u64, prompt_start: String) -> Vec<u8> {
     let header = JournalHeader {
         journal: JOURNAL_VERSION,
         run: spec.run,
@@ -119,8 +167,8 @@ fn first_lines(spec: &RunSpec, prompt: &[u8]) -> Vec<u8> {
         agent_version: spec.agent.version.clone(),
         model: spec.model.clone(),
         name: spec.name.clone(),
-        prompt_length: prompt.len() as u64,
-        prompt_start: prompt_start(prompt),
+        prompt_length,
+        prompt_start,
     };
     let widened =
         (!spec.widened.is_empty()).then(|| RunEvent::Widened { bounds: spec.widened.clone() });
@@ -142,14 +190,22 @@ fn first_lines(spec: &RunSpec, prompt: &[u8]) -> Vec<u8> {
 }
 
 /// The first line that says something, cut.
-fn prompt_start(prompt: &[u8]) -> String {
+fn start_of(mut prompt: impl BufRead) -> io::Result<String> {
+    loop {
+        let piece = prompt.fill_buf()?;
+        let blank = piece.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let is_over = piece.is_empty() || blank < piece.len();
+        prompt.consume(blank);
+        if is_over {
+            break;
+        }
+    }
     // A character has at most four bytes.
-    let blank = prompt.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-    let rest = &prompt[blank..];
-    let rest = &rest[..rest.len().min(PROMPT_START_CHARACTERS * 4)];
-    let text = String::from_utf8_lossy(rest);
+    let mut start = Vec::new();
+    prompt.take(PROMPT_START_CHARACTERS as u64 * 4).read_to_end(&mut start)?;
+    let text = String::from_utf8_lossy(&start);
     let line = text.lines().next().unwrap_or_default();
-    line.trim_end().chars().take(PROMPT_START_CHARACTERS).collect()
+    Ok(line.trim_end().chars().take(PROMPT_START_CHARACTERS).collect())
 }
 
 /// Best effort: what cannot be removed now is in nobody's way.

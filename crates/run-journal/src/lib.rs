@@ -75,7 +75,7 @@ mod test_run;
 pub use agent_line::{AgentLine, LineEnding, Redaction};
 pub use clock::{boot_id, process_started};
 pub use correspondence::Correspondence;
-pub use create_run::CreateRunError;
+pub use create_run::{CreateRunError, Prompt};
 pub use event_number::{EventNumber, NotAnEventNumber, Position};
 pub use follower::{Follower, Woken};
 pub use inbox::{Inbox, InboxError, session_of};

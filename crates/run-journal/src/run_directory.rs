@@ -12,7 +12,7 @@ use nix::unistd::geteuid;
 use run_protocol::{RunId, RunSpec};
 
 use crate::clock::{boot_id, process_started};
-use crate::create_run::{self, CreateRunError};
+use crate::create_run::{self, CreateRunError, Prompt};
 use crate::{KernelLock, LockHolder, LockSight, StateRoot};
 
 /// How long after its creation a run may be without a supervisor before it counts as lost.
@@ -80,12 +80,12 @@ pub enum ReadSpecError {
 impl RunDirectory {
     /// Makes the directory (0700) with `spec.json`, `prompt`, an unheld `run.lock` and a journal that says `created`
     /// (0600). It appears whole or not at all.
-    pub fn create(
+    pub fn create<'a>(
         state: &StateRoot,
         spec: &RunSpec,
-        prompt: &[u8],
+        prompt: impl Into<Prompt<'a>>,
     ) -> Result<Self, CreateRunError> {
-        let path = create_run::create(state, spec, prompt)?;
+        let path = create_run::create(state, spec, prompt.into())?;
         Ok(Self { run: spec.run, path })
     }
 

@@ -261,6 +261,10 @@ impl Drive<'_> {
                 self.step(Input::Tick, &mut ending);
             }
             self.flush(&mut ending);
+            // Nor does it come to the end of the process then.
+            if alive {
+                self.sandbox.process.end_if_unheld();
+            }
             // Whoever brings an order has a turn after each batch: the agent may always have printed the next one.
             tokio::task::yield_now().await;
         }

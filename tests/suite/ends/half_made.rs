@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::process::Process;
+use super::stand_in::stand_in;
 use crate::namespace::Namespace;
 use crate::stage::{Stage, stderr};
 use crate::strict::{as_user, give_away};
@@ -23,19 +24,22 @@ enum Point {
     Waits,
     /// The shim never hears of the child, which sets up what is inside.
     Unheard,
+    /// There is no child yet, and the outer one hangs.
+    Alone,
 }
 
 impl Point {
     /// How the stand-in becomes a bubblewrap that stops at this point. Descriptor 4 is where bubblewrap says which its
-    /// child is, and 9 is one on which nothing comes until the test says so.
+    /// child is, and on 61 nothing comes until the test says so.
     fn becomes(self) -> &'static str {
         match self {
-            Self::SetsUp => "exec /usr/bin/bwrap --block-fd 9 \"$@\"",
+            Self::SetsUp => "exec /usr/bin/bwrap --block-fd 61 \"$@\"",
             // There is no room for what it has to say. The shim's own pipe stays open, so that the shim waits.
             Self::Waits => {
-                "exec 7>&4 4<>\"$status\"; head -c 65536 /dev/zero >&4; exec /usr/bin/bwrap \"$@\""
+                "exec 60>&4 4<>\"$status\"; head -c 65536 /dev/zero >&4; exec /usr/bin/bwrap \"$@\""
             }
-            Self::Unheard => "exec /usr/bin/bwrap --block-fd 9 \"$@\" 7>&4 4>/dev/null",
+            Self::Unheard => "exec /usr/bin/bwrap --block-fd 61 \"$@\" 60>&4 4>/dev/null",
+            Self::Alone => "kill -STOP $$",
         }
     }
 }
@@ -46,7 +50,7 @@ struct HalfMade {
     owner: Option<u32>,
     run: String,
     outer: Process,
-    first: Process,
+    first: Option<Process>,
     go: File,
 }
 
@@ -59,16 +63,13 @@ impl HalfMade {
         for fifo in [&held, &go, &status] {
             assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
         }
-        let bwrap = format!(
-            "#!/bin/sh\n\
-             status='{}'\n\
-             case \" $* \" in *' --args '*) echo $$ > '{}'; exec 9<>'{}'; {} ;; esac\n\
-             exec /usr/bin/bwrap \"$@\"\n",
+        let bwrap = stand_in(&format!(
+            "status='{}'; echo $$ > '{}'; exec 61<>'{}'; {}",
             status.display(),
             held.display(),
             go.display(),
             point.becomes()
-        );
+        ));
         let prompt = "```agent\nshell touch it-ran\nshell sleep 60\n```\n";
         let mut command = stage.caretaker(&["run", "--agent", "simulated", "--detach", prompt]);
         namespace.trust_bubblewrap(&stage, bwrap.as_bytes(), &mut command);
@@ -83,7 +84,7 @@ impl HalfMade {
         let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
         let outer = std::fs::read_to_string(&held).unwrap().trim().parse().unwrap();
         let outer = Process::open(outer);
-        let first = outer.wait_for_child("bwrap");
+        let first = (point != Point::Alone).then(|| outer.wait_for_child("bwrap"));
         let go = File::options().read(true).write(true).open(&go).unwrap();
         Some(Self { stage, owner, run, outer, first, go })
     }
@@ -95,13 +96,18 @@ impl HalfMade {
     }
 
     fn check_that_nothing_lives(&self) {
-        let mut wait = self.stage.caretaker(&["wait", &self.run]);
+        let mut wait = self.stage.caretaker(&["wait", &self.run, "--timeout", "60s"]);
         let waited = match self.owner {
             Some(owner) => as_user(owner, &wait).output().unwrap(),
             None => wait.output().unwrap(),
         };
+        let first_lives = self.first.as_ref().is_some_and(|first| !first.has_ended());
+        let outer_lives = !self.outer.has_ended();
+        // Whatever came of it, nothing of this test stays.
+        self.first.iter().chain([&self.outer]).for_each(|left| left.signal(Signal::KILL));
+        assert!(!first_lives, "the run is over and its sandbox lives");
+        assert!(!outer_lives, "the run is over and its bubblewrap lives");
         assert_eq!(waited.status.code(), Some(125), "{}", stderr(&waited));
-        assert!(self.first.has_ended(), "the run is over and its sandbox lives");
         let kinds: Vec<_> = self
             .stage
             .journal(&self.run)
@@ -142,6 +148,24 @@ fn a_run_whose_bubblewrap_dies_before_the_shim_heard_of_its_child_is_over_when_t
     for owner in owners() {
         let Some(mut half_made) = HalfMade::start(Point::Unheard, owner) else { return };
         half_made.kill_the_outer();
+        half_made.check_that_nothing_lives();
+    }
+}
+
+#[test]
+fn a_run_whose_bubblewrap_hangs_before_it_has_a_child_is_over_when_bubblewrap_is_dead() {
+    for owner in owners() {
+        let Some(half_made) = HalfMade::start(Point::Alone, owner) else { return };
+        half_made.check_that_nothing_lives();
+    }
+}
+
+#[test]
+fn a_run_whose_sandbox_dies_and_leaves_a_stuck_bubblewrap_is_over_when_bubblewrap_is_dead() {
+    for owner in owners() {
+        let Some(half_made) = HalfMade::start(Point::SetsUp, owner) else { return };
+        half_made.outer.stop();
+        half_made.first.iter().for_each(Process::kill);
         half_made.check_that_nothing_lives();
     }
 }

@@ -123,6 +123,7 @@ impl Lane {
     fn kill_at_random(&mut self, run: &str) -> Vec<Process> {
         let mut firsts = Vec::new();
         for _ in 0..=self.dice.below(2) {
+            // The test waits for nothing here: a kill at any moment is its subject.
             std::thread::sleep(Duration::from_millis(self.dice.below(LONGEST_MOMENT_MS)));
             let index = usize::try_from(self.dice.below(VICTIMS.len() as u64)).unwrap();
             let chain = self.chain(run);

@@ -1,6 +1,5 @@
 //! Servers that are switched on and off while an agent runs, and for its session.
 
-use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -173,21 +172,16 @@ fn a_change_that_cannot_be_made_changes_nothing_and_says_why() {
 #[test]
 fn whoever_reads_the_file_while_it_changes_reads_all_of_it() {
     let stage = stage_with(json!({"notes": server("notes")}));
-    let gate = Gate::new(&stage, "gate");
+    let (gate, begun) = (Gate::new(&stage, "gate"), Gate::new(&stage, "begun"));
     let reader = "import json, os\n\
                   n = 0\n\
-                  while not os.path.exists('stop'):\n    json.load(open('.cursor/mcp.json'))['mcpServers']\n    n += 1\n    open('reads', 'a').close()\n\
+                  while not os.path.exists('stop'):\n    json.load(open('.cursor/mcp.json'))['mcpServers']\n    n += 1\n    if n == 1: open('begun').read()\n\
                   print(n)\n";
     std::fs::write(stage.workspace().join("reader.py"), reader).unwrap();
     let script = "shell cat gate; python3 reader.py > count 2> torn\nsay done";
     let run = stage.detach(script, &["--user-mcp"]);
     gate.open();
-    let begun = stage.workspace().join("reads");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !begun.exists() {
-        assert!(Instant::now() < deadline, "the reader has read nothing");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    begun.open();
     for _ in 0..10 {
         for verb in ["disable", "enable"] {
             done(&stage.output(&["mcp", verb, &run, "notes"]));

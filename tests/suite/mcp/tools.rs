@@ -50,11 +50,6 @@ fn tools_are_counted_in_a_sandbox_and_more_than_forty_are_warned_of() {
     assert!(!stage.home().join(".cursor/chats").exists());
 }
 
-/// A server that never answers, so that its tools are counted until the time is up.
-fn silent_server() -> Value {
-    json!({"command": "/bin/sleep", "args": ["60"]})
-}
-
 fn terminate(child: &Child) {
     let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -62,13 +57,12 @@ fn terminate(child: &Child) {
 
 #[test]
 fn a_count_of_tools_that_a_signal_ends_leaves_nothing_behind() {
-    let stage = stage_with(json!({"silent": silent_server()}));
+    // A server that comes to the gate and never answers, so that its tools are counted until the time is up.
+    let server = json!({"command": "/bin/sh", "args": ["-c", "cat begun >&2; exec sleep 60"]});
+    let stage = stage_with(json!({"silent": server}));
+    let begun = Gate::new(&stage, "begun");
     let mut counting = stage.caretaker(&["mcp", "tools", "--user-mcp"]).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !stage.processes().iter().any(|(_, command)| command.contains("/bin/sleep")) {
-        assert!(Instant::now() < deadline, "the server was not started");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    begun.open();
     terminate(&counting);
     assert_eq!(counting.wait().unwrap().code(), Some(130));
     assert_eq!(stage.run_ids(), Vec::<String>::new());

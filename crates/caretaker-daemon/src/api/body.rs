@@ -11,12 +11,12 @@ use tokio::sync::Semaphore;
 
 use super::ApiError;
 
-/// A prompt of this size is more than any model reads.
+/// Nearly every prompt fits. A longer one is a body of its own.
 const LARGEST_BODY: usize = 4 << 20;
 /// The room for all bodies that are read or worked on at the same time.
 const ALL_BODIES: usize = 4 * LARGEST_BODY;
 /// How long a client may take to send a body, and how long it waits for room. Clients are on this machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Room is counted in pieces of this size, because a semaphore counts with 32 bits.
 const PIECE: usize = 1024;
 
@@ -50,7 +50,9 @@ pub(super) async fn with_whole_body<F: Future<Output = Response>>(
     let needed = u32::try_from(needed.div_ceil(PIECE)).unwrap_or(u32::MAX);
     let place = tokio::time::timeout(PATIENCE, room.0.acquire_many(needed)).await;
     let place = place.map_err(|_| no_room())?.map_err(|error| ApiError::internal(&error))?;
-    let body = tokio::time::timeout(PATIENCE, read_whole(body)).await.map_err(|_| too_slow())??;
+    let body = tokio::time::timeout(PATIENCE, read_whole(body))
+        .await
+        .map_err(|_| too_slow(PATIENCE))??;
     let response = answer(Request::from_parts(head, Body::from(body))).await;
     drop(place);
     Ok(response)
@@ -60,9 +62,7 @@ async fn read_whole(body: Body) -> Result<Bytes, ApiError> {
     let mut pieces = body.into_data_stream();
     let mut whole = Vec::new();
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| {
-            ApiError::bad_request(format!("the request body could not be read: {error}"))
-        })?;
+        let piece = piece.map_err(|error| unreadable(&error))?;
         if whole.len() + piece.len() > LARGEST_BODY {
             return Err(too_large());
         }
@@ -74,15 +74,19 @@ async fn read_whole(body: Body) -> Result<Bytes, ApiError> {
 fn too_large() -> ApiError {
     let what = format!("the request body is larger than {} MiB", LARGEST_BODY >> 20);
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, what)
-        .hint("write a long prompt into a file of the workspace, and name the file in the prompt")
+        .hint("send a long prompt as the whole body: POST /v1/runs?run={…}, see /v1/openapi.json")
 }
 
-fn no_room() -> ApiError {
+pub(super) fn unreadable(error: &dyn std::error::Error) -> ApiError {
+    ApiError::bad_request(format!("the request body could not be read: {error}"))
+}
+
+pub(super) fn no_room() -> ApiError {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon is busy with other large requests")
         .hint("try again in a moment")
 }
 
-fn too_slow() -> ApiError {
-    let what = format!("the request body did not arrive within {} s", PATIENCE.as_secs());
+pub(super) fn too_slow(patience: Duration) -> ApiError {
+    let what = format!("the request body did not arrive within {} s", patience.as_secs());
     ApiError::new(StatusCode::REQUEST_TIMEOUT, what)
 }

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::ApiError;
 use super::body::with_whole_body;
+use super::prompt_body::is_prompt;
 use crate::daemon::Daemon;
 use crate::lobby::Visitor;
 
@@ -35,6 +36,7 @@ pub(super) async fn check(
         .and_then(|()| come_in(&request))
         .and_then(|()| speaks_our_language(&daemon, request.headers()));
     let answer = match refusal {
+        Ok(()) if is_prompt(&request) => Ok(next.run(request).await),
         Ok(()) => with_whole_body(&daemon.bodies, request, |request| next.run(request)).await,
         Err(error) => Err(error),
     };

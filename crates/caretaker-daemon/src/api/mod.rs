@@ -12,6 +12,7 @@ mod groups;
 mod inbox;
 mod metrics;
 mod openapi;
+mod prompt_body;
 mod queue;
 mod request;
 mod run_events;
@@ -31,6 +32,7 @@ use crate::daemon::Daemon;
 pub(crate) use body::BodyRoom;
 pub(crate) use error::ApiError;
 pub(crate) use gate::Door;
+pub(crate) use prompt_body::PromptRoom;
 
 pub(crate) struct Route {
     #[cfg_attr(
@@ -88,7 +90,7 @@ pub(crate) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
     router
         .fallback(error::no_such_path)
         .method_not_allowed_fallback(error::no_such_method)
-        // The gate has read the body already, within limits of its own.
+        // The gate has read the body already, or left a prompt to its handler, which has limits of its own.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state((Arc::clone(&daemon), door), gate::check))
         .with_state(daemon)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::FromRequestParts;
+use axum::http::Uri;
 use axum::http::request::Parts;
 use run_journal::{ResolveError, RunDirectory, resolve};
 use run_protocol::RunId;
@@ -37,10 +38,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        axum::extract::Query::try_from_uri(&parts.uri).map(|query| Self(query.0)).map_err(|error| {
-            ApiError::bad_request(format!("the query is not what is expected: {error}"))
-        })
+        query(&parts.uri).map(Self)
     }
+}
+
+pub(super) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
+    axum::extract::Query::try_from_uri(uri).map(|query| query.0).map_err(|error| {
+        ApiError::bad_request(format!("the query is not what is expected: {error}"))
+    })
 }
 
 /// One piece of the path, as it was meant.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::extract::{FromRequest, Request, State};
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use ground::now_ms;
 use run_journal::{
@@ -17,9 +17,12 @@ use run_protocol::{ControlRequest, RunId, RunOutcome, StopManner};
 use run_shim::control_client::{self, ControlError};
 use run_shim::{Supervision, kill_without_shim, supervision};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::ApiError;
-use super::request::{Nothing, Piece, Query, blocking, find_run, json};
+use super::body::unreadable;
+use super::prompt_body::{is_prompt, take_in};
+use super::request::{Nothing, Piece, Query, blocking, find_run, json, query};
 use crate::daemon::Daemon;
 use crate::host_services::{Brought, SubmitRequest};
 use crate::queue_file::QueueGate;
@@ -127,15 +130,38 @@ fn report(daemon: &Daemon, run: &RunDirectory) -> Result<OneRun, ApiError> {
 
 pub(crate) async fn submit(
     State(daemon): State<Arc<Daemon>>,
-    body: Bytes,
+    request: Request,
 ) -> Result<Response, ApiError> {
     refuse_while_draining(&daemon)?;
-    let request: SubmitRequest = json(&body)?;
+    let (request, prompt) = if is_prompt(&request) {
+        let rest = rest_of_request(request.uri())?;
+        let prompt = take_in(&daemon.prompts, daemon.state().path(), request.into_body()).await?;
+        (rest, Some(prompt))
+    } else {
+        let body = Bytes::from_request(request, &()).await;
+        (json(&body.map_err(|error| unreadable(&error))?)?, None)
+    };
     let host = Arc::clone(&daemon.host);
-    let submitted = blocking(move || host.submit(request)).await??;
+    let submitted = blocking(move || host.submit(request, prompt)).await??;
     let run = submitted.run;
     daemon.queue.bring(run, submitted.brought);
     accepted(&daemon, run).await
+}
+
+/// What a request says beside the prompt that is its body.
+fn rest_of_request(uri: &Uri) -> Result<SubmitRequest, ApiError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Rest {
+        run: String,
+    }
+    let Rest { run } = query(uri)?;
+    let mut run: Map<String, Value> = json(&run.into())?;
+    if run.insert("prompt".to_owned(), "".into()).is_some() {
+        return Err(ApiError::bad_request("`run` has a prompt, and the body is one too"));
+    }
+    serde_json::from_value(run.into())
+        .map_err(|error| ApiError::bad_request(format!("`run` is not what is expected: {error}")))
 }
 
 /// For a command line, which has checked the run and made its directory itself.

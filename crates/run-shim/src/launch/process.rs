@@ -11,6 +11,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::unix::pipe;
 use tokio::process::Child;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::first_process::{FirstProcess, end_adopted};
@@ -29,7 +30,9 @@ pub(crate) struct SandboxProcess {
     bwrap: Child,
     status: StatusLines,
     first: FirstProcess,
-    ends: Ends,
+    record: SandboxRecord,
+    /// Ends what a keeper left that died before its agent.
+    ends_kept: Option<JoinHandle<()>>,
     /// When the namespace was seen to be dead.
     dead_since: Option<Instant>,
 }
@@ -69,7 +72,10 @@ impl SandboxProcess {
             Ends::WhenAsked => FirstProcess::open(first),
         };
         match opened {
-            Ok(first) => Ok(Self { bwrap, status, first, ends, dead_since: None }),
+            Ok(first) => {
+                let record = SandboxRecord::of(first.pid, ends);
+                Ok(Self { bwrap, status, first, record, ends_kept: None, dead_since: None })
+            }
             Err(error) => {
                 end_unheard(bwrap).await;
                 Err(error)
@@ -82,8 +88,8 @@ impl SandboxProcess {
         self.first.pid
     }
 
-    pub(super) fn record(&self) -> SandboxRecord {
-        SandboxRecord::of(self.first.pid, self.ends)
+    pub(super) fn record(&self) -> &SandboxRecord {
+        &self.record
     }
 
     /// Whether anything of the namespace lives.
@@ -131,7 +137,7 @@ impl SandboxProcess {
 
     /// Ends the whole namespace, and everything in it.
     pub(crate) fn kill(&mut self) {
-        self.first.signal(self.ends.signal());
+        self.first.signal(self.record.ends.signal());
         // A keeper that the agent has stopped hears nothing until it goes on.
         self.first.signal(Signal::CONT);
     }
@@ -143,13 +149,16 @@ impl SandboxProcess {
                 biased;
                 () = self.first.ended() => {}
                 _ = self.bwrap.wait() => {
-                    // It may have died before its sandbox was bound to its life.
-                    self.first.signal(Signal::KILL);
+                    self.end_what_is_left();
                     self.first.ended().await;
                 }
             }
+            self.end_what_is_left();
+            if let Some(ends_kept) = &mut self.ends_kept {
+                ends_kept.await.ok();
+            }
             // A keeper is the child that the runtime waits for. The first of a namespace is bubblewrap's, or was left to us.
-            if self.ends == Ends::WithItsFirst {
+            if self.record.ends == Ends::WithItsFirst {
                 self.first.reap();
             }
         }
@@ -161,9 +170,38 @@ impl SandboxProcess {
         self.bwrap.wait().await
     }
 
-    /// Waits until bubblewrap itself is gone, whatever is left of its sandbox. Cancel safe.
+    /// Ends what bubblewrap or a keeper left, if it is gone. For those whom an agent that never stops printing keeps from
+    /// waiting for the end.
+    pub(crate) fn end_if_unheld(&mut self) {
+        if !self.is_held() {
+            self.end_what_is_left();
+        }
+    }
+
+    /// Bubblewrap may have died before its sandbox was bound to its life, and a keeper before its agent.
+    fn end_what_is_left(&mut self) {
+        match self.record.ends {
+            Ends::WithItsFirst => self.first.signal(Signal::KILL),
+            Ends::WhenAsked => {
+                let record = &self.record;
+                self.ends_kept.get_or_insert_with(|| {
+                    let record = record.clone();
+                    tokio::task::spawn_blocking(move || {
+                        if let Err(error) = record.end_kept() {
+                            tracing::warn!(%error, "the keeper died before its agent");
+                        }
+                    })
+                });
+            }
+        }
+    }
+
+    /// Waits until bubblewrap or the first process of its sandbox is gone, whatever is left of the other. Cancel safe.
     pub(super) async fn lost(&mut self) {
-        self.bwrap.wait().await.ok();
+        tokio::select! {
+            _ = self.bwrap.wait() => {}
+            () = self.first.ended() => {}
+        }
     }
 
     /// The agent's own exit code, once the sandbox is gone. `None`: it never ran, or was killed from outside.
@@ -179,7 +217,7 @@ impl SandboxProcess {
 impl Drop for SandboxProcess {
     /// Whoever drops it without waiting for its end must not leave it to run.
     fn drop(&mut self) {
-        self.first.signal(self.ends.signal());
+        self.first.signal(self.record.ends.signal());
     }
 }
 

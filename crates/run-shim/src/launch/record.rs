@@ -29,7 +29,7 @@ pub(crate) struct SandboxRecord {
     /// given again does not look like the same process.
     started: Option<u64>,
     boot: Option<String>,
-    ends: Ends,
+    pub(super) ends: Ends,
 }
 
 /// How all of it is ended.
@@ -73,6 +73,16 @@ impl SandboxRecord {
         }
     }
 
+    /// Ends what a keeper kept that died before it, and returns when nothing of it lives. Says whether anything did.
+    pub(super) fn end_kept(&self) -> io::Result<bool> {
+        match (self.ends, self.started) {
+            (Ends::WhenAsked, Some(started)) if self.boot == boot_id() => {
+                orphans::end(self.pid, started, PATIENCE)
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// The process, if it lives and is the one that was written down.
     fn living(&self) -> Option<OwnedFd> {
         living(self.pid, || self.boot == boot_id() && self.started == process_started(self.pid))
@@ -110,13 +120,7 @@ pub(crate) fn has_sandbox(run_dir: &Path) -> bool {
 pub(crate) fn end_sandbox(run_dir: &Path) -> io::Result<bool> {
     let Some(record) = SandboxRecord::read(run_dir)? else { return Ok(false) };
     let had_first = end_first(&record)?;
-    // A keeper may have died before what it kept.
-    let had_others = match (record.ends, record.started) {
-        (Ends::WhenAsked, Some(started)) if record.boot == boot_id() => {
-            orphans::end(record.pid, started, PATIENCE)?
-        }
-        _ => false,
-    };
+    let had_others = record.end_kept()?;
     Ok(had_first || had_others)
 }
 

@@ -1,4 +1,6 @@
-//! The daemon's TCP door under clients that send half a request, or far too much of one.
+//! The daemon's doors under clients that send half a request, or far too much of one.
+
+mod prompts;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,9 +12,11 @@ use crate::daemon_stage::{DaemonStage, exchange};
 
 /// Shorter than the time after which the door used to answer again.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// As many clients as the Unix socket has places for.
+const MOST_CONNECTIONS: usize = 512;
 
 struct TcpDoor {
-    _stage: DaemonStage,
+    stage: DaemonStage,
     address: String,
     bearer: String,
     pid: i64,
@@ -28,7 +32,7 @@ impl TcpDoor {
             address: started["listen"].as_str().unwrap().to_owned(),
             bearer: format!("Bearer {}", token.trim()),
             pid: stage.daemon_note()["pid"].as_i64().unwrap(),
-            _stage: stage,
+            stage,
         }
     }
 
@@ -99,6 +103,30 @@ fn clients_with_the_token_keep_their_connections_while_strangers_knock() {
     assert_eq!(door.ask("GET", "/v1/version", "").0, 200);
     ask_again();
     drop(strangers);
+}
+
+#[test]
+fn half_a_head_is_given_up_and_its_place_goes_to_the_next_client() {
+    // On TCP the newest stranger pushes the oldest out, so one that nobody pushes is waited for.
+    let door = TcpDoor::open();
+    let mut stream = door.connect();
+    stream.write_all(b"GET /v1/version HTTP/1.1\r\nhost: ").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert_eq!(String::from_utf8(answer).unwrap(), "");
+
+    // On the Unix socket half heads take all the places, and the next client has one when their time is up.
+    let half_open: Vec<_> = (0..MOST_CONNECTIONS)
+        .map(|_| {
+            let mut stream = door.stage.connect().unwrap();
+            stream.write_all(b"GET /v1/version HTTP/1.1\r\nhost: ").unwrap();
+            stream
+        })
+        .collect();
+    let next = door.stage.connect().unwrap();
+    next.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    assert_eq!(exchange(next, "GET", "/v1/version", &[], "").0, 200);
+    drop(half_open);
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! A prompt that is a request's whole body: `POST /v1/runs?run={…}`. It goes to disk while it comes in and is never in
+//! memory as a whole, so it may be as long as on the command line.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use futures_util::StreamExt;
+use run_protocol::{LONGEST_PROMPT, PromptCheck, PromptProblem};
+use tokio::sync::Semaphore;
+
+use super::ApiError;
+use super::body::{PATIENCE, no_room, too_slow, unreadable};
+use super::request::blocking;
+
+/// How many of them come in at the same time.
+const MOST_AT_ONCE: usize = 4;
+/// How long a client may take for all of it. No pause may be longer than the [`PATIENCE`] with an ordinary body.
+const WHOLE_PATIENCE: Duration = Duration::from_secs(120);
+/// So much is gathered before it is written.
+const BATCH: usize = 256 * 1024;
+
+/// The room for such bodies.
+#[derive(Debug)]
+pub(crate) struct PromptRoom(Semaphore);
+
+impl Default for PromptRoom {
+    fn default() -> Self {
+        Self(Semaphore::new(MOST_AT_ONCE))
+    }
+}
+
+/// Whether a request's body is a prompt, because everything else is in its query.
+pub(super) fn is_prompt(request: &Request) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    request.method() == Method::POST
+        && request.uri().path() == "/v1/runs"
+        && query.split('&').any(|pair| pair.starts_with("run="))
+}
+
+/// Takes the prompt in. Its file has no name, so nothing of it stays, whatever happens to us.
+pub(super) async fn take_in(
+    room: &PromptRoom,
+    directory: &Path,
+    body: Body,
+) -> Result<File, ApiError> {
+    if body.size_hint().lower() > LONGEST_PROMPT {
+        return Err(refused(PromptProblem::TooLong));
+    }
+    let place = tokio::time::timeout(PATIENCE, room.0.acquire()).await;
+    let _place = place.map_err(|_| no_room())?.map_err(|error| ApiError::internal(&error))?;
+    let directory = directory.to_owned();
+    let file = blocking(move || tempfile::tempfile_in(directory)).await?.map_err(not_kept)?;
+    let taken = tokio::time::timeout(WHOLE_PATIENCE, write_down(body, file)).await;
+    taken.map_err(|_| too_slow(WHOLE_PATIENCE))?
+}
+
+async fn write_down(body: Body, mut file: File) -> Result<File, ApiError> {
+    let mut check = PromptCheck::default();
+    let mut pieces = body.into_data_stream();
+    let mut batch: Vec<Bytes> = Vec::new();
+    let mut n_gathered = 0;
+    loop {
+        let piece = tokio::time::timeout(PATIENCE, pieces.next()).await;
+        let piece = piece.map_err(|_| too_slow(PATIENCE))?;
+        let piece = piece.transpose().map_err(|error| unreadable(&error))?;
+        let is_last = piece.is_none();
+        if let Some(piece) = piece {
+            check.piece(&piece).map_err(refused)?;
+            n_gathered += piece.len();
+            batch.push(piece);
+        }
+        if is_last || n_gathered >= BATCH {
+            let batch = std::mem::take(&mut batch);
+            n_gathered = 0;
+            file = blocking(move || append(file, &batch)).await?.map_err(not_kept)?;
+        }
+        if is_last {
+            check.finish().map_err(refused)?;
+            return Ok(file);
+        }
+    }
+}
+
+fn append(mut file: File, batch: &[Bytes]) -> io::Result<File> {
+    batch.iter().try_for_each(|piece| file.write_all(piece))?;
+    Ok(file)
+}
+
+fn refused(problem: PromptProblem) -> ApiError {
+    let error = problem.to_string();
+    match problem {
+        PromptProblem::TooLong => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error)
+            .hint("write the text into a file of the workspace, and name the file in the prompt"),
+        _ => ApiError::bad_request(error),
+    }
+}
+
+fn not_kept(error: io::Error) -> ApiError {
+    let what = format!("the prompt could not be written to disk: {error}");
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what)
+}
