@@ -173,6 +173,28 @@ fn a_worktree_in_which_a_session_went_on_after_gc_decided_stays() {
 }
 
 #[test]
+fn a_worktree_that_a_queued_run_is_to_work_in_is_not_discarded() {
+    let stage = DaemonStage::new(1);
+    let checkout = stage.workspace();
+    git(&checkout, &["init", "-q", "-b", "main"]);
+    git(&checkout, &["commit", "-q", "--allow-empty", "-m", "one"]);
+    let first = stage.detach("say nothing changed", &["--worktree"]);
+    assert_eq!(stage.wait_for_end(&first), Some(0), "{}", stage.why(&first));
+    assert!(stage.output(&["queue", "pause"]).status.success());
+    let lock = Lock::shared_with_those_who_come(&stage);
+    let mut discard = spawn(&stage, &["discard", &first]);
+    lock.wait_until_wanted_by(&mut discard);
+    let queued = stage.resume(&stage.session_of(&first), "say on", &["--detach"]);
+    assert_eq!(queued.status.code(), Some(0), "{}", stderr(&queued));
+    drop(lock);
+    let discarded = discard.wait_with_output().unwrap();
+    assert_eq!(discarded.status.code(), Some(4), "{}", stderr(&discarded));
+    assert!(stage.output(&["queue", "resume"]).status.success());
+    let queued = String::from_utf8(queued.stdout).unwrap().trim().to_owned();
+    assert_eq!(stage.wait_for_end(&queued), Some(0), "{}", stage.why(&queued));
+}
+
+#[test]
 fn a_minted_id_that_a_run_came_for_after_gc_decided_is_not_forgotten() {
     let stage = DaemonStage::new(1);
     assert!(stage.output(&["queue", "pause"]).status.success());
