@@ -190,6 +190,33 @@ fn a_child_is_stopped_by_its_parent_waiting_or_working_and_caps_hold() {
 }
 
 #[test]
+fn a_child_is_stopped_by_its_parent_though_its_supervisor_is_stopped() {
+    let stage = DaemonStage::new(2);
+    make_repository(&stage.workspace());
+    let mut script = spawn("kid", "shell sleep 600", &json!({}));
+    script.push_str("shell while [ ! -e go ]; do sleep 0.05; done\n");
+    script.push_str("mcp caretaker stop_run {\"run\":\"kid\"}\nsay done");
+    let parent = stage.detach(&script, &[]);
+    stage.wait_until(&parent, |line| {
+        line["kind"] == "agent.tool_started" && line.to_string().contains("-e go")
+    });
+    let child = stage.run_ids().pop().unwrap();
+    stage.wait_until(&child, |line| line["kind"] == "agent.tool_started");
+    let shim = stage.shim_pid(&child).to_string();
+    assert!(Command::new("kill").args(["-STOP", &shim]).status().unwrap().success());
+    let is_stopped = || fs::read_to_string(format!("/proc/{shim}/stat")).unwrap().contains(") T ");
+    while !is_stopped() {
+        std::thread::yield_now();
+    }
+    fs::write(stage.workspace().join("go"), "").unwrap();
+    assert_eq!(stage.wait_for_end(&parent), Some(0), "{}", stage.why(&parent));
+    let n_stopped = events(&stage, &parent, "child_stopped").len();
+    Command::new("kill").args(["-CONT", &shim]).status().unwrap();
+    assert_eq!(n_stopped, 1, "{:?}", refusals(&stage, &parent, "stop_run"));
+    assert_eq!(stage.wait_for_end(&child), Some(130), "{}", stage.why(&child));
+}
+
+#[test]
 fn without_a_daemon_or_without_a_repository_there_is_no_child_and_it_says_why() {
     let stage = Stage::new();
     let output = stage.play(&spawn("kid", "say never", &json!({})), &[]);

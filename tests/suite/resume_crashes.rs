@@ -1,12 +1,13 @@
 //! Runs that are killed at any moment, and what is left of their sessions.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use cursor_stores::chat::{Ancestry, latest_ancestry};
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
+use crate::daemon_stage::DaemonStage;
 use crate::stage::{Stage, stderr};
 
 /// All rounds, in so many sessions side by side: most of a round is waiting for others. `RESUME_ROUNDS` plays another
@@ -261,41 +262,115 @@ fn what_was_suspended_for_a_reboot_is_continued_at_once() {
     }
 }
 
-#[test]
-fn a_session_that_was_cut_off_is_continued_once_though_two_commands_chose_it() {
-    let stage = Stage::new();
-    let lost = stage.detach("say remembered\nshell sleep 600", &[]);
+/// A run that is lost in the middle of a tool.
+fn lose(stage: &Stage) -> String {
+    let lost = stage.detach("say remembered\nshell sleep 600", &["--direct"]);
     stage.wait_until(&lost, |line| line["kind"] == "agent.tool_started");
     kill_9(stage.shim_pid(&lost));
     assert_eq!(stage.output(&["wait", &lost]).status.code(), Some(5));
+    lost
+}
 
-    // Both have listed what was cut off when they read their prompt.
-    let prompt = "```agent\nsay continued\n```\n";
-    let commands = ["first", "second"].map(|name| {
+/// A `resume` that has decided what to continue, and waits for its prompt.
+struct Decided {
+    prompt: std::fs::File,
+    child: Child,
+}
+
+impl Decided {
+    fn reach(stage: &Stage, name: &str, args: &[&str]) -> Self {
         let fifo = stage.root().join(name);
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-        let args = ["resume", "--interrupted", "-f", fifo.to_str().unwrap(), "--direct"];
+        let args = [args, &["-f", fifo.to_str().unwrap()]].concat();
         let child = stage.caretaker(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        (fifo, child.unwrap())
-    });
-    let [first, second] = commands.map(|(fifo, child)| {
         // Opening it for writing waits until the command reads it.
-        let prompt_file = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
-        (prompt_file, child)
-    });
-    let [first, second] = [first, second].map(|(mut prompt_file, child)| {
-        prompt_file.write_all(prompt.as_bytes()).unwrap();
-        drop(prompt_file);
-        let output = child.wait_with_output().unwrap();
-        if let Some(next) = stage.run_ids().into_iter().find(|run| *run != lost) {
-            stage.output(&["wait", &next]);
-        }
-        output
-    });
-    assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+        let prompt = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+        Self { prompt, child: child.unwrap() }
+    }
+
+    fn go_on(mut self) -> Output {
+        self.prompt.write_all(b"```agent\nsay continued\nrecall\n```\n").unwrap();
+        drop(self.prompt);
+        self.child.wait_with_output().unwrap()
+    }
+}
+
+fn id_in(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    String::from_utf8(output.stdout.clone()).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_session_that_was_cut_off_is_continued_once_though_two_commands_chose_it() {
+    let stage = Stage::new();
+    let lost = lose(&stage);
+    let args = ["resume", "--interrupted", "--direct"];
+    let [first, second] = ["first", "second"].map(|name| Decided::reach(&stage, name, &args));
+    let continued = id_in(&first.go_on());
+    stage.output(&["wait", &continued]);
+    let second = second.go_on();
     assert_eq!(second.status.code(), Some(6), "{}", stderr(&second));
-    let runs = stage.run_ids();
-    assert_eq!(runs.len(), 2, "the second left nothing");
-    let refusal = format!("run {} took the session after run {lost}; nothing was", runs[1]);
+    assert_eq!(stage.run_ids(), [lost.clone(), continued.clone()], "the second left nothing");
+    let refusal = format!("run {continued} took the session after run {lost}; nothing was");
     assert!(stderr(&second).contains(&refusal), "{}", stderr(&second));
+}
+
+#[test]
+fn what_a_plain_resume_took_meanwhile_is_not_continued_as_interrupted() {
+    let stage = Stage::new();
+    let lost = lose(&stage);
+    let interrupted = Decided::reach(&stage, "hold", &["resume", "--interrupted", "--direct"]);
+    let resumed = stage.resume(&stage.session_of(&lost), "say resumed", &["--direct"]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+    let taker = stage.run_ids().pop().unwrap();
+    let interrupted = interrupted.go_on();
+    assert_eq!(interrupted.status.code(), Some(6), "{}", stderr(&interrupted));
+    let refusal = format!("run {taker} took the session after run {lost}; nothing was");
+    assert!(stderr(&interrupted).contains(&refusal), "{}", stderr(&interrupted));
+    assert_eq!(stage.run_ids(), [lost, taker]);
+}
+
+/// The user named the session, so the prompt is said in it, after whatever was said meanwhile.
+#[test]
+fn a_plain_resume_goes_on_from_what_continued_the_session_meanwhile() {
+    let stage = Stage::new();
+    let lost = lose(&stage);
+    let session = stage.session_of(&lost);
+    let args = ["resume", &session, "--direct", "--agent", "simulated"];
+    let resume = Decided::reach(&stage, "hold", &args);
+    let prompt = "```agent\nsay meanwhile\n```\n";
+    let continued = id_in(&stage.output(&["resume", "--interrupted", "--direct", prompt]));
+    assert_eq!(stage.output(&["wait", &continued]).status.code(), Some(0));
+    let resumed = resume.go_on();
+    assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+    let said = String::from_utf8_lossy(&resumed.stdout).into_owned();
+    assert!(said.contains("say meanwhile"), "{said}");
+}
+
+#[test]
+fn a_session_that_was_cut_off_is_continued_once_though_one_command_went_through_the_queue() {
+    for queue_comes_first in [true, false] {
+        let stage = DaemonStage::new(2);
+        let lost = lose(&stage);
+        let queued = Decided::reach(&stage, "queued", &["resume", "--interrupted", "--queue"]);
+        let direct = Decided::reach(&stage, "direct", &["resume", "--interrupted", "--direct"]);
+        assert!(stage.output(&["queue", "pause"]).status.success());
+        let (queued, direct) = match queue_comes_first {
+            true => (id_in(&queued.go_on()), id_in(&direct.go_on())),
+            false => {
+                let direct = id_in(&direct.go_on());
+                assert_eq!(stage.output(&["wait", &direct]).status.code(), Some(0));
+                (id_in(&queued.go_on()), direct)
+            }
+        };
+        assert_eq!(stage.output(&["wait", &direct]).status.code(), Some(0));
+        assert!(stage.output(&["queue", "resume"]).status.success());
+        assert_eq!(stage.wait_for_end(&queued), Some(6), "{}", stage.why(&queued));
+        let refusal = format!("run {direct} took the session after run {lost}");
+        let shown = stage.output(&["show", &queued]);
+        assert!(String::from_utf8_lossy(&shown.stdout).contains(&refusal), "{shown:?}");
+        let has_begun =
+            |run: &str| stage.journal(run).iter().any(|it| it.line["run"]["kind"] == "released");
+        assert!(has_begun(&direct) && !has_begun(&queued), "only one was started");
+    }
 }

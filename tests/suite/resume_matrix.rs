@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cursor_stores::chat::schema::ConversationStateStructure;
-use cursor_stores::chat::{BlobId, ChatMeta};
+use cursor_stores::chat::{BlobId, ChatMeta, SubagentOrigin};
 use pretty_assertions::assert_eq;
 use prost::Message;
 use rusqlite::Connection;
@@ -128,21 +128,38 @@ impl Matrix {
         answers.remove(0)
     }
 
+    /// The same, for the session alone: the list says so too.
     #[track_caller]
     fn not_resumable(&self, what: &str, kind: &str) -> Value {
+        self.listed_as_refused(what, kind);
         self.refused(what, kind, 6, |command| {
             command.arg(&self.session);
         })
     }
 
-    /// The same, for a session that no workspace and no other id could resume: a list does not call it idle.
+    /// A list does not call a session idle that a resume refuses, and says why unless it says that the store is damaged.
     #[track_caller]
-    fn store_refused(&self, what: &str, kind: &str) -> Value {
-        let listed = self.stage.output(&["sessions", "ls", "--all"]);
-        let listed = String::from_utf8(listed.stdout).unwrap();
-        let row = listed.lines().find(|line| line.contains(&self.session));
-        assert!(!row.is_some_and(|row| row.contains(" idle ")), "{what}: {listed}");
-        self.not_resumable(what, kind)
+    fn listed_as_refused(&self, what: &str, kind: &str) {
+        let mut command = self.stage.caretaker(&["sessions", "ls", "--all", "--json"]);
+        let output = command.current_dir(self.stage.home()).output().unwrap();
+        let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let is_chat = |head: &&Value| {
+            let origins = head["origins"].as_array().unwrap();
+            let id = head["id"].as_str().unwrap();
+            id.starts_with(&self.session) && origins.iter().any(|origin| origin["store"] == "cli")
+        };
+        let heads: Vec<&Value> =
+            listed["sessions"].as_array().unwrap().iter().filter(is_chat).collect();
+        assert!(!heads.is_empty() || kind == "another_kind", "{what}: {listed}");
+        for head in heads {
+            let activity = head["activity"].as_str().unwrap();
+            match head.get("refused") {
+                Some(reason) => assert_eq!(reason["kind"], kind, "{what}: {head}"),
+                None => assert_eq!(activity, "damaged", "{what}: {head}"),
+            }
+            let stands = ["damaged", "no_checkpoint", "not_resumable"];
+            assert!(stands.contains(&activity), "{what}: {head}");
+        }
     }
 }
 
@@ -160,20 +177,20 @@ fn damage_of_the_store_is_told_by_kind() {
     let root = matrix.root();
 
     matrix.sql("DELETE FROM meta", &[]);
-    matrix.store_refused("no meta row", "no_meta");
+    matrix.not_resumable("no meta row", "no_meta");
     matrix.restore();
     matrix.sql("UPDATE meta SET value = 'no hex'", &[]);
-    matrix.store_refused("an unreadable meta row", "meta_unreadable");
+    matrix.not_resumable("an unreadable meta row", "meta_unreadable");
 
     matrix.restore();
     let mut meta = matrix.meta();
     meta.set("latestRootBlobId", "".into());
     matrix.set_meta(&meta);
-    matrix.store_refused("an empty root", "empty_root");
+    matrix.not_resumable("an empty root", "empty_root");
 
     matrix.restore();
     matrix.point_to(b"", BlobId::of(b""));
-    matrix.store_refused("a root of no message", "empty_root");
+    matrix.not_resumable("a root of no message", "empty_root");
 
     // Somebody else's agent began anew under the same id.
     matrix.restore();
@@ -184,32 +201,32 @@ fn damage_of_the_store_is_told_by_kind() {
     );
     let other = [vec![0x0a, 0x20], any.unwrap().parse::<BlobId>().unwrap().to_vec()].concat();
     matrix.point_to(&other, BlobId::of(&other));
-    let answer = matrix.store_refused("another conversation", "diverged");
+    let answer = matrix.not_resumable("another conversation", "diverged");
     assert_eq!(answer["reason"]["recorded"], root);
 
     matrix.restore();
     let mut meta = matrix.meta();
     meta.set_latest_root(BlobId::of(b"never written"));
     matrix.set_meta(&meta);
-    matrix.store_refused("a missing root", "missing_root");
+    matrix.not_resumable("a missing root", "missing_root");
 
     matrix.restore();
     matrix.point_to(b"other bytes", BlobId::of(b"some bytes"));
-    matrix.store_refused("a root of wrong hash", "root_hash_mismatch");
+    matrix.not_resumable("a root of wrong hash", "root_hash_mismatch");
     matrix.restore();
     matrix.point_to(b"\xff\xff", BlobId::of(b"\xff\xff"));
-    matrix.store_refused("an undecodable root", "root_undecodable");
+    matrix.not_resumable("an undecodable root", "root_undecodable");
 
     matrix.restore();
     let message = "DELETE FROM blobs WHERE data LIKE '{%' AND data LIKE '%The first turn.%'";
     matrix.sql(message, &[]);
-    matrix.store_refused("a missing message", "messages_missing");
+    matrix.not_resumable("a missing message", "messages_missing");
 
     matrix.restore();
     let message = "UPDATE blobs SET data = replace(CAST(data AS TEXT), 'first', 'other') \
                    WHERE data LIKE '{%' AND data LIKE '%The first turn.%'";
     matrix.sql(message, &[]);
-    matrix.store_refused("a message of wrong hash", "messages_damaged");
+    matrix.not_resumable("a message of wrong hash", "messages_damaged");
 
     // An earlier root is still there; the one that we saw was in a log that is gone.
     matrix.restore();
@@ -219,14 +236,14 @@ fn damage_of_the_store_is_told_by_kind() {
     meta.set_latest_root(earlier);
     matrix.set_meta(&meta);
     matrix.sql("DELETE FROM blobs WHERE id = ?1", &[&root]);
-    let answer = matrix.store_refused("a lost log", "checkpoint_lost");
+    let answer = matrix.not_resumable("a lost log", "checkpoint_lost");
     assert_eq!(answer["reason"]["recorded"], root);
 
     // A young store is all log.
     fs::remove_dir_all(matrix.directory()).unwrap();
     fs::create_dir(matrix.directory()).unwrap();
     matrix.database().execute_batch("PRAGMA user_version = 7").unwrap();
-    matrix.store_refused("a log that was all there was", "checkpoint_lost");
+    matrix.not_resumable("a log that was all there was", "checkpoint_lost");
 
     matrix.restore();
     let output = matrix.stage.output(&["resume", "--check", "--json", &matrix.session]);
@@ -270,19 +287,19 @@ fn what_is_no_store_is_told_by_kind() {
         make();
     };
     replace(&|| fs::create_dir(&store).unwrap());
-    matrix.store_refused("a directory", "not_a_plain_file");
+    matrix.not_resumable("a directory", "not_a_plain_file");
     replace(&|| symlink(matrix.pristine.join("store.db"), &store).unwrap());
-    matrix.store_refused("a link", "not_a_plain_file");
+    matrix.not_resumable("a link", "not_a_plain_file");
     replace(&|| assert!(Command::new("mkfifo").arg(&store).status().unwrap().success()));
-    matrix.store_refused("a FIFO", "not_a_plain_file");
+    matrix.not_resumable("a FIFO", "not_a_plain_file");
     replace(&|| fs::write(&store, "garbage".repeat(1000)).unwrap());
-    matrix.store_refused("garbage", "not_a_database");
+    matrix.not_resumable("garbage", "not_a_database");
     replace(&|| fs::File::create(&store).unwrap().set_len(20 << 30).unwrap());
-    matrix.store_refused("a sparse file of 20 GB", "not_a_database");
+    matrix.not_resumable("a sparse file of 20 GB", "not_a_database");
     replace(&|| fs::write(&store, "").unwrap());
-    matrix.store_refused("an empty file", "empty_file");
+    matrix.not_resumable("an empty file", "empty_file");
     fs::remove_file(&store).unwrap();
-    matrix.store_refused("no store", "no_store");
+    matrix.not_resumable("no store", "no_store");
 }
 
 #[test]
@@ -325,6 +342,15 @@ fn places_are_told_by_kind() {
     matrix.not_resumable("a workspace that became a link", "bucket_mismatch");
     fs::remove_file(stage.workspace()).unwrap();
     fs::rename(&moved, stage.workspace()).unwrap();
+
+    let mut meta = matrix.meta();
+    let parent = Some("9d1f".to_owned());
+    let origin = SubagentOrigin { parent_agent_id: parent, ..SubagentOrigin::default() };
+    meta.set_subagent_origin(&origin);
+    matrix.set_meta(&meta);
+    let answer = matrix.not_resumable("a sub-agent's session", "subagent");
+    assert_eq!(answer["reason"]["parent"], "9d1f");
+    matrix.restore();
 
     let acp = stage.home().join(".cursor/acp-sessions").join(session);
     fs::create_dir_all(acp.parent().unwrap()).unwrap();

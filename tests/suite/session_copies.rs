@@ -398,3 +398,24 @@ fn a_conversation_of_the_ide_goes_on_as_a_session_of_the_command_line() {
     let verified = stage.output(&["sessions", "verify", &session]);
     assert_eq!(verified.status.code(), Some(0), "{}", stdout(&verified));
 }
+
+#[test]
+fn a_session_without_a_word_stays_while_a_run_holds_it() {
+    let stage = Stage::new();
+    let mut agent = stage.caretaker(&["run", "--agent", "simulated", "--detach", "go"]);
+    let output = agent.env("SIMULATED_AGENT_MISBEHAVE", "auth-hang").output().unwrap();
+    let run = stdout(&output);
+    stage.wait_until(&run, |line| line["kind"] == "run.released");
+    let meta = stage.session_dir(&stage.session_of(&run)).join("meta.json");
+    let workspace = stage.workspace();
+    fs::write(&meta, serde_json::json!({"schemaVersion": 1, "cwd": workspace}).to_string())
+        .unwrap();
+    let two_days_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(48 * 3600);
+    fs::File::options().write(true).open(&meta).unwrap().set_modified(two_days_ago).unwrap();
+    let told = json(&stage.output(&["sessions", "gc", "--json"]));
+    assert_eq!(told["empty_sessions"].as_array().unwrap().len(), 1, "{told}");
+    let done = json(&stage.output(&["sessions", "gc", "--yes", "--json"]));
+    assert_eq!(done["empty_sessions"], serde_json::json!([]));
+    assert!(meta.exists());
+    assert!(stage.output(&["kill", "--now", &run]).status.success());
+}

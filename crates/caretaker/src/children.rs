@@ -23,6 +23,7 @@ use crate::command_error::CommandError;
 use crate::config::ChildrenConfig;
 use crate::host::Host;
 use crate::inheritance::{sentence, wider_than};
+use crate::launching::not_created;
 use crate::name_claim::NameClaim;
 use crate::profiles::OFF;
 use crate::prompt;
@@ -102,10 +103,7 @@ pub(crate) fn submit(
             return Err(CommandError::new(ExitCode::Usage, what));
         }
         check_run(&host.state, &spec).map_err(unprepared)?;
-        RunDirectory::create(&host.state, &spec, request.prompt.as_bytes()).map_err(|error| {
-            let what = "the run's directory could not be made";
-            CommandError::new(ExitCode::SupervisorFailed, what).because(error)
-        })
+        RunDirectory::create(&host.state, &spec, request.prompt.as_bytes()).map_err(not_created)
     };
     let made = make();
     drop(name_claim);

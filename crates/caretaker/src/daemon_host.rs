@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
 use crate::event_schema::EventWriter;
 use crate::host::Host;
-use crate::launching::brought_for;
+use crate::launching::{brought_for, not_created};
 use crate::name_claim::{self, NameClaim};
 use crate::named_secret::KEYS;
 use crate::profiles;
@@ -78,10 +78,7 @@ impl DaemonHost {
         let spec = RunSpec { queue: Some(queue), wait_for_locks: false, ..admitted.spec };
         let name_claim =
             options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
-        let run = RunDirectory::create(&host.state, &spec, prompt).map_err(|error| {
-            let what = "the run's directory could not be made";
-            CommandError::new(ExitCode::SupervisorFailed, what).because(error)
-        })?;
+        let run = RunDirectory::create(&host.state, &spec, prompt).map_err(not_created)?;
         drop(name_claim);
         admitted.trial.remember(host.state.path());
         Ok(Submitted { run: run.run_id(), brought })
@@ -112,10 +109,8 @@ impl DaemonHost {
         let queue = Some(terms);
         let continues = Some(latest.run);
         let spec = RunSpec { queue, delivers, continues, wait_for_locks: false, ..admitted.spec };
-        let run = RunDirectory::create(&host.state, &spec, prompt.as_bytes()).map_err(|error| {
-            let what = "the run's directory could not be made";
-            CommandError::new(ExitCode::SupervisorFailed, what).because(error)
-        })?;
+        let run =
+            RunDirectory::create(&host.state, &spec, prompt.as_bytes()).map_err(not_created)?;
         admitted.trial.remember(host.state.path());
         Ok(Submitted { run: run.run_id(), brought })
     }

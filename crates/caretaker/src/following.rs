@@ -7,14 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use run_journal::{EndQueued, Follower, JournalReader, Position, Progress, RunDirectory, Woken};
+use run_journal::{Follower, JournalReader, Position, Progress, RunDirectory, Woken};
 use run_protocol::{ControlRequest, ExitCode, RunOutcome, StopManner};
-use run_shim::control_client;
 
 use crate::command_error::CommandError;
 use crate::host::{overview, short_id};
 use crate::interruption::{Interruption, Reaction, Seat, SignalPost};
 use crate::journal_printer::JournalPrinter;
+use crate::stopping::tell;
 use crate::talk::say;
 use crate::view::safe_text::on_one_line;
 use crate::view::words;
@@ -195,20 +195,20 @@ pub(crate) fn say_how_to_go_on(run: &RunDirectory, or_else: &str) {
     ));
 }
 
+/// Stops the run, in a thread of its own: a supervisor that is stopped is waited for, and a second Ctrl-C must get through
+/// meanwhile.
 fn stop(run: &RunDirectory, socket: &Path, manner: StopManner) {
     let how = match manner {
         StopManner::Ladder => "stopping the run; once more stops it at once",
         StopManner::Now => "stopping the run at once",
     };
     say(how);
-    let request = ControlRequest::Stop { manner };
-    let why = "it was cancelled before it began".to_owned();
-    if matches!(run.end_queued(RunOutcome::Cancelled, why), Ok(EndQueued::Ended)) {
-        return;
-    }
-    if let Err(error) = control_client::order(socket, run.run_id(), &request) {
-        // The end of a run that is over anyway is about to be read.
-        let id = short_id(run.run_id());
-        say(&format!("the run could not be told to stop: {error}; try `caretaker kill {id}`"));
-    }
+    let (run, socket) = (run.clone(), socket.to_owned());
+    thread::spawn(move || {
+        if let Err(error) = tell(&run, &socket, &ControlRequest::Stop { manner }) {
+            let id = short_id(run.run_id());
+            let why = error.message_with_causes();
+            say(&format!("the run could not be told to stop: {why}; try `caretaker kill {id}`"));
+        }
+    });
 }

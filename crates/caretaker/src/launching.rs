@@ -236,9 +236,13 @@ pub(crate) fn seat() -> Seat {
     }
 }
 
-fn not_created(error: CreateRunError) -> CommandError {
+pub(crate) fn not_created(error: CreateRunError) -> CommandError {
     let code = match &error {
         CreateRunError::Exists(_) => ExitCode::Conflict,
+        CreateRunError::FollowsNone(_) | CreateRunError::NoWorktree { .. } => {
+            let what = "the run was not made";
+            return CommandError::new(ExitCode::NotFound, what).because(error);
+        }
         _ => ExitCode::SupervisorFailed,
     };
     CommandError::new(code, "the run's directory could not be made")

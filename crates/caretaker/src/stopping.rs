@@ -1,21 +1,17 @@
 //! Stopping runs from outside, and waiting until they are dead.
 
+use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use run_journal::{EndQueued, Follower, LockHolder, RunDirectory, Woken, WriterPresence};
-use run_protocol::{ControlRequest, ExitCode, RunOutcome, StopManner};
-use run_shim::control_client::{self, ControlError};
-use run_shim::{Supervision, kill_without_shim, supervision};
+use run_journal::{Follower, RunDirectory, Woken, WriterPresence};
+use run_protocol::{ControlRequest, ExitCode, RunId};
+use run_shim::{Given, NotGiven, Order};
 
 use crate::command_error::CommandError;
 use crate::talk::note;
 
-/// How long a supervisor that holds its lock may take to open its socket, or to answer.
-const COMING_UP: Duration = Duration::from_secs(10);
-/// How long it may take to greet us, before we look why it does not.
-const GREETING: Duration = Duration::from_secs(1);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// The journal of a run says this that was cancelled while it waited in the queue.
+const BEFORE_IT_BEGAN: &str = "it was cancelled before it began";
 
 /// Tells the run's supervisor; a run that is over needs no telling. A supervisor that does not answer is not needed to
 /// kill a run at once: its sandbox is killed without it.
@@ -24,93 +20,54 @@ pub(crate) fn tell(
     socket: &Path,
     request: &ControlRequest,
 ) -> Result<(), CommandError> {
-    let is_at_once = matches!(request, ControlRequest::Stop { manner: StopManner::Now });
-    let deadline = Instant::now() + COMING_UP;
-    let mut has_said = false;
-    loop {
-        if run.is_queued().unwrap_or(false) && end_queued(run, request)? == EndQueued::Ended {
-            return Ok(());
-        }
-        let shim = match writer(run)? {
-            WriterPresence::Gone(_) => return Ok(()),
-            WriterPresence::Live(shim) => shim,
-            WriterPresence::NotYet => None,
-        };
-        let error = match control_client::order_within(GREETING, socket, run.run_id(), request) {
-            // Refused is said by a supervisor that is about to end anyway.
-            Ok(()) | Err(ControlError::Refused(_)) => return Ok(()),
-            Err(error) => error,
-        };
-        let is_late = Instant::now() >= deadline;
-        let is_stopped =
-            shim.as_ref().is_some_and(|shim| supervision(shim) == Supervision::Stopped);
-        // It comes up, or went down just now, perhaps between the order and its answer: the lock tells which.
-        let comes_perhaps =
-            matches!(error, ControlError::Connect(_) | ControlError::Conversation(_));
-        let can_do_without = is_at_once && comes_perhaps && (is_stopped || is_late);
-        if let Some(shim) = shim {
-            if can_do_without && kill_without(run, &shim, is_stopped)? {
-                return Ok(());
-            }
-            if is_stopped && !is_at_once && !has_said {
-                has_said = true;
-                let (run, pid) = (run.run_id(), shim.pid);
-                note(&format!(
-                    "run {run} waits for its supervisor (process {pid}), which is stopped"
-                ));
-            }
-        }
-        if is_late || !comes_perhaps {
-            return Err(does_not_listen(run, is_stopped, error));
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
-}
-
-fn does_not_listen(run: &RunDirectory, is_stopped: bool, error: ControlError) -> CommandError {
-    let run = run.run_id();
-    if !is_stopped {
-        let what = format!("the supervisor of run {run} does not listen");
-        return CommandError::new(ExitCode::SupervisorFailed, what).because(error);
-    }
-    let what = format!("the supervisor of run {run} is stopped, so it does not listen");
-    CommandError::new(ExitCode::SupervisorFailed, what).because(error).hint(format!(
-        "let it go on with `kill -CONT`, or kill the run without it: caretaker kill --now {run}"
-    ))
-}
-
-/// Kills the sandbox, and lets the supervisor go on, so that it ends the run. Says whether there was anything to kill.
-fn kill_without(
-    run: &RunDirectory,
-    shim: &LockHolder,
-    is_stopped: bool,
-) -> Result<bool, CommandError> {
-    let (id, pid) = (run.run_id(), shim.pid);
-    let killed = kill_without_shim(run, shim).map_err(|error| {
-        let what = format!("the sandbox of run {id} cannot be killed");
-        CommandError::new(ExitCode::SupervisorFailed, what).because(error)
-    })?;
-    if killed {
-        let why = if is_stopped { "was stopped" } else { "does not answer" };
+    let id = run.run_id();
+    let order = Order { run, socket, request, why_unbegun: BEFORE_IT_BEGAN };
+    let given = order.give(|shim| {
+        let pid = shim.pid;
+        note(&format!("run {id} waits for its supervisor (process {pid}), which is stopped"));
+    });
+    if let Given::KilledWithout { shim, was_stopped } =
+        given.map_err(|error| not_told(id, error))?
+    {
+        let why = if was_stopped { "was stopped" } else { "does not answer" };
         note(&format!(
-            "the supervisor of run {id} (process {pid}) {why}; the sandbox was killed without it"
+            "the supervisor of run {id} (process {shim}) {why}; the sandbox was killed without it"
         ));
     }
-    Ok(killed)
+    Ok(())
 }
 
-/// A run that waits in the queue has no supervisor to tell.
-fn end_queued(run: &RunDirectory, request: &ControlRequest) -> Result<EndQueued, CommandError> {
-    if !matches!(request, ControlRequest::Stop { .. }) {
-        let what = format!("run {} has not begun, so there is nothing to suspend", run.run_id());
-        return Err(CommandError::new(ExitCode::Conflict, what)
-            .hint("let it wait, or end it with `caretaker kill`"));
+fn not_told(run: RunId, error: NotGiven) -> CommandError {
+    match error {
+        NotGiven::NotBegun => {
+            let what = format!("run {run} has not begun, so there is nothing to suspend");
+            CommandError::new(ExitCode::Conflict, what)
+                .hint("let it wait, or end it with `caretaker kill`")
+        }
+        NotGiven::Queue(error) => {
+            let what = format!("run {run} waits in the queue and cannot be ended");
+            CommandError::new(ExitCode::Failed, what).because(error)
+        }
+        NotGiven::Lock(error) => lock_unknown(run, error),
+        NotGiven::Kill(error) => {
+            let what = format!("the sandbox of run {run} cannot be killed");
+            CommandError::new(ExitCode::SupervisorFailed, what).because(error)
+        }
+        NotGiven::Stopped(error) => {
+            let what = format!("the supervisor of run {run} is stopped, so it does not listen");
+            CommandError::new(ExitCode::SupervisorFailed, what).because(error).hint(format!(
+                "let it go on with `kill -CONT`, or kill the run without it: caretaker kill --now {run}"
+            ))
+        }
+        NotGiven::Deaf(error) => {
+            let what = format!("the supervisor of run {run} does not listen");
+            CommandError::new(ExitCode::SupervisorFailed, what).because(error)
+        }
+        error => {
+            let what = format!("run {run} could not be told");
+            CommandError::new(ExitCode::SupervisorFailed, what).because(error)
+        }
     }
-    let why = "it was cancelled before it began".to_owned();
-    run.end_queued(RunOutcome::Cancelled, why).map_err(|error| {
-        let what = format!("run {} waits in the queue and cannot be ended", run.run_id());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
 }
 
 pub(crate) fn wait_until_dead(run: &RunDirectory, socket: &Path) -> Result<(), CommandError> {
@@ -128,8 +85,10 @@ pub(crate) fn wait_until_dead(run: &RunDirectory, socket: &Path) -> Result<(), C
 }
 
 fn writer(run: &RunDirectory) -> Result<WriterPresence, CommandError> {
-    run.writer().map_err(|error| {
-        let what = format!("the lock of run {} cannot be examined", run.run_id());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    run.writer().map_err(|error| lock_unknown(run.run_id(), error))
+}
+
+fn lock_unknown(run: RunId, error: io::Error) -> CommandError {
+    let what = format!("the lock of run {run} cannot be examined");
+    CommandError::new(ExitCode::Failed, what).because(error)
 }

@@ -44,7 +44,7 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
             Activity::Damaged => 1,
             Activity::Locked => 2,
             Activity::Interrupted => 3,
-            Activity::NoCheckpoint => 4,
+            Activity::NoCheckpoint | Activity::NotResumable => 4,
             Activity::Failed => 5,
             Activity::Idle => 6,
         })

@@ -16,7 +16,7 @@ use nix::unistd::geteuid;
 use run_protocol::{BytesPath, JOURNAL_VERSION, JournalHeader, RunEvent, RunId, RunSpec};
 
 use crate::clock::boot_id;
-use crate::{EventNumber, Redaction, StateRoot, line_encoding};
+use crate::{EventNumber, KernelLock, Redaction, StateRoot, line_encoding};
 
 /// A half-made directory this old was left by a process that died.
 const ABANDONED_AFTER_MS: u64 = 60 * 60 * 1000;
@@ -37,6 +37,10 @@ pub enum CreateRunError {
         "the state directory `{path}` is not a directory of ours, or everybody can write to it"
     )]
     NotOurs { path: PathBuf },
+    #[error("run {0}, which it is to follow, is gone")]
+    FollowsNone(RunId),
+    #[error("its worktree `{path}` is gone")]
+    NoWorktree { path: PathBuf },
     #[error("the run could not be written to `{path}`")]
     Write { path: PathBuf, source: io::Error },
 }
@@ -106,15 +110,36 @@ pub(crate) fn create(
     remove_abandoned(&workshop);
 
     let draft = workshop.join(spec.run.to_string());
-    let made = fill(&draft, spec, prompt).and_then(|()| fs::rename(&draft, &destination));
-    made.map_err(|source| {
+    let made = fill(&draft, spec, prompt)
+        .map_err(|source| failed(&destination, source))
+        .and_then(|()| publish(state, spec, &draft, &destination));
+    if made.is_err() {
         fs::remove_dir_all(&draft).ok();
-        match source.kind() {
-            io::ErrorKind::DirectoryNotEmpty => CreateRunError::Exists(spec.run),
-            _ => failed(&destination, source),
-        }
-    })?;
-    Ok(destination)
+    }
+    made.map(|()| destination)
+}
+
+/// Makes the run appear, unless something it needs was removed since it was asked for. From here on `gc` sees the need.
+fn publish(
+    state: &StateRoot,
+    spec: &RunSpec,
+    draft: &Path,
+    destination: &Path,
+) -> Result<(), CreateRunError> {
+    let lock = state.removal_lock();
+    let _removal = KernelLock::share_waiting(&lock).map_err(|source| failed(&lock, source))?;
+    // A run that was only to end first has ended if it is gone.
+    let wanted = spec.queue.iter().flat_map(|terms| &terms.after_ok);
+    if let Some(gone) = wanted.into_iter().find(|run| !state.run_dir(run).is_dir()) {
+        return Err(CreateRunError::FollowsNone(*gone));
+    }
+    if spec.worktree.is_some() && !Path::new(&spec.workspace).is_dir() {
+        return Err(CreateRunError::NoWorktree { path: PathBuf::from(&spec.workspace) });
+    }
+    fs::rename(draft, destination).map_err(|source| match source.kind() {
+        io::ErrorKind::DirectoryNotEmpty => CreateRunError::Exists(spec.run),
+        _ => failed(destination, source),
+    })
 }
 
 fn failed(path: &Path, source: io::Error) -> CreateRunError {

@@ -63,7 +63,7 @@ impl KernelLock {
     /// Takes the lock if it is free; `None` if it is not. The file is made (0600) when it is missing.
     pub fn try_take(path: &Path) -> io::Result<Option<Self>> {
         let file = plain_file::open_or_create(path)?;
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_WRLCK))) {
             Ok(_) => Ok(Some(Self { file })),
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
             Err(errno) => Err(errno.into()),
@@ -72,9 +72,18 @@ impl KernelLock {
 
     /// Takes the lock, and waits for it as long as it takes.
     pub fn take_waiting(path: &Path) -> io::Result<Self> {
+        Self::wait(path, libc::F_WRLCK)
+    }
+
+    /// Takes the lock together with others who share it, and waits while a process has it alone.
+    pub fn share_waiting(path: &Path) -> io::Result<Self> {
+        Self::wait(path, libc::F_RDLCK)
+    }
+
+    fn wait(path: &Path, kind: libc::c_int) -> io::Result<Self> {
         let file = plain_file::open_or_create(path)?;
         loop {
-            match fcntl(&file, FcntlArg::F_OFD_SETLKW(&whole_file())) {
+            match fcntl(&file, FcntlArg::F_OFD_SETLKW(&whole_file(kind))) {
                 Ok(_) => return Ok(Self { file }),
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -102,7 +111,7 @@ impl KernelLock {
     /// Takes the lock once more, which changes nothing for one who has it. `false` if it is another's by now: a network
     /// file system whose server restarted may have given it away.
     pub fn is_still_held(&self) -> io::Result<bool> {
-        match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+        match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_WRLCK))) {
             Ok(_) => Ok(true),
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
             Err(errno) => Err(errno.into()),
@@ -146,7 +155,7 @@ pub enum LockSight<T> {
 }
 
 fn is_held(file: &File) -> io::Result<bool> {
-    let mut answer = whole_file();
+    let mut answer = whole_file(libc::F_WRLCK);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut answer))?;
     Ok(answer.l_type != libc::F_UNLCK as libc::c_short)
 }
@@ -166,9 +175,9 @@ fn open_existing(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// A length of zero means: to the end, however far that is.
-fn whole_file() -> libc::flock {
+fn whole_file(kind: libc::c_int) -> libc::flock {
     libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
+        l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: 0,
         l_len: 0,

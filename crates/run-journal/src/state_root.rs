@@ -99,6 +99,12 @@ impl StateRoot {
         self.0.join("pins")
     }
 
+    /// A process that removes runs takes this lock alone, over its last look and the removal. A process that comes to need
+    /// a run (a pin, a new run) shares it, over its own look and what it writes.
+    pub fn removal_lock(&self) -> PathBuf {
+        self.0.join("removal.lock")
+    }
+
     /// Where the simulated agents keep their conversations that only count the tools of MCP servers, one directory for
     /// each session.
     pub fn tool_counts(&self) -> PathBuf {

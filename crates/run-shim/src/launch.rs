@@ -32,7 +32,7 @@ pub(crate) use self::process::SandboxProcess;
 use self::process::{StatusLines, pid_number};
 use self::record::Ends;
 pub(crate) use self::record::{end_sandbox, forget_sandbox, has_sandbox, was_killed_on_order};
-pub use self::without_shim::{Supervision, kill_without_shim, supervision};
+pub(crate) use self::without_shim::{Supervision, kill_without_shim, supervision};
 use crate::entry::{EntryError, Namespaces};
 use crate::gate;
 use crate::keeper;

@@ -149,3 +149,33 @@ fn kill_of_a_run_whose_supervisor_stays_stopped_says_what_helps() {
     assert!(stderr(&killed).contains("is stopped") && stderr(&killed).contains(&hint));
     assert!(stage.output(&["kill", "--now", &run]).status.success());
 }
+
+#[test]
+fn the_second_signal_to_a_follower_stops_a_run_past_its_stopped_supervisor() {
+    let stage = Stage::new();
+    let mut follower = stage.start_play("shell sleep 60", &[]);
+    let mut said = BufReader::new(follower.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let run = loop {
+        if let Some(run) = stage.run_ids().pop() {
+            break run;
+        }
+        std::thread::yield_now();
+    };
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
+    let (shim, first) = (Process::shim(&stage, &run), Process::first(&stage, &run));
+    shim.stop();
+    let viewer = Process::open(i32::try_from(follower.id()).unwrap());
+    viewer.signal(Signal::TERM);
+    let is_answer = |line: &String| line.contains("stopped") || line.contains("not be told");
+    let waits = format!("(process {}), which is stopped", shim.pid);
+    let answer = said.find(is_answer).unwrap_or_default();
+    viewer.signal(Signal::TERM);
+    let second = said.find(|line| line.contains("killed without") || is_answer(line));
+    shim.signal(Signal::CONT);
+    assert!(answer.contains(&waits), "the first one waits, and says so: {answer}");
+    let second = second.unwrap_or_default();
+    assert!(second.contains("the sandbox was killed without it"), "{second}");
+    assert_eq!(follower.wait().unwrap().code(), Some(130));
+    assert!(first.has_ended(), "the sandbox lives");
+    assert_eq!(stage.ended()["outcome"], "cancelled", "{}", stage.ended());
+}

@@ -1,6 +1,5 @@
 //! Servers that are switched on and off while an agent runs, and for its session.
 
-
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

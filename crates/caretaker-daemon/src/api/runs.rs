@@ -1,8 +1,6 @@
 //! `/v1/runs`, `/v1/groups`: which runs there are, how they stand, new ones, and the end of them.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::body::Bytes;
@@ -10,12 +8,9 @@ use axum::extract::{FromRequest, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use ground::now_ms;
-use run_journal::{
-    RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which, WriterPresence,
-};
+use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which};
 use run_protocol::{ControlRequest, RunId, RunOutcome, StopManner};
-use run_shim::control_client::{self, ControlError};
-use run_shim::{Supervision, kill_without_shim, supervision};
+use run_shim::{NotGiven, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -31,11 +26,8 @@ use crate::why::{QueueWord, why};
 
 /// The most that is listed at once.
 const LONGEST_LIST: usize = 1000;
-/// How long a supervisor may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may take to greet us, before we look why it does not.
-const GREETING: Duration = Duration::from_secs(1);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// The journal of a run says this that was cancelled while it waited in the queue.
+const BEFORE_IT_BEGAN: &str = "it was cancelled before it began";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -203,7 +195,7 @@ pub(crate) async fn stop(
     let Stop { now } = json(&body)?;
     let ended = {
         let (daemon, run) = (Arc::clone(&daemon), run.run_id());
-        let why = "it was cancelled before it began".to_owned();
+        let why = BEFORE_IT_BEGAN.to_owned();
         blocking(move || daemon.end_queued(run, RunOutcome::Cancelled, why)).await?
     };
     if ended {
@@ -222,10 +214,6 @@ pub(crate) async fn suspend(
 ) -> Result<Response, ApiError> {
     let run = find_run(&daemon, &run).await?;
     let Nothing {} = json(&body)?;
-    if run.is_queued().unwrap_or(false) {
-        let what = format!("run {} has not begun, so there is nothing to suspend", run.run_id());
-        return Err(ApiError::new(StatusCode::CONFLICT, what).hint("stop it, or let it wait"));
-    }
     order(&daemon, &run, ControlRequest::Suspend).await?;
     Ok((StatusCode::ACCEPTED, Json(report(&daemon, &run)?)).into_response())
 }
@@ -238,49 +226,20 @@ async fn order(
 ) -> Result<(), ApiError> {
     let socket = daemon.control_socket(run);
     let directory = run.clone();
-    let told = blocking(move || tell(&directory, &socket, &request)).await?;
-    told.map_err(|why| {
-        let what = format!("the supervisor of run {} does not listen: {why}", run.run_id());
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what).hint("try again in a moment")
-    })
-}
-
-/// A run that is over needs no order. A supervisor that does not answer is not needed to stop a run at once: its sandbox is
-/// killed without it, as `caretaker kill --now` does.
-fn tell(run: &RunDirectory, socket: &Path, request: &ControlRequest) -> Result<(), String> {
-    let is_at_once = matches!(request, ControlRequest::Stop { manner: StopManner::Now });
-    let patience = if is_at_once { GREETING } else { PATIENCE };
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if !run.is_live() {
-            return Ok(());
+    let given = blocking(move || {
+        let (run, request) = (&directory, &request);
+        Order { run, socket: &socket, request, why_unbegun: BEFORE_IT_BEGAN }.give(|_| {})
+    });
+    match given.await? {
+        Ok(_) => Ok(()),
+        Err(error @ NotGiven::NotBegun) => {
+            let what = format!("run {}: {error}", run.run_id());
+            Err(ApiError::new(StatusCode::CONFLICT, what).hint("stop it, or let it wait"))
         }
-        let error = match control_client::order_within(patience, socket, run.run_id(), request) {
-            // A supervisor that is about to end anyway refuses.
-            Ok(()) | Err(ControlError::Refused(_)) => return Ok(()),
-            Err(error) => error,
-        };
-        let can_do_without =
-            is_at_once && matches!(error, ControlError::Connect(_) | ControlError::Conversation(_));
-        let shim = match run.writer() {
-            Ok(WriterPresence::Live(shim)) => shim.filter(|_| can_do_without),
-            Ok(WriterPresence::Gone(_)) => return Ok(()),
-            Ok(WriterPresence::NotYet) | Err(_) => None,
-        };
-        let is_late = Instant::now() >= deadline;
-        if let Some(shim) = shim
-            && (is_late || supervision(&shim) == Supervision::Stopped)
-        {
-            match kill_without_shim(run, &shim) {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-                Err(error) => return Err(error.to_string()),
-            }
+        Err(error) => {
+            let what = format!("run {} could not be told: {}", run.run_id(), error.why());
+            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what).hint("try again in a moment"))
         }
-        if is_late || !can_do_without {
-            return Err(error.to_string());
-        }
-        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use ground::now_ms;
+use run_journal::{KernelLock, RunFilter, RunIndex, Which};
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{compare, count};
@@ -58,6 +59,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let unapplied = unapplied(&worktree, args)?;
     let is_done = args.yes || unapplied == ChangeCounts::default();
     if is_done {
+        // No run is queued for the worktree between this look and its end.
+        let _removal = KernelLock::take_waiting(&host.state.removal_lock()).map_err(|error| {
+            CommandError::new(ExitCode::Failed, "the lock for removals cannot be used")
+                .because(error)
+        })?;
+        must_not_be_waited_for(&host, &worktree)?;
         let branch = if args.keep_branch { Branch::Keep } else { Branch::Delete };
         discard_held(&host, &worktree, branch)?;
     }
@@ -87,6 +94,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             let what = format!("the worktree has what the checkout does not ({counts})");
             Err(CommandError::new(ExitCode::Conflict, what).hint(format!(
                 "take it with `caretaker apply {id}`, or drop it: caretaker discard {id} --yes"
+            )))
+        }
+    }
+}
+
+/// A run that waits in the queue does not hold the workspace yet.
+fn must_not_be_waited_for(host: &Host, worktree: &Worktree) -> Result<(), CommandError> {
+    let cannot =
+        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
+    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
+    index.refresh().map_err(cannot)?;
+    let workspace = Some(BytesPath::from(worktree.path.as_path()));
+    let filter = RunFilter { which: Which::All, workspace, ..RunFilter::default() };
+    let runs = index.list(&filter).map_err(cannot)?;
+    match runs.iter().find(|run| run.state.is_unfinished()) {
+        None => Ok(()),
+        Some(waiting) => {
+            let id = short_id(waiting.run);
+            let what = format!("run {} is to work in the worktree", waiting.run);
+            Err(CommandError::new(ExitCode::Conflict, what).hint(format!(
+                "wait for it with `caretaker wait {id}`, or stop it: caretaker kill {id}"
             )))
         }
     }

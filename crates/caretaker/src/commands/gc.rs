@@ -1,12 +1,12 @@
 //! `caretaker gc`: removes old runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
 
 use ground::now_ms;
-use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview};
+use run_journal::{KernelLock, RunDirectory, RunFilter, RunIndex, RunOverview};
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use uuid::Uuid;
@@ -201,16 +201,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             .collect(),
         failed: Vec::new(),
     };
-    // The plan was made from an earlier list, and comparing worktrees takes its time.
-    let now = if args.yes { list(&host)? } else { Vec::new() };
+    let mut held = BTreeMap::new();
     for run in &plan.go {
         let Some(overview) = overview(*run) else { continue };
         let worktree = worktrees.iter().find(|worktree| worktree.run == *run);
-        if args.yes
-            && let Err(why) = take_away(&host, &now, *run, worktree)
-        {
-            report.failed.push(Failed { run: *run, why });
-            continue;
+        if args.yes {
+            let removed = match held.get(&overview.session) {
+                Some(of) => Ok(Removed::No(Need::Successor { of: *of })),
+                None => take_away(&host, &runs, *run, worktree),
+            };
+            match removed {
+                Ok(Removed::Yes) => {}
+                Ok(Removed::No(need)) => {
+                    held.entry(overview.session.clone()).or_insert(*run);
+                    report.kept.push(Kept { run: *run, why: need.words(), need });
+                    continue;
+                }
+                Err(why) => {
+                    held.entry(overview.session.clone()).or_insert(*run);
+                    report.failed.push(Failed { run: *run, why });
+                    continue;
+                }
+            }
         }
         report.bytes += bytes(*run);
         report.runs.push(Gone {
@@ -222,7 +234,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         });
     }
     if args.yes {
-        report.minted.retain(|session| minted::forget(&host.state, &now, session));
+        report.minted.retain(|session| minted::forget(&host.state, &runs, session));
     }
     if args.json {
         print_json(&report)?;
@@ -300,21 +312,32 @@ fn decide(
     }
 }
 
-/// First the worktree: without its run nobody could name it any more.
+/// Whether a run went, or what came to need it since the plan was made.
+enum Removed {
+    Yes,
+    No(Need),
+}
+
+/// Removes a run that nothing has come to need since `known` was listed. First the worktree: without its run nobody could
+/// name it any more.
 fn take_away(
     host: &Host,
-    runs: &[RunOverview],
+    known: &[RunOverview],
     run: RunId,
     worktree: Option<&Worktree>,
-) -> Result<(), String> {
-    if let Some(need) = came_since(host, runs, run).map_err(|error| error.to_string())? {
-        return Err(need.words());
+) -> Result<Removed, String> {
+    let lock = KernelLock::take_waiting(&host.state.removal_lock());
+    let lock = lock.map_err(|error| format!("the lock for removals cannot be used: {error}"))?;
+    let need = came_since(host, known, run, worktree).map_err(|error| error.to_string())?;
+    if let Some(need) = need {
+        return Ok(Removed::No(need));
     }
     if let Some(worktree) = worktree {
         discard_worktree(host, worktree).map_err(|error| error.message_with_causes())?;
     }
     let directory = RunDirectory::open(&host.state, run).map_err(|error| error.to_string())?;
-    remove(&host.state, &directory).map_err(|error| match std::error::Error::source(&error) {
+    let removed = remove(&host.state, &directory, lock);
+    removed.map(|()| Removed::Yes).map_err(|error| match std::error::Error::source(&error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     })

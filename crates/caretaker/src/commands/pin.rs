@@ -54,12 +54,16 @@ fn change(texts: &[String], is_json: bool, is_pinned: bool) -> Result<ExitCode, 
         let run = run.run_id();
         let (done, word) = match is_pinned {
             true => (pins::pin(&host.state, run), "pinned"),
-            false => (pins::unpin(&host.state, run).map(drop), "not pinned"),
+            false => (pins::unpin(&host.state, run).map(|_| true), "not pinned"),
         };
-        done.map_err(|error| {
+        let is_there = done.map_err(|error| {
             let what = format!("that run {run} is {word} cannot be written down");
             CommandError::new(ExitCode::Failed, what).because(error)
         })?;
+        if !is_there {
+            let what = format!("run {run} was removed and cannot be pinned");
+            return Err(CommandError::new(ExitCode::NotFound, what));
+        }
         match is_json {
             true => print_json(&Report { v: 1, run, is_pinned })?,
             false => say(&format!("run {run}: {word}")),

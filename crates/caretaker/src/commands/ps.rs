@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use caretaker_daemon::open_letters;
+use cursor_stores::parallel;
 use ground::now_ms;
 use run_journal::{RunFilter, RunIndex, RunOverview, RunState, Which};
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::command_error::CommandError;
 use crate::continuation::last_of_each_session;
@@ -15,7 +17,9 @@ use crate::daemon_client::DaemonClient;
 use crate::data_out::print_json;
 use crate::host::{Host, short_id};
 use crate::profiles;
+use crate::resumption::{ListedChats, Question, WhenHeld};
 use crate::talk::note;
+use crate::view::safe_text::on_one_line;
 use crate::view::width::Width;
 use crate::view::{self, units, words};
 
@@ -55,27 +59,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error)
     })?;
     let is_cut_off = |run: &RunOverview| run.state.is_interrupted() && is_news(run, now);
-    let cut_off: Vec<RunId> = last_of_each_session(runs.clone())
-        .iter()
-        .filter(|run| is_cut_off(run))
-        .map(|run| run.run)
-        .collect();
-    let n_cut_off = cut_off.len();
+    let cut_off: Vec<RunOverview> =
+        last_of_each_session(runs.clone()).into_iter().filter(is_cut_off).collect();
     if !args.all {
         // What was cut off and goes on in another run is no news.
-        runs.retain(|run| {
-            is_news(run, now) && (!run.state.is_interrupted() || cut_off.contains(&run.run))
-        });
+        let is_listed = |run: &RunOverview| cut_off.iter().any(|it| it.run == run.run);
+        runs.retain(|run| is_news(run, now) && (!run.state.is_interrupted() || is_listed(run)));
     }
     if args.json {
         print_json(&Listing { v: 1, runs: &runs })?;
         return Ok(ExitCode::Success);
     }
-    if n_cut_off > 0 && !args.quiet {
-        let cut_off = units::counted(n_cut_off as u64, "session was", "sessions were");
-        note(&format!("{cut_off} interrupted; continue with `caretaker resume --interrupted`"));
-    }
     if !args.quiet {
+        note_cut_off(&host, &cut_off);
         note_questions(&host);
     }
     let mut out = anstream::stdout().lock();
@@ -87,6 +83,37 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     .and_then(|()| out.flush())
     .map_err(CommandError::writing)?;
     Ok(ExitCode::Success)
+}
+
+/// Says what can be continued, and what cannot, as `resume` would decide.
+fn note_cut_off(host: &Host, cut_off: &[RunOverview]) {
+    if cut_off.is_empty() {
+        return;
+    }
+    let chats = ListedChats::of(host).unwrap_or_default();
+    let decided = parallel::map(cut_off, |run| {
+        let session = Uuid::parse_str(&run.session).ok()?;
+        let question = Question { host, session, workspace: None, when_held: WhenHeld::Refuse };
+        Some(question.decide_at_a_glance(&chats).ok()?.map(drop))
+    });
+    let n_resumable = decided.iter().filter(|it| !matches!(it, Some(Err(_)))).count();
+    if n_resumable > 0 {
+        let were = units::counted(n_resumable as u64, "session was", "sessions were");
+        note(&format!("{were} interrupted; continue with `caretaker resume --interrupted`"));
+    }
+    for (run, decided) in cut_off.iter().zip(decided) {
+        // A session that is held now goes on, or can be resumed later.
+        if let Some(Err(refusal)) = decided
+            && refusal.reason.exit_code() != ExitCode::Conflict
+        {
+            let run = short_id(run.run);
+            let why = refusal.reason.to_string();
+            note(&format!(
+                "run {run} was interrupted, and its session cannot be resumed: {}",
+                on_one_line(&why)
+            ));
+        }
+    }
 }
 
 /// Whoever asks something may have ended its turn, and is not in the list then.

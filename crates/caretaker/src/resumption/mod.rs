@@ -15,7 +15,7 @@ mod whereabouts;
 use std::path::{Path, PathBuf};
 
 use cursor_home::WorkspacePath;
-use cursor_stores::chat::{NotResumable, ResumePoint, resume_point, writers_of};
+use cursor_stores::chat::{NotResumable, ResumePoint, writers_of};
 use cursor_stores::session_copy::verify_store;
 use run_protocol::{PendingTool, SessionStart};
 use run_shim::{minted_session, pending_tools, read_session_record, session_holder};
@@ -26,7 +26,9 @@ use crate::command_error::CommandError;
 use crate::commands::sessions::verify_view;
 use crate::host::Host;
 use refusal::{Reason, Refusal};
-use whereabouts::{Place, Whereabouts};
+use whereabouts::{Depth, Place, Whereabouts};
+
+pub(crate) use whereabouts::ListedChats;
 
 /// A session that can be resumed.
 #[derive(Debug)]
@@ -63,7 +65,16 @@ pub(crate) type Answer = Result<Result<Resumption, Refusal>, CommandError>;
 
 impl Question<'_> {
     pub(crate) fn decide(&self) -> Answer {
-        let whereabouts = Whereabouts::of(self.host, self.session)?;
+        self.decide_with(None)
+    }
+
+    /// The same decision for one of many sessions: fast enough for a list, and so not as thorough about old messages.
+    pub(crate) fn decide_at_a_glance(&self, chats: &ListedChats) -> Answer {
+        self.decide_with(Some(chats))
+    }
+
+    fn decide_with(&self, listed: Option<&ListedChats>) -> Answer {
+        let whereabouts = Whereabouts::of(self.host, self.session, listed)?;
         Ok(self.resumption(&whereabouts).map_err(|reason| self.refused(reason)))
     }
 
@@ -116,7 +127,7 @@ impl Question<'_> {
             let (session, point, store_db) = (self.session, None, None);
             return Ok(Resumption { session, workspace, point, store_db, start });
         }
-        let point = self.look(&place, whereabouts.looked_at())?;
+        let point = self.look(&place, whereabouts)?;
         if let Some(parent) = &point.parent_agent {
             return Err(Reason::Subagent { parent: parent.clone() });
         }
@@ -124,20 +135,25 @@ impl Question<'_> {
         Ok(Resumption { session: self.session, workspace, point, store_db, start })
     }
 
-    /// Looks at the store; `known` is what was found in it a moment ago, where there was reason to look already.
-    fn look(&self, place: &Place, known: Option<ResumePoint>) -> Result<ResumePoint, Reason> {
+    /// Looks at the store, unless there was reason to look already.
+    fn look(&self, place: &Place, whereabouts: &Whereabouts<'_>) -> Result<ResumePoint, Reason> {
         let store_db = place.store_db();
         let recorded = read_session_record(&self.host.state, &self.session)
             .and_then(|record| record.checkpoint?.root?.parse().ok());
-        let (writers, point) = std::thread::scope(|scope| {
-            // Looking through all processes takes as long as looking at the store.
-            let writers = scope.spawn(|| writers_of(&store_db));
-            let point = match known {
-                Some(point) if recorded.is_none() => Ok(point),
-                _ => resume_point(&store_db, recorded),
-            };
-            (writers.join().unwrap_or_default(), point)
-        });
+        let known = whereabouts.looked_at();
+        let look = || match known {
+            Some(point) if recorded.is_none() => Ok(point),
+            _ => whereabouts.depth().look(&store_db, recorded),
+        };
+        let (writers, point) = match whereabouts.depth() {
+            Depth::Glance => (Vec::new(), look()),
+            Depth::Whole => std::thread::scope(|scope| {
+                // Looking through all processes takes as long as looking at the store.
+                let writers = scope.spawn(|| writers_of(&store_db));
+                let point = look();
+                (writers.join().unwrap_or_default(), point)
+            }),
+        };
         if let Some(writer) = writers.into_iter().next() {
             // A run may have taken it since we looked.
             let by_process = Reason::HeldByProcess { pid: writer.pid, program: writer.program };
@@ -158,7 +174,7 @@ impl Question<'_> {
 
 /// Where a session was held, whether it can be resumed or not, if that is still there.
 pub(crate) fn known_workspace(host: &Host, session: Uuid) -> Option<PathBuf> {
-    let known = Whereabouts::of(host, session).ok()?.noted_workspaces();
+    let known = Whereabouts::of(host, session, None).ok()?.noted_workspaces();
     known.into_iter().find(|path| path.is_absolute() && path.is_dir())
 }
 

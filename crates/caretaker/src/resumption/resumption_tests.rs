@@ -63,10 +63,20 @@ impl Stage {
     fn decide(&self, workspace: Option<&Path>) -> Result<PathBuf, Reason> {
         let when_held = WhenHeld::Refuse;
         let question = Question { host: &self.host, session: SESSION, workspace, when_held };
-        match question.decide().unwrap() {
+        let decided = |answer: Answer| match answer.unwrap() {
             Ok(resumption) => Ok(resumption.workspace.as_path().to_owned()),
             Err(refusal) => Err(refusal.reason),
+        };
+        let whole = decided(question.decide());
+        let glance = decided(question.decide_at_a_glance(&ListedChats::of(&self.host).unwrap()));
+        match whole {
+            // A list has no session that is in no store.
+            Err(Reason::UnknownSession) => {
+                assert_eq!(glance, Err(Reason::Store(NotResumable::NoStore)));
+            }
+            _ => assert_eq!(glance, whole, "a list says what a resume would say"),
         }
+        whole
     }
 }
 

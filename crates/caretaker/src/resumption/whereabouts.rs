@@ -1,13 +1,17 @@
 //! Where a session is: which directory has its store, and which workspace that directory stands for.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use cursor_home::{CursorRoots, WorkspacePath};
-use cursor_stores::Catalogue;
-use cursor_stores::chat::{NotResumable, ResumePoint, SessionMetaFile, resume_point};
+use cursor_stores::chat::{
+    BlobId, NotResumable, ResumePoint, SessionMetaFile, resume_point, resume_point_at_a_glance,
+};
 use cursor_stores::model::StoreKind;
+use cursor_stores::{Catalogue, StorePlaces};
 use run_protocol::{MintedSession, SessionRecord};
 use run_shim::read_session_record;
 use uuid::Uuid;
@@ -18,10 +22,51 @@ use crate::host::Host;
 use crate::store_places::store_places;
 use crate::worktrees;
 
+/// How closely a session is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// For one session that is to be resumed.
+    Whole,
+    /// For a list of many: only the newest messages are hashed, and no other process is looked at.
+    Glance,
+}
+
+impl Depth {
+    pub(super) fn look(
+        self,
+        store_db: &Path,
+        recorded: Option<BlobId>,
+    ) -> Result<ResumePoint, NotResumable> {
+        match self {
+            Self::Whole => resume_point(store_db, recorded),
+            Self::Glance => resume_point_at_a_glance(store_db, recorded),
+        }
+    }
+}
+
+/// The directories of all chats, listed once for many sessions.
+#[derive(Debug, Default)]
+pub(crate) struct ListedChats {
+    places: StorePlaces,
+    /// By the directory of all buckets.
+    chats: HashMap<PathBuf, HashMap<Uuid, Vec<Place>>>,
+}
+
+impl ListedChats {
+    pub(crate) fn of(host: &Host) -> Result<Self, CommandError> {
+        let places = store_places(host)?;
+        let listed = |chats: &PathBuf| (chats.clone(), all_places_in(chats));
+        let chats = places.chats.iter().map(listed).collect();
+        Ok(Self { places, chats })
+    }
+}
+
 /// Everything that is known about where a session is.
 pub(super) struct Whereabouts<'a> {
     host: &'a Host,
     session: Uuid,
+    /// What was listed before, where this is one session of many.
+    listed: Option<&'a ListedChats>,
     roots: CursorRoots,
     record: Option<SessionRecord>,
     /// Its directories among the chats that a run would use.
@@ -54,11 +99,20 @@ impl Place {
 }
 
 impl<'a> Whereabouts<'a> {
-    pub(super) fn of(host: &'a Host, session: Uuid) -> Result<Self, CommandError> {
+    pub(super) fn of(
+        host: &'a Host,
+        session: Uuid,
+        listed: Option<&'a ListedChats>,
+    ) -> Result<Self, CommandError> {
         let roots = host.environment.cursor_roots()?;
-        let places = places_in(&roots.chats(), session);
+        let places = places_of(&roots.chats(), session, listed);
         let record = read_session_record(&host.state, &session);
-        Ok(Self { host, session, roots, record, places, looked_at: RefCell::new(None) })
+        let looked_at = RefCell::new(None);
+        Ok(Self { host, session, listed, roots, record, places, looked_at })
+    }
+
+    pub(super) fn depth(&self) -> Depth {
+        if self.listed.is_some() { Depth::Glance } else { Depth::Whole }
     }
 
     /// What was found in the store, if it was looked at.
@@ -131,10 +185,14 @@ impl<'a> Whereabouts<'a> {
             let recorded = record.config_root.0.display().to_string();
             return Reason::OtherConfigRoot { recorded, present };
         }
-        let places = store_places(self.host).unwrap_or_default();
+        let places = match self.listed {
+            Some(listed) => Cow::Borrowed(&listed.places),
+            None => Cow::Owned(store_places(self.host).unwrap_or_default()),
+        };
         let elsewhere = places.chats.iter().filter(|chats| **chats != self.roots.chats());
         for chats in elsewhere {
-            if places_in(chats, self.session).iter().any(Place::has_store) {
+            let found = places_of(chats, self.session, self.listed);
+            if found.iter().any(Place::has_store) {
                 let root = chats.parent().unwrap_or(chats);
                 return Reason::OtherConfigRoot { recorded: root.display().to_string(), present };
             }
@@ -143,7 +201,8 @@ impl<'a> Whereabouts<'a> {
         if places.acp_sessions.iter().any(|root| root.join(&name).is_dir()) {
             return Reason::AnotherKind { store: StoreKind::Acp };
         }
-        if self.record.is_some() || !self.places.is_empty() {
+        let is_known = self.record.is_some() || !self.places.is_empty();
+        if is_known || self.depth() == Depth::Glance {
             return Reason::Store(NotResumable::NoStore);
         }
         // The slow places last. Transcripts are left to the end: what is only there has lost its store.
@@ -218,7 +277,7 @@ impl<'a> Whereabouts<'a> {
         let ours = self.record.as_ref().map(|record| PathBuf::from(&record.workspace));
         let mut recorded: Vec<PathBuf> = noted.into_iter().chain(ours).collect();
         if recorded.is_empty() {
-            let point = resume_point(&place.store_db(), None).ok();
+            let point = self.depth().look(&place.store_db(), None).ok();
             let uris = point.iter().flat_map(|point| point.workspace_uris.iter().rev());
             recorded.extend(uris.filter_map(|uri| path_of_uri(uri)));
             *self.looked_at.borrow_mut() = point;
@@ -248,6 +307,33 @@ fn shown(path: &Path) -> String {
 fn in_bucket(physical: &Path, place: &Place) -> Option<WorkspacePath> {
     let workspace = WorkspacePath::new(physical).ok()?;
     (workspace.bucket() == place.bucket).then_some(workspace)
+}
+
+fn places_of(chats: &Path, session: Uuid, listed: Option<&ListedChats>) -> Vec<Place> {
+    match listed.and_then(|listed| listed.chats.get(chats)) {
+        Some(places) => places.get(&session).cloned().unwrap_or_default(),
+        None => places_in(chats, session),
+    }
+}
+
+/// The directories of all sessions among all buckets; links are none.
+fn all_places_in(chats: &Path) -> HashMap<Uuid, Vec<Place>> {
+    let mut places: HashMap<Uuid, Vec<Place>> = HashMap::new();
+    for bucket in fs::read_dir(chats).into_iter().flatten().flatten() {
+        let Ok(name) = bucket.file_name().into_string() else { continue };
+        for entry in fs::read_dir(bucket.path()).into_iter().flatten().flatten() {
+            let session = entry.file_name().to_str().and_then(|name| Uuid::parse_str(name).ok());
+            let Some(session) = session else { continue };
+            let directory = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let place = Place { bucket: name.clone(), directory };
+                places.entry(session).or_default().push(place);
+            }
+        }
+    }
+    let sort = |places: &mut Vec<Place>| places.sort_by(|one, other| one.bucket.cmp(&other.bucket));
+    places.values_mut().for_each(sort);
+    places
 }
 
 /// The directories of a session among all buckets; links are none.

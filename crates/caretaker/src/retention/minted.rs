@@ -6,6 +6,8 @@ use run_journal::{KernelLock, RunOverview, StateRoot};
 use run_shim::minted_session;
 use uuid::Uuid;
 
+use super::needs::newcomers;
+
 /// Minted longer ago than this, and no run has them: a run that waits in the queue has no session record yet.
 pub(crate) fn unused(
     state: &StateRoot,
@@ -26,13 +28,15 @@ pub(crate) fn unused(
     unused
 }
 
-/// Forgets one, unless one of these runs, listed just now, has come for it. Says whether it is forgotten.
-pub(crate) fn forget(state: &StateRoot, runs: &[RunOverview], session: &Uuid) -> bool {
+/// Forgets one, unless a run has come for it since `known` was listed. Says whether it is forgotten.
+pub(crate) fn forget(state: &StateRoot, known: &[RunOverview], session: &Uuid) -> bool {
+    let Ok(_removal) = KernelLock::take_waiting(&state.removal_lock()) else { return false };
     let Ok(Some(_lease)) = KernelLock::try_take(&state.session_lease(session)) else {
         return false;
     };
+    let Ok(newcomers) = newcomers(state, known) else { return false };
     !state.session_record(session).exists()
-        && !is_used_by(runs, session)
+        && newcomers.iter().all(|run| run.session != *session)
         && fs::remove_dir_all(state.session_dir(session)).is_ok()
 }
 

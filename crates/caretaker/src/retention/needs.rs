@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use ground::now_ms;
-use run_journal::{RunDirectory, RunOverview, RunState};
-use run_protocol::{ChangeCounts, ExitCode, RunId, RunOutcome};
+use run_journal::{RunDirectory, RunOverview, RunState, StateRoot};
+use run_protocol::{ChangeCounts, ExitCode, RunId, RunOutcome, RunSpec};
 use uuid::Uuid;
 use workspace_history::{compare, count};
 
@@ -81,17 +81,50 @@ fn can_go_on(host: &Host, run: &RunOverview) -> bool {
     }
 }
 
-/// What came to need a run since the plan was made: a pin, or a run that is to follow it.
+/// What came to need a run since the runs in `known` were listed and the plan was made. The removal lock must be held:
+/// then nothing comes between this look and the removal.
 pub(crate) fn came_since(
     host: &Host,
-    runs: &[RunOverview],
+    known: &[RunOverview],
     run: RunId,
+    worktree: Option<&Worktree>,
 ) -> std::io::Result<Option<Need>> {
     if pins::all(&host.state)?.contains(&run) {
         return Ok(Some(Need::Pinned));
     }
-    let follower = followers(host, runs).remove(&run);
-    Ok(follower.map(|follower| Need::Follower { follower }))
+    for newcomer in newcomers(&host.state, known)? {
+        let RunSpec { run: by, workspace, queue, .. } = newcomer;
+        if queue.iter().any(|terms| terms.after.contains(&run) || terms.after_ok.contains(&run)) {
+            return Ok(Some(Need::Follower { follower: by }));
+        }
+        if worktree.is_some_and(|worktree| worktree.path == Path::new(&workspace)) {
+            return Ok(Some(Need::Worktree { why: format!("run {by} came into its worktree") }));
+        }
+    }
+    Ok(None)
+}
+
+/// The runs that are not among those listed earlier. An error where one of them cannot be read: it may need anything.
+pub(super) fn newcomers(state: &StateRoot, known: &[RunOverview]) -> std::io::Result<Vec<RunSpec>> {
+    let known: BTreeSet<RunId> = known.iter().map(|run| run.run).collect();
+    let mut newcomers = Vec::new();
+    let entries = match fs::read_dir(state.runs()) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(newcomers),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let run = name.to_str().and_then(|name| name.parse::<RunId>().ok());
+        let Some(run) = run.filter(|run| !known.contains(run)) else { continue };
+        match RunDirectory::open(state, run).map(|directory| directory.spec()) {
+            Ok(Ok(spec)) => newcomers.push(spec),
+            // The shim refused the run and removed it.
+            _ if !state.run_dir(&run).exists() => {}
+            Ok(Err(error)) => return Err(std::io::Error::other(error)),
+            Err(error) => return Err(std::io::Error::other(error)),
+        }
+    }
+    Ok(newcomers)
 }
 
 /// Runs that others wait for, and one of those others.

@@ -6,13 +6,18 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
-use run_journal::StateRoot;
+use run_journal::{KernelLock, StateRoot};
 use run_protocol::RunId;
 
-pub(crate) fn pin(state: &StateRoot, run: RunId) -> io::Result<()> {
+/// Says whether the run was there to be pinned: `gc` may have removed it a moment ago.
+pub(crate) fn pin(state: &StateRoot, run: RunId) -> io::Result<bool> {
+    let _removal = KernelLock::share_waiting(&state.removal_lock())?;
+    if !state.run_dir(&run).is_dir() {
+        return Ok(false);
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(state.pins())?;
     let path = state.pins().join(run.to_string());
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(drop)
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(|_| true)
 }
 
 /// Says whether it was pinned.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use caretaker_daemon::GroupRecord;
-use run_journal::{LockRunError, RunDirectory, RunOverview, StateRoot};
+use run_journal::{KernelLock, LockRunError, RunDirectory, RunOverview, StateRoot};
 use run_protocol::RunId;
 
 use super::pins;
@@ -29,8 +29,12 @@ pub(crate) enum RemoveError {
     Remove(#[source] io::Error),
 }
 
-/// Removes the directory of a run that is over.
-pub(crate) fn remove(state: &StateRoot, run: &RunDirectory) -> Result<(), RemoveError> {
+/// Removes the directory of a run that is over. The lock for removals is let go when the run is out of sight.
+pub(crate) fn remove(
+    state: &StateRoot,
+    run: &RunDirectory,
+    removal: KernelLock,
+) -> Result<(), RemoveError> {
     // Whoever wanted to take it up again finds it either whole or not at all.
     let lock = match run.lock() {
         Ok(lock) => lock,
@@ -50,6 +54,7 @@ pub(crate) fn remove(state: &StateRoot, run: &RunDirectory) -> Result<(), Remove
     let going = place(state, run.run_id());
     fs::rename(run.path(), &going).map_err(RemoveError::Remove)?;
     drop(lock);
+    drop(removal);
     pins::unpin(state, run.run_id()).ok();
     fs::remove_dir_all(state.hooks().join(run.run_id().to_string())).ok();
     fs::remove_dir_all(&going).map_err(RemoveError::Remove)

@@ -106,6 +106,8 @@ pub enum Activity {
     Failed,
     /// There is a store, and no checkpoint in it that a resume could continue.
     NoCheckpoint,
+    /// Its store is sound, and a resume would refuse it all the same: its workspace is gone, for instance.
+    NotResumable,
     /// Parts of it cannot be read.
     Damaged,
     /// Another process keeps others from reading it.

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use run_journal::{EndQueued, IndexError, RunDirectory, RunIndex, RunOverview, StateRoot, Which};
-use run_protocol::{ControlRequest, Lineage, Relation, RunId, RunOutcome, StopManner};
+use run_journal::{
+    IndexError, RunDirectory, RunIndex, RunOverview, StateRoot, Which, WriterPresence,
+};
+use run_protocol::{ControlRequest, Lineage, Relation, RunId, StopManner};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::NotServed;
-use crate::control_client;
+use crate::launch::{Supervision, supervision};
+use crate::orders::Order;
 use crate::sockets::SocketPaths;
 
 /// A session of the family.
@@ -87,20 +90,19 @@ pub(super) fn stop(state: &StateRoot, run: RunId) -> Result<(), NotServed> {
         NotServed::failed(format!("It could not be told: {}.", ground::with_causes(error)))
     };
     let Ok(directory) = RunDirectory::open(state, run) else { return Ok(()) };
-    let why = "its parent stopped it before it began".to_owned();
-    match directory.end_queued(RunOutcome::Cancelled, why) {
-        Ok(EndQueued::Ended) => return Ok(()),
-        Ok(EndQueued::NotQueued) => {}
-        Err(error) => return Err(cannot(&error)),
-    }
     let spec = directory.spec().map_err(|error| cannot(&error))?;
     let socket = SocketPaths::new(&spec.socket_dir.0, run).control();
-    let request = ControlRequest::Stop { manner: StopManner::Ladder };
-    match control_client::order(&socket, run, &request) {
-        Ok(()) | Err(control_client::ControlError::Refused(_)) => Ok(()),
-        Err(_) if !directory.is_live() => Ok(()),
-        Err(error) => Err(cannot(&error)),
-    }
+    // A supervisor that is stopped cannot take the steps of the ladder, and the parent has no other word for it.
+    let shim = match directory.writer() {
+        Ok(WriterPresence::Live(shim)) => shim,
+        _ => None,
+    };
+    let is_stopped = shim.is_some_and(|shim| supervision(&shim) == Supervision::Stopped);
+    let manner = if is_stopped { StopManner::Now } else { StopManner::Ladder };
+    let request = &ControlRequest::Stop { manner };
+    let why_unbegun = "its parent stopped it before it began";
+    let order = Order { run: &directory, socket: &socket, request, why_unbegun };
+    order.give(|_| {}).map(drop).map_err(|error| cannot(&error))
 }
 
 #[cfg(test)]

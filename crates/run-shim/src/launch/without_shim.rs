@@ -8,7 +8,7 @@ use super::record;
 
 /// How the shim of a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Supervision {
+pub(crate) enum Supervision {
     /// Somebody stopped it, by a signal or a debugger.
     Stopped,
     /// It runs, or could.
@@ -16,7 +16,7 @@ pub enum Supervision {
 }
 
 /// How the process that holds a run's lock stands. One that is gone is not stopped.
-pub fn supervision(shim: &LockHolder) -> Supervision {
+pub(crate) fn supervision(shim: &LockHolder) -> Supervision {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", shim.pid)).unwrap_or_default();
     // The name may hold anything, closing brackets too; behind the last one stands the state.
     let state = stat.rsplit_once(')').and_then(|(_, behind)| behind.trim_start().chars().next());
@@ -29,7 +29,7 @@ pub fn supervision(shim: &LockHolder) -> Supervision {
 /// Kills the sandbox of a run whose shim does not answer, and returns when nothing of it lives. The shim is let go on, if
 /// it was stopped: it finds its sandbox dead and the note of the order, and ends the run as cancelled. Says whether there
 /// was a sandbox that lived.
-pub fn kill_without_shim(run: &RunDirectory, shim: &LockHolder) -> io::Result<bool> {
+pub(crate) fn kill_without_shim(run: &RunDirectory, shim: &LockHolder) -> io::Result<bool> {
     if record::has_sandbox(run.path()) {
         // Before the kill: the shim may run, and see the end at once.
         record::note_order(run.path())?;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use cursor_home::{McpServers, ToolBudget};
 use egress::AllowedHost;
-use run_journal::RunDirectory;
+use run_journal::{KernelLock, RunDirectory};
 use run_protocol::{ControlRequest, ExitCode, StopManner};
 use run_shim::servers_of_run;
 use serde::{Deserialize, Serialize};
@@ -172,7 +172,9 @@ fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
     let socket = host.control_socket(&run);
     let is_cancelled = stop_on_signals(signals, &run, &socket);
     let answer = wait_until_dead(&run, &socket).and_then(|()| answer_of(&run));
-    removal::remove(&host.state, &run).ok();
+    if let Ok(lock) = KernelLock::take_waiting(&host.state.removal_lock()) {
+        removal::remove(&host.state, &run, lock).ok();
+    }
     fs::remove_dir_all(host.state.session_dir(&session)).ok();
     fs::remove_dir_all(&place).ok();
     if is_cancelled.load(Ordering::Relaxed) {

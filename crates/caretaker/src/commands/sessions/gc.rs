@@ -245,13 +245,10 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
         }
     }
     gc.empty_sessions.retain(|directory| {
-        // Not with all that is in it: what comes up meanwhile stays.
-        let removed =
-            fs::remove_file(directory.join("meta.json")).and_then(|()| fs::remove_dir(directory));
-        let is_removed = removed.is_ok();
+        let removed = drop_empty(host, directory);
+        let is_removed = matches!(removed, Ok(true));
         if let Err(error) = removed {
-            let what = format!("`{}` was not removed", directory.display());
-            failed(CommandError::new(ExitCode::Failed, what).because(error));
+            failed(error);
         }
         is_removed
     });
@@ -265,6 +262,28 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
         is_removed
     });
     code
+}
+
+/// Removes a session in which nothing was said, unless a run has it, or something was said since it was listed. Says
+/// whether it is gone.
+fn drop_empty(host: &Host, directory: &Path) -> Result<bool, CommandError> {
+    // The lease is by the session's id, whichever kind of session it is.
+    let place = ChatPlace::of_directory(StoreKind::Cli, directory);
+    let _lease = match place.map(|place| place.lease(host)).transpose() {
+        // Among many it is passed over.
+        Err(error) if error.exit_code() == ExitCode::Conflict => return Ok(false),
+        lease => lease?,
+    };
+    if !is_abandoned_session(directory, SystemTime::now()) {
+        return Ok(false);
+    }
+    // Not with all that is in it: what comes up meanwhile stays.
+    let removed =
+        fs::remove_file(directory.join("meta.json")).and_then(|()| fs::remove_dir(directory));
+    removed.map(|()| true).map_err(|error| {
+        let what = format!("`{}` was not removed", directory.display());
+        CommandError::new(ExitCode::Failed, what).because(error)
+    })
 }
 
 fn print(gc: &Report) -> std::io::Result<()> {

@@ -13,6 +13,7 @@ use super::selection::{Selection, changed_ms};
 use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::host::Host;
+use crate::resumption::refusal::Reason;
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
 use crate::view::table::table;
@@ -55,7 +56,16 @@ struct Listing<'a> {
     v: u32,
     /// How many there are, listed here or not.
     n_sessions: usize,
-    sessions: &'a [Head],
+    sessions: Vec<Listed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    head: &'a Head,
+    /// Why a resume would refuse it, as `resume --check --json` says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<Reason>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -73,11 +83,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let mut page: Vec<Head> = heads.into_iter().skip(args.skip).take(limit).collect();
     if !args.quiet {
         catalogue.complete(&mut page);
-        tell_refused(&host, &mut page);
-    }
-    if args.json {
-        print_json(&Listing { v: 1, n_sessions, sessions: &page })?;
-        return Ok(ExitCode::Success);
+        let refused = tell_refused(&host, &mut page);
+        if args.json {
+            let listed = page.iter().zip(refused).map(|(head, refused)| Listed { head, refused });
+            print_json(&Listing { v: 1, n_sessions, sessions: listed.collect() })?;
+            return Ok(ExitCode::Success);
+        }
     }
     let mut out = anstream::stdout().lock();
     if args.quiet {
@@ -183,6 +194,7 @@ pub(crate) fn state(head: &Head) -> &'static str {
         (Activity::Interrupted, Shelf::Shown) => "interrupted",
         (Activity::Failed, Shelf::Shown) => "failed",
         (Activity::NoCheckpoint, Shelf::Shown) => "no checkpoint",
+        (Activity::NotResumable, Shelf::Shown) => "not resumable",
         (Activity::Idle, Shelf::Shown) => "idle",
     }
 }

@@ -1,5 +1,7 @@
 //! Old runs go when they are told to, and nothing goes that somebody still needs.
 
+mod window;
+
 use std::fs;
 
 use nix::sys::signal::{Signal, kill};
@@ -66,7 +68,7 @@ fn nothing_goes_without_yes_and_what_is_pinned_live_or_cut_off_stays() {
 }
 
 #[test]
-fn a_session_that_cannot_be_resumed_does_not_hold_its_runs() {
+fn a_run_that_was_lost_in_the_middle_of_a_turn_stays_for_its_session() {
     let stage = Stage::new();
     let lost = stage.detach("shell sleep 600", &[]);
     stage.wait_until(&lost, |line| line["kind"] == "agent.tool_started");
@@ -75,9 +77,29 @@ fn a_session_that_cannot_be_resumed_does_not_hold_its_runs() {
     assert_eq!(stage.output(&["wait", &lost]).status.code(), Some(5));
     let all = ["--keep", "0", "--yes"];
     assert_eq!(runs(&gc(&stage, &all), "kept"), vec![lost.clone()], "it can be resumed");
-    // As if the supervisor had died before the agent wrote anything.
-    fs::remove_dir_all(stage.session_dir(&stage.session_of(&lost))).unwrap();
-    assert_eq!(runs(&gc(&stage, &all), "runs"), [lost]);
+}
+
+#[test]
+fn a_run_that_was_lost_before_its_agent_wrote_anything_goes() {
+    let stage = Stage::new();
+    let mut agent = stage.caretaker(&["run", "--agent", "simulated", "--detach", "go"]);
+    let output = agent.env("SIMULATED_AGENT_MISBEHAVE", "auth-hang").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lost = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    stage.wait_until(&lost, |line| line["kind"] == "run.released");
+    let session = stage.session_of(&lost);
+    kill(Pid::from_raw(i32::try_from(stage.shim_pid(&lost)).unwrap()), Signal::SIGKILL).unwrap();
+    assert_eq!(stage.output(&["wait", &lost]).status.code(), Some(5));
+    stage.assert_no_survivors("after the kill");
+    assert!(!stage.session_dir(&session).join("store.db").exists());
+
+    let ps = stage.output(&["ps"]);
+    assert!(String::from_utf8_lossy(&ps.stdout).contains("lost"), "{}", stderr(&ps));
+    assert!(!stderr(&ps).contains("resume --interrupted"), "{}", stderr(&ps));
+    assert!(stderr(&ps).contains("its session cannot be resumed"), "{}", stderr(&ps));
+    let resumed = stage.output(&["resume", "--interrupted", "go on"]);
+    assert_eq!(resumed.status.code(), Some(6), "{}", stderr(&resumed));
+    assert_eq!(runs(&gc(&stage, &["--keep", "0", "--yes"]), "runs"), [lost]);
 }
 
 #[test]
