@@ -6,6 +6,9 @@
 
 mod help;
 mod normal;
+mod past;
+mod reading_runs;
+mod running;
 mod terminal;
 
 use std::cell::RefCell;
@@ -92,7 +95,7 @@ impl<'a> Shown<'a> {
             _ => stdout.into_owned(),
         };
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let mut page = format!("$ caretaker {}\n{stdout}", args.join(" "));
+        let mut page = format!("$ caretaker {}\n{stdout}", typed(args));
         end_line(&mut page);
         if !stderr.is_empty() {
             page.push_str(&format!("[stderr]\n{stderr}"));
@@ -121,6 +124,15 @@ fn output_in(mut command: Command, form: Form) -> Output {
         Form::Terminal { columns } => output_on_terminal(command, columns),
         Form::Json => command.output().unwrap(),
     }
+}
+
+/// The arguments as a user would type them.
+fn typed(args: &[&str]) -> String {
+    let quoted = |arg: &&str| match arg.contains([' ', '\n', '|', '*', '$']) || arg.is_empty() {
+        true => format!("'{arg}'"),
+        false => (*arg).to_owned(),
+    };
+    args.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn end_line(page: &mut String) {

@@ -33,11 +33,22 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
 static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     rules(&[
         (r"\b(?:\d+ ms|\d+\.\d s|\d+ min \d\d s)\b", "<took>"),
-        (r#"((?:\b|_)ms":)\d+"#, "${1}<ms>"),
+        (r#"((?:\b|_)ms": ?)\d{1,12}\b"#, "${1}<ms>"),
+        (r#"((?:executionTime|localExecutionTimeMs)": ?)\d+"#, "${1}<ms>"),
+        // Tokens are counted in texts that have times in them.
+        (r"\b[0-9,]+ tokens in, ", "<n> tokens in, "),
+        (r"\b[0-9,]+ from cache\b", "<n> from cache"),
+        (r#"("(?:input_tokens|cache_read_tokens|tokens)": ?)\d+"#, "${1}<n>"),
+        (r"call_[A-Za-z0-9]{24}\\nfc_[0-9a-f]{50}", "call_<call>"),
+        (r"(-of-this-run-[0-9]{12}-\d+)-[0-9a-z]{4}\b", "${1}-<call>"),
+        // What this machine is and has.
         (r"(?m)^! you are root: .*\n", ""),
+        (r#","warnings": ?\["you are root: [^"]*"\]"#, ""),
         (r"\b\d+ mounts\b", "<n> mounts"),
-        (r#""mounts":\d+"#, r#""mounts":<n>"#),
+        (r#""mounts":( ?)\d+"#, r#""mounts":$1<n>"#),
         (r"limits held by [^,\n]*", "limits held by <what this machine has>"),
+        (r"(, )by cgroup v[12]\b", "${1}by <what this machine has>"),
+        (r#"("backend": ?)"[^"]*""#, r#"$1"<what this machine has>""#),
         (r"\b[0-9a-f]{64}\b", "<sha256>"),
         (r"\b[0-9a-f]{40}\b", "<sha1>"),
     ])
@@ -114,8 +125,7 @@ fn in_place(text: &str, place: &str, name: &str) -> String {
 /// Ids that a run made up become numbers in the order in which they appear; staged ids (`…-0000-7000-8000-…`,
 /// `…-0000-4000-8000-…`) stay.
 fn numbered_ids(text: &str, run_ids: &[String]) -> String {
-    let is_staged =
-        |id: &str| id.contains("-0000-7000-8000-") || id.contains("-0000-4000-8000-");
+    let is_staged = |id: &str| id.contains("-0000-7000-8000-") || id.contains("-0000-4000-8000-");
     let mut seen: Vec<String> = Vec::new();
     let mut number = |last_group: &str| {
         let place = seen.iter().position(|it| it == last_group).unwrap_or_else(|| {
@@ -174,7 +184,8 @@ fn day_number(date: &str) -> Option<u128> {
     let mut parts = date.split('-').map(|part| part.parse::<u128>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
     // Years begin in March, so that the leap day is the last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
+    let (year, month) =
+        if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day;
     days.checked_sub(719_469)
 }
@@ -202,5 +213,8 @@ fn ids_are_numbered_as_they_appear_and_staged_ones_stay() {
 
 #[test]
 fn a_column_stays_as_wide_as_it_was() {
-    assert_eq!(in_place("/tmp/x/home/a  b\n/tmp/x/home c", "/tmp/x/home", "<home>"), "<home>/a       b\n<home> c");
+    assert_eq!(
+        in_place("/tmp/x/home/a  b\n/tmp/x/home c", "/tmp/x/home", "<home>"),
+        "<home>/a       b\n<home> c"
+    );
 }
