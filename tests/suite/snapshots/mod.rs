@@ -8,6 +8,7 @@ mod help;
 mod normal;
 mod past;
 mod reading_runs;
+mod reading_state;
 mod running;
 mod terminal;
 
@@ -31,7 +32,11 @@ pub(crate) struct Shown<'a> {
 /// Where the output of a command goes.
 #[derive(Clone, Copy)]
 enum Form {
-    Terminal { columns: u16 },
+    Terminal {
+        columns: u16,
+    },
+    /// Nothing is cut to fit.
+    Pipe,
     Json,
 }
 
@@ -45,6 +50,12 @@ impl<'a> Shown<'a> {
         let mut shown = Self::of(stage);
         shown.normal = Normal::of(stage).live();
         shown
+    }
+
+    /// Replaces something more: what one command alone prints.
+    pub(crate) fn also(mut self, pattern: &str, with: &'static str) -> Self {
+        self.normal.also(pattern, with);
+        self
     }
 
     /// A command that changes nothing and knows `--json`: on both terminals and as JSON.
@@ -62,6 +73,11 @@ impl<'a> Shown<'a> {
     /// A command with `--json` after its arguments, into a pipe.
     pub(crate) fn json(&self, name: &str, args: &[&str]) {
         self.show(&format!("{name}.json"), &[args, &["--json"]].concat(), Form::Json);
+    }
+
+    /// A command into a pipe: for output that is cut where a path of this machine ends.
+    pub(crate) fn piped(&self, name: &str, args: &[&str]) {
+        self.show(&format!("{name}.pipe"), args, Form::Pipe);
     }
 
     /// A command that can run only once on its stage, or that says the same on every terminal: an error.
@@ -122,7 +138,7 @@ fn output_in(mut command: Command, form: Form) -> Output {
     command.env("TZ", "UTC").env("LANG", "C.UTF-8").env("NO_COLOR", "1").stderr(Stdio::piped());
     match form {
         Form::Terminal { columns } => output_on_terminal(command, columns),
-        Form::Json => command.output().unwrap(),
+        Form::Pipe | Form::Json => command.output().unwrap(),
     }
 }
 

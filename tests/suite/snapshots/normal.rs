@@ -13,6 +13,7 @@ pub(super) struct Normal {
     /// Texts of this stage and what stands for them, longest first.
     places: Vec<(String, &'static str)>,
     is_live: bool,
+    more: Vec<Rule>,
 }
 
 type Rule = (Regex, &'static str);
@@ -22,8 +23,6 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     rules(&[
         // How long ago something of the past was. The number has four digits until 2047.
         (r"\b\d{4} d\b", "#### d"),
-        // The beginning of a path that was cut off.
-        (r"/tmp/st[A-Za-z0-9]{1,6}…", "/tmp/st…"),
         (r#"((?:\b|_)pid"?:? ?)\d+"#, "${1}<pid>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
     ])
@@ -43,16 +42,23 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         (r"(-of-this-run-[0-9]{12}-\d+)-[0-9a-z]{4}\b", "${1}-<call>"),
         // What this machine is and has.
         (r"(?m)^! you are root: .*\n", ""),
-        (r#","warnings": ?\["you are root: [^"]*"\]"#, ""),
+        (r#","warnings":\["you are root: [^"]*"\]"#, ""),
+        (r#""warnings": \[\s*"you are root: [^"]*"\s*\]"#, r#""warnings": []"#),
         (r"\b\d+ mounts\b", "<n> mounts"),
         (r#""mounts":( ?)\d+"#, r#""mounts":$1<n>"#),
         (r"limits held by [^,\n]*", "limits held by <what this machine has>"),
         (r"(, )by cgroup v[12]\b", "${1}by <what this machine has>"),
         (r#"("backend": ?)"[^"]*""#, r#"$1"<what this machine has>""#),
+        (r#"("bytes": ?)\d+"#, "${1}<n>"),
         (r"\b[0-9a-f]{64}\b", "<sha256>"),
         (r"\b[0-9a-f]{40}\b", "<sha1>"),
     ])
 });
+
+/// Replaced by `#`, digit for digit: the beginning of a path that was cut off, and what files take on this machine's disk.
+static CUT_OFF: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(/tmp/st)([A-Za-z0-9]{1,6})…").unwrap());
+static ON_DISK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\b)(\d+\.\d) [KM]iB").unwrap());
 
 static UUID: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b").unwrap()
@@ -83,11 +89,15 @@ impl Normal {
             (text(program("caretaker")), "<caretaker>"),
         ];
         places.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
-        Self { places, is_live: false }
+        Self { places, is_live: false, more: Vec::new() }
     }
 
     pub(super) fn live(self) -> Self {
         Self { is_live: true, ..self }
+    }
+
+    pub(super) fn also(&mut self, pattern: &str, with: &'static str) {
+        self.more.extend(rules(&[(pattern, with)]));
     }
 
     pub(super) fn of_text(&self, text: &str, run_ids: &[String]) -> String {
@@ -97,8 +107,12 @@ impl Normal {
         }
         text = numbered_ids(&text, run_ids);
         text = without_now(&text);
+        text = hidden(&text, &CUT_OFF);
+        if self.is_live {
+            text = hidden(&text, &ON_DISK);
+        }
         let live: &[Rule] = if self.is_live { &LIVE_RULES } else { &[] };
-        for (rule, with) in RULES.iter().chain(live) {
+        for (rule, with) in RULES.iter().chain(live).chain(&self.more) {
             text = rule.replace_all(&text, *with).into_owned();
         }
         text
@@ -120,6 +134,16 @@ fn in_place(text: &str, place: &str, name: &str) -> String {
         replaced.push_str(after);
     }
     replaced
+}
+
+/// The second group of what is found becomes `#`, and stays as wide as it was.
+fn hidden(text: &str, found: &Regex) -> String {
+    let hide = |found: &Captures<'_>| {
+        let hidden = found[2].replace(|it: char| it.is_ascii_alphanumeric(), "#");
+        let rest = &found[0][found[1].len() + found[2].len()..];
+        format!("{}{hidden}{rest}", &found[1])
+    };
+    found.replace_all(text, hide).into_owned()
 }
 
 /// Ids that a run made up become numbers in the order in which they appear; staged ids (`…-0000-7000-8000-…`,

@@ -23,6 +23,14 @@ pub(super) const CHANGELOG: &str = "01740000-0000-7000-8000-00000000a006";
 /// Its supervisor died.
 pub(super) const CUT_OFF: &str = "01740000-0000-7000-8000-00000000a007";
 
+/// It asked two things and ended; a letter waits for its session.
+pub(super) const ASKER: &str = "01740000-0000-7000-8000-00000000a008";
+/// The questions of [`ASKER`].
+pub(super) const QUESTION: &str = "q-c1b6afc2";
+/// Two that wait in the queue, in the group `nightly`.
+pub(super) const QUEUED: &str = "01740000-0000-7000-8000-00000000a009";
+const QUEUED_TOO: &str = "01740000-0000-7000-8000-00000000a010";
+
 const RUNS: [(&str, &str); 7] = [
     ("tidy", TIDY),
     ("publish", PUBLISH),
@@ -39,6 +47,28 @@ pub(super) fn stage() -> Stage {
     for (name, id) in RUNS {
         add_run(&stage, name, id);
     }
+    stage
+}
+
+/// Those of [`stage`], and a run that asks, with its inbox.
+pub(super) fn asking() -> Stage {
+    let stage = stage();
+    add_run(&stage, "asker", ASKER);
+    let inbox = stage.root().join("state/inbox");
+    std::fs::create_dir_all(&inbox).unwrap();
+    let session = ASKER.replace("01740000-0000-7", "5e550000-0000-4").replace("0a008", "0b008");
+    let from = checkout().join("tests/suite/snapshots/past/asker/inbox.jsonl");
+    std::fs::copy(from, inbox.join(session).with_extension("jsonl")).unwrap();
+    stage
+}
+
+/// Those of [`stage`], and two that wait in a queue that is paused.
+pub(super) fn queued() -> Stage {
+    let stage = stage();
+    add_run(&stage, "q1", QUEUED);
+    add_run(&stage, "q2", QUEUED_TOO);
+    let queue = r#"{"gate":"paused","caps":null,"lowered":{}}"#;
+    std::fs::write(stage.root().join("state/queue.json"), queue).unwrap();
     stage
 }
 

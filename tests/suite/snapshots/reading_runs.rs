@@ -5,7 +5,7 @@ use super::past::{self, CHANGELOG, COUNTING, CUT_OFF, PUBLISH, REPORTER, TIDY, W
 use crate::stage::Stage;
 
 /// Every command that is given a run is refused in the same ways.
-fn shows_how_a_run_is_refused(shown: &Shown<'_>, command: &str) {
+pub(super) fn shows_how_a_run_is_refused(shown: &Shown<'_>, command: &str) {
     shown.once(&format!("{command}/unknown-run"), &[command, "no-such-run"]);
     shown.once(&format!("{command}/ambiguous-run"), &[command, "0174"]);
     shown.once(&format!("{command}/no-run"), &[command]);
