@@ -4,12 +4,15 @@
 //! into a pipe. Runs and stores of the past are written with fixed ids and times, so that little has to be normalised
 //! afterwards and columns stay where they are.
 
+mod changing_sessions;
 mod help;
 mod normal;
 mod past;
 mod reading_runs;
+mod reading_sessions;
 mod reading_state;
 mod running;
+mod stores;
 mod terminal;
 
 use std::cell::RefCell;

@@ -55,9 +55,11 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     ])
 });
 
-/// Replaced by `#`, digit for digit: the beginning of a path that was cut off, and what files take on this machine's disk.
+/// Replaced by `#`, digit for digit: what is left of a path that was cut off, and what files take on this machine's disk.
 static CUT_OFF: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(/tmp/st)([A-Za-z0-9]{1,6})…").unwrap());
+static CUT_OFF_IN_FRONT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(…)([a-zA-Z0-9]{1,8})/(?:home|state)\b").unwrap());
 static ON_DISK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\b)(\d+\.\d) [KM]iB").unwrap());
 
 static UUID: LazyLock<Regex> = LazyLock::new(|| {
@@ -108,6 +110,7 @@ impl Normal {
         text = numbered_ids(&text, run_ids);
         text = without_now(&text);
         text = hidden(&text, &CUT_OFF);
+        text = hidden(&text, &CUT_OFF_IN_FRONT);
         if self.is_live {
             text = hidden(&text, &ON_DISK);
         }
