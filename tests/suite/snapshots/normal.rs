@@ -23,6 +23,7 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     rules(&[
         // How long ago something of the past was. The number has four digits until 2047.
         (r"\b\d{4} d\b", "#### d"),
+        (r"\b\d{5} h \d\d min\b", "##### h ## min"),
         (r#"((?:\b|_)pid"?:? ?)\d+"#, "${1}<pid>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
     ])
@@ -38,6 +39,9 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         (r"\b[0-9,]+ tokens in, ", "<n> tokens in, "),
         (r"\b[0-9,]+ from cache\b", "<n> from cache"),
         (r#"("(?:input_tokens|cache_read_tokens|tokens)": ?)\d+"#, "${1}<n>"),
+        // A line is cut earlier or later, as the numbers in it are longer or shorter.
+        (r"(?m)^(✓ done · <took>) · .*…$", "$1 · <cut>…"),
+        (r"(?m)(\b\d+ mounts verified), .*…$", "$1, <cut>…"),
         (r"call_[A-Za-z0-9]{24}\\nfc_[0-9a-f]{50}", "call_<call>"),
         (r"(-of-this-run-[0-9]{12}-\d+)-[0-9a-z]{4}\b", "${1}-<call>"),
         // What this machine is and has.

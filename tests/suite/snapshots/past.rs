@@ -3,7 +3,11 @@
 //! The directories in `past` were written by real runs of the simulated agent in September 2020, or so their times say:
 //! old enough that an age has four digits for a long time to come.
 
+use std::fs::File;
 use std::path::Path;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 
 use crate::programs::checkout;
 use crate::stage::Stage;
@@ -30,6 +34,9 @@ pub(super) const QUESTION: &str = "q-c1b6afc2";
 /// Two that wait in the queue, in the group `nightly`.
 pub(super) const QUEUED: &str = "01740000-0000-7000-8000-00000000a009";
 const QUEUED_TOO: &str = "01740000-0000-7000-8000-00000000a010";
+
+/// It is under way: somebody holds its lock.
+pub(super) const RUNNING: &str = "01740000-0000-7000-8000-00000000a011";
 
 const RUNS: [(&str, &str); 7] = [
     ("tidy", TIDY),
@@ -72,7 +79,33 @@ pub(super) fn queued() -> Stage {
     stage
 }
 
+/// Those of [`stage`], and one that is under way for as long as the file is open. It has no supervisor who would answer.
+pub(super) fn running() -> (Stage, File) {
+    let stage = stage();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    add_run_as(&stage, "cut-off", RUNNING, |text| {
+        text.replace("00000000a007", "00000000a011")
+            .replace("00000000b007", "00000000b011")
+            .replace("\"cut-off\"", "\"builder\"")
+            .replace("4e900000-0000-4000-8000-00000000c700", boot.trim())
+    });
+    let lock = File::create(stage.runs().join(RUNNING).join("run.lock")).unwrap();
+    let whole_file = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    fcntl(&lock, FcntlArg::F_OFD_SETLK(&whole_file)).unwrap();
+    (stage, lock)
+}
+
 fn add_run(stage: &Stage, name: &str, id: &str) {
+    add_run_as(stage, name, id, |text| text);
+}
+
+fn add_run_as(stage: &Stage, name: &str, id: &str, change: impl Fn(String) -> String) {
     let from = checkout().join("tests/suite/snapshots/past").join(name);
     let to = stage.runs().join(id);
     std::fs::create_dir_all(&to).unwrap();
@@ -80,7 +113,7 @@ fn add_run(stage: &Stage, name: &str, id: &str) {
         let text = std::fs::read_to_string(from.join(file)).unwrap();
         let text = at(&text, "{HOME}", &stage.home());
         let text = at(&text, "{RUNTIME}", &stage.root().join("run"));
-        std::fs::write(to.join(file), text).unwrap();
+        std::fs::write(to.join(file), change(text)).unwrap();
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ps`, `show`, `tail`, `why`, `wait` on runs of the past.
 
 use super::Shown;
-use super::past::{self, CHANGELOG, COUNTING, CUT_OFF, PUBLISH, REPORTER, TIDY, WATCHER};
+use super::past::{self, CHANGELOG, COUNTING, CUT_OFF, PUBLISH, REPORTER, RUNNING, TIDY, WATCHER};
 use crate::stage::Stage;
 
 /// Every command that is given a run is refused in the same ways.
@@ -85,4 +85,16 @@ fn wait_returns_at_once_for_runs_that_are_over() {
     shown.command("wait/several", &["wait", TIDY, PUBLISH, CHANGELOG]);
     shown.once("wait/bad-timeout", &["wait", TIDY, "--timeout", "soon"]);
     shows_how_a_run_is_refused(&shown, "wait");
+}
+
+#[test]
+fn a_run_that_is_under_way_is_shown_as_such() {
+    let (stage, _lock) = past::running();
+    let shown = Shown::of(&stage);
+    shown.command("ps/running", &["ps"]);
+    shown.command("show/running", &["show", RUNNING]);
+    shown.command("tail/running", &["tail", RUNNING]);
+    shown.command("why/running", &["why", RUNNING]);
+    shown.command("wait/timeout", &["wait", RUNNING, "--timeout", "10ms"]);
+    Shown::live(&stage).once("gc/running", &["gc", "--older-than", "30d"]);
 }
