@@ -6,6 +6,7 @@
 
 mod acting;
 mod changing_sessions;
+mod changing_work;
 mod help;
 mod normal;
 mod past;

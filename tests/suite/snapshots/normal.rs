@@ -44,6 +44,7 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         (r"(?m)(\b\d+ mounts verified), .*…$", "$1, <cut>…"),
         (r"call_[A-Za-z0-9]{24}\\nfc_[0-9a-f]{50}", "call_<call>"),
         (r"(-of-this-run-[0-9]{12}-\d+)-[0-9a-z]{4}\b", "${1}-<call>"),
+        (r"\b(worktrees/|caretaker/)([a-z]+)-[0-9a-f]{12}\b", "${1}${2}-<end of an id>"),
         // What this machine is and has.
         (r"(?m)^! you are root: .*\n", ""),
         (r#","warnings":\["you are root: [^"]*"\]"#, ""),
@@ -53,7 +54,7 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         (r"limits held by [^,\n]*", "limits held by <what this machine has>"),
         (r"(, )by cgroup v[12]\b", "${1}by <what this machine has>"),
         (r#"("backend": ?)"[^"]*""#, r#"$1"<what this machine has>""#),
-        (r#"("bytes": ?)\d+"#, "${1}<n>"),
+        (r#"("(?:journal_)?bytes": ?)\d+"#, "${1}<n>"),
         (r"\b[0-9a-f]{64}\b", "<sha256>"),
         (r"\b[0-9a-f]{40}\b", "<sha1>"),
     ])
