@@ -8,6 +8,7 @@ mod acting;
 mod changing_sessions;
 mod changing_work;
 mod help;
+mod machine;
 mod normal;
 mod past;
 mod reading_runs;

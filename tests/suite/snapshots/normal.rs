@@ -25,7 +25,6 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         (r"\b\d{4} d\b", "#### d"),
         (r"\b\d{5} h \d\d min\b", "##### h ## min"),
         (r#"((?:\b|_)pid"?:? ?)\d+"#, "${1}<pid>"),
-        (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
     ])
 });
 
@@ -45,6 +44,8 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         (r"call_[A-Za-z0-9]{24}\\nfc_[0-9a-f]{50}", "call_<call>"),
         (r"(-of-this-run-[0-9]{12}-\d+)-[0-9a-z]{4}\b", "${1}-<call>"),
         (r"\b(worktrees/|caretaker/)([a-z]+)-[0-9a-f]{12}\b", "${1}${2}-<end of an id>"),
+        (r"(is kept: caretaker login restore )[0-9a-f]{8}\b", "${1}<id>"),
+        (r#"("kept": )"[0-9a-f]{8}""#, r#"$1"<id>""#),
         // What this machine is and has.
         (r"(?m)^! you are root: .*\n", ""),
         (r#","warnings":\["you are root: [^"]*"\]"#, ""),
