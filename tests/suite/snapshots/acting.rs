@@ -10,10 +10,12 @@ const SESSION: &str = "5e550000-0000-4000-8000-00000000b001";
 
 #[test]
 fn run_shows_how_the_agent_works() {
+    let own = Stage::of_fixed_width();
+    let shown = Shown::live(&own);
     let args = ["run", SCRIPT, "--agent", "simulated", "--name", "tidy"];
-    Shown::on_fresh_stages("run/good", &args, Stage::of_fixed_width);
+    shown.on_fresh_stages("run/good", &args, Stage::of_fixed_width);
     let failing = ["run", "```agent\nfail resource-exhausted\n```", "--agent", "simulated"];
-    Shown::on_fresh_stages("run/failed", &failing, Stage::of_fixed_width);
+    shown.on_fresh_stages("run/failed", &failing, Stage::of_fixed_width);
 }
 
 #[test]
@@ -69,13 +71,15 @@ fn run_refuses_what_cannot_be() {
 
 #[test]
 fn resume_continues_a_session() {
+    let own = Stage::of_fixed_width();
+    let shown = Shown::live(&own);
     let prompt = "Go on.\n```agent\nrecall\nsay Here I am.\n```";
     let begun = || {
         let stage = Stage::of_fixed_width();
         assert!(stage.play("say The first turn.", &["--name", "first"]).status.success());
         stage
     };
-    Shown::on_fresh_stages(
+    shown.on_fresh_stages(
         "resume/good",
         &["resume", "first", prompt, "--agent", "simulated"],
         begun,
@@ -109,7 +113,9 @@ fn busy() -> Stage {
 
 #[test]
 fn kill_stops_a_run() {
-    Shown::on_fresh_stages("kill/running", &["kill", "worker"], busy);
+    let own = Stage::of_fixed_width();
+    let shown = Shown::live(&own);
+    shown.on_fresh_stages("kill/running", &["kill", "worker"], busy);
 }
 
 #[test]
@@ -124,7 +130,9 @@ fn kill_has_nothing_to_do_for_runs_that_are_over() {
 
 #[test]
 fn suspend_stops_a_run_to_be_taken_up_again() {
-    Shown::on_fresh_stages("suspend/running", &["suspend", "worker"], busy);
+    let own = Stage::of_fixed_width();
+    let shown = Shown::live(&own);
+    shown.on_fresh_stages("suspend/running", &["suspend", "worker"], busy);
 }
 
 #[test]
@@ -139,13 +147,13 @@ fn suspend_refuses_runs_that_are_over() {
 
 #[test]
 fn send_leaves_a_letter() {
-    Shown::on_fresh_stages("send/over", &["send", WATCHER, "look at the notes"], past::stage);
     let stage = past::stage();
     let shown = Shown::live(&stage);
     shown.once("send/empty", &["send", WATCHER, " "]);
     shown.once("send/no-text", &["send", WATCHER]);
     shown.once("send/unknown-run", &["send", "no-such-run", "hello"]);
     shown.once("send/ambiguous-run", &["send", "0174", "hello"]);
+    shown.on_fresh_stages("send/over", &["send", WATCHER, "look at the notes"], past::stage);
 }
 
 #[test]
@@ -156,7 +164,6 @@ fn send_reaches_a_run_that_is_under_way() {
 
 #[test]
 fn answer_answers_a_question() {
-    Shown::on_fresh_stages("answer/good", &["answer", QUESTION, "the new one"], past::asking);
     let stage = past::asking();
     let shown = Shown::live(&stage);
     shown.once("answer/several", &["answer", ASKER, "yes"]);
@@ -166,6 +173,7 @@ fn answer_answers_a_question() {
     shown.once("answer/unknown", &["answer", "q-00000000", "yes"]);
     shown.once("answer/asks-nothing", &["answer", TIDY, "yes"]);
     shown.once("answer/no-text", &["answer", QUESTION]);
+    shown.on_fresh_stages("answer/good", &["answer", QUESTION, "the new one"], past::asking);
 }
 
 #[test]

@@ -18,7 +18,6 @@ fn changed() -> Stage {
 
 #[test]
 fn undo_takes_back_what_a_run_changed() {
-    Shown::on_fresh_stages("undo/good", &["undo", "changer"], changed);
     let stage = changed();
     let shown = Shown::live(&stage);
     shown.command("undo/dry-run", &["undo", "changer", "--dry-run"]);
@@ -27,17 +26,20 @@ fn undo_takes_back_what_a_run_changed() {
     shown.once("undo/first", &["undo", "changer"]);
     shown.once("undo/twice", &["undo", "changer"]);
     shown.once("undo/redo", &["undo", "changer", "--redo"]);
+    shown.on_fresh_stages("undo/good", &["undo", "changer"], changed);
 }
 
 #[test]
 fn undo_lists_conflicts() {
+    let own = Stage::of_fixed_width();
+    let shown = Shown::live(&own);
     let conflict = || {
         let stage = changed();
         std::fs::write(stage.workspace().join("plain"), "changed by me\n").unwrap();
         stage
     };
-    Shown::on_fresh_stages("undo/conflict", &["undo", "changer"], conflict);
-    Shown::on_fresh_stages("undo/rest", &["undo", "changer", "--yes"], conflict);
+    shown.on_fresh_stages("undo/conflict", &["undo", "changer"], conflict);
+    shown.on_fresh_stages("undo/rest", &["undo", "changer", "--yes"], conflict);
 }
 
 #[test]
@@ -58,7 +60,6 @@ fn in_worktree() -> Stage {
 
 #[test]
 fn apply_brings_work_into_the_checkout() {
-    Shown::on_fresh_stages("apply/good", &["apply", "changer"], in_worktree);
     let stage = in_worktree();
     let shown = Shown::live(&stage);
     shown.command("show/worktree", &["show", "changer"]);
@@ -68,33 +69,36 @@ fn apply_brings_work_into_the_checkout() {
     shown.once("apply/first", &["apply", "changer"]);
     shown.once("apply/twice", &["apply", "changer"]);
     shown.once("apply/revert", &["apply", "changer", "--revert"]);
+    shown.on_fresh_stages("apply/good", &["apply", "changer"], in_worktree);
 }
 
 #[test]
 fn apply_lists_conflicts() {
+    let own = Stage::of_fixed_width();
+    let shown = Shown::live(&own);
     let conflict = || {
         let stage = in_worktree();
         std::fs::write(stage.workspace().join("plain"), "changed by me\n").unwrap();
         stage
     };
-    Shown::on_fresh_stages("apply/conflict", &["apply", "changer"], conflict);
+    shown.on_fresh_stages("apply/conflict", &["apply", "changer"], conflict);
 }
 
 #[test]
 fn discard_removes_a_worktree() {
-    Shown::on_fresh_stages("discard/not-applied", &["discard", "changer"], in_worktree);
-    Shown::on_fresh_stages("discard/forced", &["discard", "changer", "--yes"], in_worktree);
     let applied = || {
         let stage = in_worktree();
         assert!(stage.output(&["apply", "changer"]).status.success());
         stage
     };
-    Shown::on_fresh_stages("discard/applied", &["discard", "changer"], applied);
     let stage = applied();
     let shown = Shown::live(&stage);
     shown.once("discard/first", &["discard", "changer"]);
     shown.once("discard/twice", &["discard", "changer"]);
     shown.once("apply/discarded", &["apply", "changer"]);
+    shown.on_fresh_stages("discard/not-applied", &["discard", "changer"], in_worktree);
+    shown.on_fresh_stages("discard/forced", &["discard", "changer", "--yes"], in_worktree);
+    shown.on_fresh_stages("discard/applied", &["discard", "changer"], applied);
 }
 
 #[test]

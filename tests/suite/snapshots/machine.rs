@@ -26,28 +26,36 @@ fn shown_of(stage: &Stage) -> Shown<'_> {
         .also(r"####-##-##T##:##:##\.#+Z", "<time>")
 }
 
+fn shows_a_daemon(name: &str, form: Form) {
+    let stage = with_sockets(past::queued());
+    let shown = shown_of(&stage);
+    let flags: &[&str] = if matches!(form, Form::Json) { &["--json"] } else { &[] };
+    for (case, args) in [
+        ("status-of-none", &["daemon", "status"][..]),
+        ("stop-none", &["daemon", "stop"]),
+        ("start", &["daemon", "start"]),
+        ("start-twice", &["daemon", "start"]),
+        ("status", &["daemon", "status"]),
+        ("restart", &["daemon", "restart"]),
+        ("stop", &["daemon", "stop"]),
+    ] {
+        shown.show(&format!("daemon/{case}.{name}"), &[args, flags].concat(), form);
+    }
+}
+
 #[test]
 fn daemon_starts_tells_of_itself_and_stops() {
-    for (name, form) in [
-        ("100", Form::Terminal { columns: 100 }),
-        ("60", Form::Terminal { columns: 60 }),
-        ("json", Form::Json),
-    ] {
-        let stage = with_sockets(past::queued());
-        let shown = shown_of(&stage);
-        let flags: &[&str] = if matches!(form, Form::Json) { &["--json"] } else { &[] };
-        for (case, args) in [
-            ("status-of-none", &["daemon", "status"][..]),
-            ("stop-none", &["daemon", "stop"]),
-            ("start", &["daemon", "start"]),
-            ("start-twice", &["daemon", "start"]),
-            ("status", &["daemon", "status"]),
-            ("restart", &["daemon", "restart"]),
-            ("stop", &["daemon", "stop"]),
-        ] {
-            shown.show(&format!("daemon/{case}.{name}"), &[args, flags].concat(), form);
-        }
-    }
+    shows_a_daemon("100", Form::Terminal { columns: 100 });
+}
+
+#[test]
+fn daemon_says_the_same_on_a_narrow_terminal() {
+    shows_a_daemon("60", Form::Terminal { columns: 60 });
+}
+
+#[test]
+fn daemon_says_it_as_json() {
+    shows_a_daemon("json", Form::Json);
 }
 
 #[test]
@@ -93,8 +101,8 @@ fn login_lists_and_restores_what_agents_replaced() {
     shown.once("login/unknown", &["login", "restore", "77777777"]);
     shown.once("login/ambiguous", &["login", "restore", "5b"]);
     shown.once("login/no-command", &["login"]);
-    Shown::on_fresh_stages("login/restore", &["login", "restore"], with_logins);
-    Shown::on_fresh_stages("login/restore-one", &["login", "restore", "5b1c"], with_logins);
+    shown.on_fresh_stages("login/restore", &["login", "restore"], with_logins);
+    shown.on_fresh_stages("login/restore-one", &["login", "restore", "5b1c"], with_logins);
 }
 
 #[test]
@@ -134,7 +142,6 @@ fn mcp_shows_the_servers_of_an_agent() {
 
 #[test]
 fn mcp_switches_servers_on_and_off() {
-    Shown::on_fresh_stages("mcp/enable", &["mcp", "enable", "first", "notes"], with_servers);
     let stage = with_servers();
     let shown = Shown::live(&stage);
     shown.once("mcp/enable-first", &["mcp", "enable", "first", "notes"]);
@@ -147,6 +154,7 @@ fn mcp_switches_servers_on_and_off() {
             .once(&format!("mcp/{command}-unknown-run"), &["mcp", command, "no-such-run", "notes"]);
         shown.once(&format!("mcp/{command}-nothing"), &["mcp", command, "first"]);
     }
+    shown.on_fresh_stages("mcp/enable", &["mcp", "enable", "first", "notes"], with_servers);
 }
 
 /// What it says of this machine is another on every machine.

@@ -86,7 +86,7 @@ impl<'a> Shown<'a> {
     }
 
     /// A command that changes something, on a stage of its own for each form: on both terminals and as JSON.
-    pub(crate) fn on_fresh_stages(name: &str, args: &[&str], stage: impl Fn() -> Stage) {
+    pub(crate) fn on_fresh_stages(&self, name: &str, args: &[&str], stage: impl Fn() -> Stage) {
         for (form, of_form) in [
             ("100", Form::Terminal { columns: 100 }),
             ("60", Form::Terminal { columns: 60 }),
@@ -96,6 +96,7 @@ impl<'a> Shown<'a> {
             let shown = Shown::live(&stage);
             let flags: &[&str] = if matches!(of_form, Form::Json) { &["--json"] } else { &[] };
             shown.show(&format!("{name}.{form}"), &[args, flags].concat(), of_form);
+            self.different.borrow_mut().append(&mut shown.different.borrow_mut());
         }
     }
 

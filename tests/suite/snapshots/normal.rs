@@ -23,7 +23,7 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     rules(&[
         // How long ago something of the past was. The number has four digits until 2047.
         (r"\b\d{4} d\b", "#### d"),
-        (r"\b\d{5} h \d\d min\b", "##### h ## min"),
+        (r"\b\d{5} h(?: \d{1,2} min)?\b", "##### h ## min"),
         (r#"((?:\b|_)pid"?:? ?)\d+"#, "${1}<pid>"),
     ])
 });
