@@ -29,6 +29,19 @@ fn run_detaches() {
 }
 
 #[test]
+fn run_starts_many() {
+    let stage = Stage::of_fixed_width();
+    let script = |name: &str, order: &str| serde_json::json!({"name": name, "prompt": format!("{name}\n```agent\n{order}\n```")});
+    let prompts = [script("good", "say Done."), script("bad", "fail resource-exhausted")];
+    let prompts: Vec<String> = prompts.iter().map(ToString::to_string).collect();
+    std::fs::write(stage.workspace().join("prompts"), prompts.join("\n")).unwrap();
+    let shown = Shown::live(&stage);
+    let many =
+        ["run", "--each", "prompts", "--in-place", "--agent", "simulated", "--group", "night"];
+    shown.once("run/many", &many);
+}
+
+#[test]
 fn run_refuses_what_cannot_be() {
     let stage = past::stage();
     std::fs::write(stage.workspace().join("prompts"), "{\"prompt\":1}\n").unwrap();

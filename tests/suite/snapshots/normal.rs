@@ -34,6 +34,9 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         (r"\b(?:\d+ ms|\d+\.\d s|\d+ min \d\d s)\b", "<took>"),
         (r#"((?:\b|_)ms": ?)\d{1,12}\b"#, "${1}<ms>"),
         (r#"((?:executionTime|localExecutionTimeMs)": ?)\d+"#, "${1}<ms>"),
+        // Columns are as wide as what is in them.
+        (r"(<took>|\bTIME) {2,}", "$1  "),
+        (r"(?m)(<took>  .{10}).*…$", "$1<cut>…"),
         // Tokens are counted in texts that have times in them.
         (r"\b[0-9,]+ tokens in, ", "<n> tokens in, "),
         (r"\b[0-9,]+ from cache\b", "<n> from cache"),

@@ -5,9 +5,11 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
+use regex::Regex;
 
 use crate::programs::checkout;
 use crate::stage::Stage;
@@ -37,6 +39,11 @@ const QUEUED_TOO: &str = "01740000-0000-7000-8000-00000000a010";
 
 /// It is under way: somebody holds its lock.
 pub(super) const RUNNING: &str = "01740000-0000-7000-8000-00000000a011";
+
+/// One event of each kind is in its journal.
+pub(super) const EVERYTHING: &str = "01740000-0000-7000-8000-00000000a012";
+/// It was cut off a few hours ago.
+pub(super) const JUST_CUT_OFF: &str = "01740000-0000-7000-8000-00000000a013";
 
 const RUNS: [(&str, &str); 7] = [
     ("tidy", TIDY),
@@ -99,6 +106,46 @@ pub(super) fn running() -> (Stage, File) {
     };
     fcntl(&lock, FcntlArg::F_OFD_SETLK(&whole_file)).unwrap();
     (stage, lock)
+}
+
+/// One run in whose journal every kind of event is that is not the agent's own, as the schema of events has them.
+pub(super) fn everything() -> Stage {
+    let stage = Stage::of_fixed_width();
+    add_run_as(&stage, "tidy", EVERYTHING, |text| text.replace("00000000a001", "00000000a012"));
+    let journal = stage.journal_path(EVERYTHING);
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let mut lines = vec![text.lines().next().unwrap().to_owned()];
+    let schema = checkout().join("fixtures/events/schema-v1.jsonl");
+    let schema = std::fs::read_to_string(schema).unwrap();
+    let bodies = schema.lines().filter_map(|line| line.split_once(r#","kind":""#));
+    let is_end = |kind: &str| kind.starts_with("run.ended");
+    let (ends, others): (Vec<_>, Vec<_>) =
+        bodies.map(|(_, body)| body).partition(|body| is_end(body));
+    let ours = |body: &&str| body.starts_with("run.") || body.starts_with("net.");
+    for body in others.into_iter().chain(ends).filter(ours) {
+        let seq = lines.len();
+        let at = 1_600_000_000_000 + 1000 * seq;
+        let body = body.strip_prefix("run.").unwrap_or(body);
+        lines.push(format!(r#"{{"seq":{seq},"at":{at},"run":{{"kind":"{body}}}"#));
+    }
+    std::fs::write(journal, lines.join("\n") + "\n").unwrap();
+    stage
+}
+
+/// Those of [`stage`], and one that was cut off three hours and a half ago.
+pub(super) fn just_cut_off() -> Stage {
+    let stage = stage();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let shift = now - 3 * 3_600_000 - 1_800_000 - 1_600_021_600_000;
+    let milliseconds = Regex::new(r"\b16000\d{8}\b").unwrap();
+    add_run_as(&stage, "cut-off", JUST_CUT_OFF, |text| {
+        let text =
+            text.replace("00000000a007", "00000000a013").replace("00000000b007", "00000000b013");
+        let later =
+            |found: &regex::Captures<'_>| (found[0].parse::<u128>().unwrap() + shift).to_string();
+        milliseconds.replace_all(&text, later).into_owned()
+    });
+    stage
 }
 
 fn add_run(stage: &Stage, name: &str, id: &str) {
