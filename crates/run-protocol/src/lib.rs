@@ -12,6 +12,7 @@ mod control;
 mod correspondence;
 mod event;
 mod exit_code;
+mod limit_words;
 mod limits;
 mod login;
 mod network;

@@ -138,14 +138,18 @@ fn the_mounts_in_our_own_dot_cursor_are_made_and_keep_what_is_there() {
 
 #[test]
 fn a_record_that_cannot_be_completed_takes_back_what_was_made() {
-    let (host, _) = host();
-    // The second directory stands where the record's next version is to be written.
-    let in_the_way = PathBuf::from(format!("{}.new", host.record.display()));
-    let point = |path: &PathBuf| MountPoint { path: path.clone(), kind: PointKind::Directory };
-    let points = MountPoints(vec![point(&host.dot_cursor), point(&in_the_way)]);
-    let err = points.create(&host.record).unwrap_err();
+    let (host, points) = host();
+    let mut n_written = 0;
+    let outcome = points.create_and(&host.record, |entries| {
+        n_written += 1;
+        match n_written {
+            1 => write_record(&host.record, entries),
+            _ => Err(record_error(&host.record, io::ErrorKind::StorageFull.into())),
+        }
+    });
+    let err = outcome.unwrap_err();
     assert!(matches!(err, MountPointError::Record { .. }), "{err}");
-    for path in [&host.dot_cursor, &in_the_way, &host.record] {
+    for path in points.paths().chain([host.record.as_path()]) {
         assert!(!path.exists(), "{}", path.display());
     }
 }
