@@ -5,14 +5,19 @@
 //! afterwards and columns stay where they are.
 
 mod changing_sessions;
+mod daemon;
 mod help;
+mod logins;
+mod machine;
 mod normal;
 mod past;
 mod reading_runs;
 mod reading_sessions;
 mod reading_state;
 mod running;
+mod servers;
 mod stores;
+mod taking_back;
 mod terminal;
 
 use std::cell::RefCell;
