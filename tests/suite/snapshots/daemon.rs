@@ -14,6 +14,7 @@ fn shown(stage: &Stage) -> Shown<'_> {
         .also(r"\bcaretaker \d+\.\d+\.\d+\b", "caretaker <version>")
         .also(r#"("version": ?)"[^"]*""#, r#"$1"<version>""#)
         .also(r#"("started": ?)\d+"#, "$1<ticks>")
+        .also(r"\b127\.0\.0\.1:\d{5}\b", "127.0.0.1:<port>")
         .also(r"\bdaemon-[0-9a-f]{8}\.sock\b", "daemon-<place>.sock")
 }
 
@@ -39,6 +40,7 @@ fn without_a_daemon_there_is_nothing_to_ask_or_stop() {
     shown.command("daemon-stop/none", &["daemon", "stop"]);
     shown.once("daemon-logs/none", &["daemon", "logs"]);
     shown.once("daemon/no-command", &["daemon"]);
+    shown.once("daemon/unknown-command", &["daemon", "reload"]);
     for (name, flags) in [
         ("start/bad-listen", &["start", "--listen", "here"][..]),
         ("start/not-loopback", &["start", "--listen", "0.0.0.0:0"]),

@@ -4,6 +4,7 @@
 //! into a pipe. Runs and stores of the past are written with fixed ids and times, so that little has to be normalised
 //! afterwards and columns stay where they are.
 
+mod acting;
 mod changing_sessions;
 mod daemon;
 mod help;
@@ -14,7 +15,6 @@ mod past;
 mod reading_runs;
 mod reading_sessions;
 mod reading_state;
-mod running;
 mod servers;
 mod stores;
 mod taking_back;
@@ -86,6 +86,21 @@ impl<'a> Shown<'a> {
     /// A command into a pipe: for output that is cut where a path of this machine ends.
     pub(crate) fn piped(&self, name: &str, args: &[&str]) {
         self.show(&format!("{name}.pipe"), args, Form::Pipe);
+    }
+
+    /// A command that changes something, on a stage of its own for each form: on both terminals and as JSON.
+    pub(crate) fn on_fresh_stages(&self, name: &str, args: &[&str], stage: impl Fn() -> Stage) {
+        for (form, of_form) in [
+            ("100", Form::Terminal { columns: 100 }),
+            ("60", Form::Terminal { columns: 60 }),
+            ("json", Form::Json),
+        ] {
+            let stage = stage();
+            let shown = Shown::live(&stage);
+            let flags: &[&str] = if matches!(of_form, Form::Json) { &["--json"] } else { &[] };
+            shown.show(&format!("{name}.{form}"), &[args, flags].concat(), of_form);
+            self.different.borrow_mut().append(&mut shown.different.borrow_mut());
+        }
     }
 
     /// A command that can run only once on its stage, or that says the same on every terminal: an error.

@@ -23,8 +23,8 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     rules(&[
         // How long ago something of the past was. The number has four digits until 2047.
         (r"\b\d{4} d\b", "#### d"),
+        (r"\b\d{5} h(?: \d{1,2} min)?\b", "##### h ## min"),
         (r#"((?:\b|_)pid"?:? ?)\d+"#, "${1}<pid>"),
-        (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
     ])
 });
 
@@ -34,22 +34,33 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         (r"\b(?:\d+ ms|\d+\.\d s|\d+ min \d\d s)\b", "<took>"),
         (r#"((?:\b|_)ms": ?)\d{1,12}\b"#, "${1}<ms>"),
         (r#"((?:executionTime|localExecutionTimeMs)": ?)\d+"#, "${1}<ms>"),
+        // Columns are as wide as what is in them.
+        (r"(<took>|\bTIME) {2,}", "$1  "),
+        (r"(?m)(<took>  .{10}).*…$", "$1<cut>…"),
         // Tokens are counted in texts that have times in them.
         (r"\b[0-9,]+ tokens in, ", "<n> tokens in, "),
         (r"\b[0-9,]+ from cache\b", "<n> from cache"),
         (r#"("(?:input_tokens|cache_read_tokens|tokens)": ?)\d+"#, "${1}<n>"),
+        // A line is cut earlier or later, as the numbers in it are longer or shorter.
+        (r"(?m)^(✓ done · <took>) · .*…$", "$1 · <cut>…"),
         (r"call_[A-Za-z0-9]{24}\\nfc_[0-9a-f]{50}", "call_<call>"),
         (r"(-of-this-run-[0-9]{12}-\d+)-[0-9a-z]{4}\b", "${1}-<call>"),
-        // What this machine is and has.
-        (r"(?m)^! you are root: .*\n", ""),
-        (r#","warnings":\["you are root: [^"]*"\]"#, ""),
+        (r"\b(worktrees/|caretaker/)([a-z]+)-[0-9a-f]{12}\b", "${1}${2}-<end of an id>"),
+        (r"(is kept: caretaker login restore )[0-9a-f]{8}\b", "${1}<id>"),
+        (r#"("kept": )"[0-9a-f]{8}""#, r#"$1"<id>""#),
+        // What this machine is and has: runs of the past have the words that are left out here.
+        (r"(?m)^! (?:you are root: |no cgroup holds this run).*\n", ""),
+        (r"(?m)^(· sandbox `[a-z]+` is up, ).*$", "$1<as this machine can>"),
+        (r#""mounts":\d+"#, r#""mounts":<n>"#),
+        (
+            r#""limits":\{"backend":.*?\}\}(?:,"warnings":\[[^\]]*\])?"#,
+            r#""limits":<as this machine can>"#,
+        ),
         (r#""warnings": \[\s*"you are root: [^"]*"\s*\]"#, r#""warnings": []"#),
-        (r"\b\d+ mounts\b", "<n> mounts"),
-        (r#""mounts":( ?)\d+"#, r#""mounts":$1<n>"#),
-        (r"limits held by [^,\n]*", "limits held by <what this machine has>"),
-        (r"(, )by cgroup v[12]\b", "${1}by <what this machine has>"),
-        (r#"("backend": ?)"[^"]*""#, r#"$1"<what this machine has>""#),
-        (r#"("bytes": ?)\d+"#, "${1}<n>"),
+        (r"(?m)^(limits  .*, )by .*$", "${1}by <what this machine has>"),
+        (r#"("backend": )"[^"]*""#, r#"$1"<what this machine has>""#),
+        (r#"("cpu_weight": )\d+"#, "${1}<n>"),
+        (r#"("(?:journal_)?bytes": ?)\d+"#, "${1}<n>"),
         (r"\b[0-9a-f]{64}\b", "<sha256>"),
         (r"\b[0-9a-f]{40}\b", "<sha1>"),
     ])

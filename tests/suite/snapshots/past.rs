@@ -3,7 +3,13 @@
 //! The directories in `past` were written by real runs of the simulated agent in September 2020, or so their times say:
 //! old enough that an age has four digits for a long time to come.
 
+use std::fs::File;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use regex::Regex;
 
 use crate::programs::checkout;
 use crate::stage::Stage;
@@ -30,6 +36,14 @@ pub(super) const QUESTION: &str = "q-c1b6afc2";
 /// Two that wait in the queue, in the group `nightly`.
 pub(super) const QUEUED: &str = "01740000-0000-7000-8000-00000000a009";
 const QUEUED_TOO: &str = "01740000-0000-7000-8000-00000000a010";
+
+/// It is under way: somebody holds its lock.
+pub(super) const RUNNING: &str = "01740000-0000-7000-8000-00000000a011";
+
+/// One event of each kind is in its journal.
+pub(super) const EVERYTHING: &str = "01740000-0000-7000-8000-00000000a012";
+/// It was cut off a few hours ago.
+pub(super) const JUST_CUT_OFF: &str = "01740000-0000-7000-8000-00000000a013";
 
 const RUNS: [(&str, &str); 7] = [
     ("tidy", TIDY),
@@ -72,7 +86,73 @@ pub(super) fn queued() -> Stage {
     stage
 }
 
+/// Those of [`stage`], and one that is under way for as long as the file is open. It has no supervisor who would answer.
+pub(super) fn running() -> (Stage, File) {
+    let stage = stage();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    add_run_as(&stage, "cut-off", RUNNING, |text| {
+        text.replace("00000000a007", "00000000a011")
+            .replace("00000000b007", "00000000b011")
+            .replace("\"cut-off\"", "\"builder\"")
+            .replace("4e900000-0000-4000-8000-00000000c700", boot.trim())
+    });
+    let lock = File::create(stage.runs().join(RUNNING).join("run.lock")).unwrap();
+    let whole_file = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    fcntl(&lock, FcntlArg::F_OFD_SETLK(&whole_file)).unwrap();
+    (stage, lock)
+}
+
+/// One run in whose journal every kind of event is that is not the agent's own, as the schema of events has them.
+pub(super) fn everything() -> Stage {
+    let stage = Stage::of_fixed_width();
+    add_run_as(&stage, "tidy", EVERYTHING, |text| text.replace("00000000a001", "00000000a012"));
+    let journal = stage.journal_path(EVERYTHING);
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let mut lines = vec![text.lines().next().unwrap().to_owned()];
+    let schema = checkout().join("fixtures/events/schema-v1.jsonl");
+    let schema = std::fs::read_to_string(schema).unwrap();
+    let bodies = schema.lines().filter_map(|line| line.split_once(r#","kind":""#));
+    let is_end = |kind: &str| kind.starts_with("run.ended");
+    let (ends, others): (Vec<_>, Vec<_>) =
+        bodies.map(|(_, body)| body).partition(|body| is_end(body));
+    let ours = |body: &&str| body.starts_with("run.") || body.starts_with("net.");
+    for body in others.into_iter().chain(ends).filter(ours) {
+        let seq = lines.len();
+        let at = 1_600_000_000_000 + 1000 * seq;
+        let body = body.strip_prefix("run.").unwrap_or(body);
+        lines.push(format!(r#"{{"seq":{seq},"at":{at},"run":{{"kind":"{body}}}"#));
+    }
+    std::fs::write(journal, lines.join("\n") + "\n").unwrap();
+    stage
+}
+
+/// Those of [`stage`], and one that was cut off three hours and a half ago.
+pub(super) fn just_cut_off() -> Stage {
+    let stage = stage();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let shift = now - 3 * 3_600_000 - 1_800_000 - 1_600_021_600_000;
+    let milliseconds = Regex::new(r"\b16000\d{8}\b").unwrap();
+    add_run_as(&stage, "cut-off", JUST_CUT_OFF, |text| {
+        let text =
+            text.replace("00000000a007", "00000000a013").replace("00000000b007", "00000000b013");
+        let later =
+            |found: &regex::Captures<'_>| (found[0].parse::<u128>().unwrap() + shift).to_string();
+        milliseconds.replace_all(&text, later).into_owned()
+    });
+    stage
+}
+
 fn add_run(stage: &Stage, name: &str, id: &str) {
+    add_run_as(stage, name, id, |text| text);
+}
+
+fn add_run_as(stage: &Stage, name: &str, id: &str, change: impl Fn(String) -> String) {
     let from = checkout().join("tests/suite/snapshots/past").join(name);
     let to = stage.runs().join(id);
     std::fs::create_dir_all(&to).unwrap();
@@ -80,7 +160,7 @@ fn add_run(stage: &Stage, name: &str, id: &str) {
         let text = std::fs::read_to_string(from.join(file)).unwrap();
         let text = at(&text, "{HOME}", &stage.home());
         let text = at(&text, "{RUNTIME}", &stage.root().join("run"));
-        std::fs::write(to.join(file), text).unwrap();
+        std::fs::write(to.join(file), change(text)).unwrap();
     }
 }
 

@@ -1,7 +1,10 @@
 //! `ps`, `show`, `tail`, `why`, `wait` on runs of the past.
 
 use super::Shown;
-use super::past::{self, CHANGELOG, COUNTING, CUT_OFF, PUBLISH, REPORTER, TIDY, WATCHER};
+use super::past::{
+    self, CHANGELOG, COUNTING, CUT_OFF, EVERYTHING, JUST_CUT_OFF, PUBLISH, REPORTER, RUNNING, TIDY,
+    WATCHER,
+};
 use crate::stage::Stage;
 
 /// Every command that is given a run is refused in the same ways.
@@ -85,4 +88,47 @@ fn wait_returns_at_once_for_runs_that_are_over() {
     shown.command("wait/several", &["wait", TIDY, PUBLISH, CHANGELOG]);
     shown.once("wait/bad-timeout", &["wait", TIDY, "--timeout", "soon"]);
     shows_how_a_run_is_refused(&shown, "wait");
+}
+
+#[test]
+fn a_run_that_is_under_way_is_shown_as_such() {
+    let (stage, _lock) = past::running();
+    let shown = Shown::of(&stage);
+    shown.command("ps/running", &["ps"]);
+    shown.command("show/running", &["show", RUNNING]);
+    shown.command("tail/running", &["tail", RUNNING]);
+    shown.command("why/running", &["why", RUNNING]);
+    shown.command("wait/timeout", &["wait", RUNNING, "--timeout", "10ms"]);
+    Shown::live(&stage).once("gc/running", &["gc", "--older-than", "30d"]);
+}
+
+#[test]
+fn every_kind_of_event_has_its_line() {
+    let stage = past::everything();
+    let shown = Shown::of(&stage);
+    shown.command("tail/every-event", &["tail", EVERYTHING]);
+    shown.command("show/every-event", &["show", EVERYTHING]);
+    shown.command("ps/every-event", &["ps", "--all"]);
+    shown.command("sandbox-net-log/entries", &["sandbox", "net-log", EVERYTHING]);
+}
+
+#[test]
+fn a_run_that_was_cut_off_today_is_news() {
+    let stage = past::just_cut_off();
+    let shown = Shown::of(&stage);
+    shown.command("ps/just-cut-off", &["ps"]);
+    shown.once("show/just-cut-off", &["show", JUST_CUT_OFF]);
+}
+
+#[test]
+fn tail_prints_as_much_as_is_wanted() {
+    let stage = past::stage();
+    let shown = Shown::of(&stage);
+    shown.command("tail/last", &["tail", TIDY, "--last", "3"]);
+    shown.command("tail/since", &["tail", TIDY, "--since", "24"]);
+    shown.human("tail/raw", &["tail", CUT_OFF, "--raw"]);
+    shown.human("tail/follow-over", &["tail", PUBLISH, "--follow"]);
+    shown.human("tail/follow-lost", &["tail", CUT_OFF, "--follow"]);
+    shown.once("tail/bad-since", &["tail", TIDY, "--since", "noon"]);
+    shown.once("tail/since-and-last", &["tail", TIDY, "--since", "1", "-n", "2"]);
 }

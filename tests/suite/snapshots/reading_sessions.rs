@@ -69,7 +69,7 @@ fn search_finds_what_was_said() {
     let shown = shown_of(&stage);
     shown.command("sessions-search/word", &["sessions", "search", "line"]);
     shown.command("sessions-search/phrase", &["sessions", "search", "\"did not answer\""]);
-    shown.human("sessions-search/regex", &["sessions", "search", "--regex", "E\\d+"]);
+    shown.human("sessions-search/regex", &["sessions", "search", "--regex", "E\\d{4}"]);
     shown.command("sessions-search/nothing", &["sessions", "search", "hologram"]);
     shown.once("sessions-search/bad-regex", &["sessions", "search", "--regex", "(("]);
     shown.once("sessions-search/no-pattern", &["sessions", "search"]);

@@ -32,7 +32,6 @@ const BEGAN_MS: i64 = 1_600_000_000_000;
 pub(super) fn stage() -> Stage {
     let stage = Stage::of_fixed_width();
     write(&stage);
-    age(&stage.home());
     stage
 }
 
@@ -51,7 +50,6 @@ pub(super) fn with_commits() -> Stage {
         git(&workspace, seconds, &["commit", "--quiet", "-m", message]);
     }
     write(&stage);
-    age(&stage.home());
     stage
 }
 
@@ -79,6 +77,8 @@ fn write(stage: &Stage) {
     write_ide(&stage.home().join(".config/Cursor/User"));
     write_transcript(&dot_cursor.join("projects"));
     write_sdk(&dot_cursor.join("projects"));
+    age(&dot_cursor);
+    age(&stage.home().join(".config/Cursor"));
 }
 
 /// Stores that keep no times are as old as their files.

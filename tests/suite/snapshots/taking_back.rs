@@ -37,8 +37,8 @@ fn write(stage: &Stage, path: &str, content: &str) {
 fn shown(stage: &Stage) -> Shown<'_> {
     Shown::live(stage)
         // Commits are made at the time of the test.
-        .also(r"\b(HEAD was|and is|at) [0-9a-f]{10,12}\b", "$1 <commit>")
-        .also(r"\b((?:worktrees|caretaker)/[a-z]+)-[0-9a-f]{12}\b", "$1-<made-up>")
+        .also(r"\b(was|is|at) [0-9a-f]{10,12}\b", "$1 <commit>")
+        .also(r"\bjournal: #+\.# KiB", "journal: <n> KiB")
 }
 
 #[track_caller]
@@ -168,10 +168,12 @@ fn undo_apply_and_discard_refuse_what_cannot_be() {
 #[test]
 fn apply_brings_a_worktree_into_the_checkout_and_discard_removes_it() {
     let stage = stage();
-    let script = "shell echo run > plain && rm gone && mkdir made && echo x > made/file && sed -i s/^1$/one/ lines\n\
+    let script = "shell echo run > plain && rm gone && mkdir made && echo made > made/file && sed -i s/^1$/one/ lines\n\
         shell git add made plain && git commit -qm two";
     assert!(stage.play(script, &["--worktree", "--name", "fix"]).status.success());
     let shown = shown(&stage);
+    shown.command("show/worktree", &["show", "fix"]);
+    shown.command("diff/worktree", &["diff", "fix"]);
     shown.command("discard/unapplied", &["discard", "fix"]);
     shown.command("apply/dry-run", &["apply", "fix", "--dry-run"]);
     shown.once("apply/nothing-to-revert", &["apply", "fix", "--revert"]);
