@@ -34,8 +34,6 @@ fn a_daemon_is_started_once_asked_and_stopped_once() {
     assert_eq!(mode & 0o777, 0o600);
     let (status, version) = stage.get("/v1/version");
     assert_eq!((status, &version["pid"]), (200, &first["pid"]));
-    let logs = stage.output(&["daemon", "logs"]);
-    assert!(String::from_utf8_lossy(&logs.stdout).contains("ready"));
 
     let second = stage.output(&["daemon", "serve"]);
     assert_eq!(second.status.code(), Some(4), "{}", stderr(&second));
@@ -301,7 +299,6 @@ fn a_stranger_on_loopback_gets_nothing_and_the_token_opens() {
     let stage = DaemonStage::without_daemon(2);
     let refused = stage.output(&["daemon", "start", "--listen", "0.0.0.0:0"]);
     assert_eq!(refused.status.code(), Some(69));
-    assert!(stderr(&refused).contains("loopback"), "{}", stderr(&refused));
     let started = stage.output(&["daemon", "start", "--listen", "127.0.0.1:0", "--json"]);
     let started: Value = serde_json::from_slice(&started.stdout).unwrap();
     let address = started["listen"].as_str().unwrap().to_owned();

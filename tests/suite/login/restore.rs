@@ -93,12 +93,10 @@ fn a_login_that_is_not_kept_is_not_restored() {
     let own = user.login();
     let none = user.stage.output(&["login", "restore"]);
     assert_eq!(none.status.code(), Some(3), "{}", stderr(&none));
-    assert!(stderr(&none).contains("no login is kept"), "{}", stderr(&none));
     assert_eq!(kept(&user), Vec::<Value>::new());
     replace(&user, &forged(1));
     let unknown = user.stage.output(&["login", "restore", "zzzz"]);
     assert_eq!(unknown.status.code(), Some(3), "{}", stderr(&unknown));
-    assert!(stderr(&unknown).contains("hint: "), "{}", stderr(&unknown));
     assert_ne!(user.login(), own);
 }
 

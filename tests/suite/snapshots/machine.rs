@@ -173,6 +173,7 @@ fn doctor_checks_the_machine() {
     shown.json("doctor/all", &["doctor"]);
     stage.configure("min_fre = 0\n");
     shown.piped("doctor/bad-config", &["doctor"]);
+    shown.json("doctor/bad-config", &["doctor"]);
     Shown::of(&stage).once("doctor/unknown-flag", &["doctor", "--fix"]);
 }
 
