@@ -215,7 +215,6 @@ fn a_run_that_is_refused_leaves_no_worktree_behind() {
     let plain = stage.home().join("plain");
     let output = stage.play("say hi", &["--worktree", "--workspace", plain.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("in no git repository"), "{}", stderr(&output));
 }
 
 #[test]

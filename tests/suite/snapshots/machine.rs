@@ -57,6 +57,7 @@ fn doctor_says_what_to_change() {
     set_mode(&stage, 0o777);
     shown.human("doctor/no-profile", &["doctor", "--agent", "simulated"]);
     stage.configure("min_fre = 0\n");
+    shown.json("doctor/bad-config", &["doctor", "--agent", "simulated"]);
     // Neither bubblewrap nor an agent is installed, and the names of sockets are too long.
     let mut command = stage.caretaker(&["doctor"]);
     command.env("PATH", stage.root().join("no-programs"));
