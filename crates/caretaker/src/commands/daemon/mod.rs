@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use caretaker_daemon::{
-    DaemonNote, PROTOCOL, Presence, Stopped, judge, presence, stop, token_path,
+    DaemonNote, PROTOCOL, Presence, ServeError, Stopped, judge, presence, stop, token_path,
 };
 use clap::Subcommand;
 use ground::now_ms;
@@ -127,6 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         Action::Status(args) => status(&host, args.json),
         Action::Restart(args) => {
             refuse_older(&host)?;
+            refuse_unusable(&host, args)?;
             let args = args.or_as(running(&host)?.as_ref());
             stop_running(&host)?;
             start(&host, &args)
@@ -183,6 +184,19 @@ fn refuse_older(host: &Host) -> Result<(), CommandError> {
     }
 }
 
+/// A daemon that could not start must not end the one that runs.
+fn refuse_unusable(host: &Host, args: &StartArgs) -> Result<(), CommandError> {
+    Config::load(&host.environment, &host.places)?;
+    match args.listen.filter(|address| !address.ip().is_loopback()) {
+        Some(address) => Err(not_started().because(ServeError::NotLoopback(address))),
+        None => Ok(()),
+    }
+}
+
+fn not_started() -> CommandError {
+    CommandError::new(ExitCode::DaemonUnavailable, "the daemon did not start")
+}
+
 fn stop_running(host: &Host) -> Result<bool, CommandError> {
     let Some(note) = running(host)? else { return Ok(false) };
     let cannot = || {
@@ -204,6 +218,7 @@ fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
             return started(host, args, note, changed);
         }
     }
+    refuse_unusable(host, args)?;
     let mut args = args.clone();
     if let Some(note) = running(host)?.filter(|note| note.protocol != PROTOCOL) {
         say(&format!("replacing the daemon of caretaker {}", note.version));
@@ -214,8 +229,6 @@ fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
     if args.foreground {
         return serve_here(host, &ServeArgs { listen: args.listen, ..ServeArgs::default() });
     }
-    // What it would only say in its log is said here.
-    Config::load(&host.environment, &host.places)?;
     loop {
         match spawn(host, args)? {
             StartReport::Ready { note } => {
@@ -228,12 +241,9 @@ fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
                 }
             }
             StartReport::Failed { error } => {
-                return Err(CommandError::new(
-                    ExitCode::DaemonUnavailable,
-                    "the daemon did not start",
-                )
-                .because(error)
-                .hint(format!("see its log: {}", log_path(host).display())));
+                return Err(not_started()
+                    .because(error)
+                    .hint(format!("see its log: {}", log_path(host).display())));
             }
         }
     }
