@@ -43,7 +43,11 @@ impl DaemonStage {
     }
 
     pub(crate) fn without_daemon(cap: u32) -> Self {
-        let stage = Stage::new();
+        Self::on(Stage::new(), cap)
+    }
+
+    /// A stage that has something on it already, for a daemon that is not started yet.
+    pub(crate) fn on(stage: Stage, cap: u32) -> Self {
         let config = std::fs::read_to_string(stage.home().join(".config/caretaker/config.toml"));
         stage.configure(&format!("{}[queue]\ncap = {cap}\n", config.unwrap()));
         Self { stage }

@@ -66,6 +66,7 @@ mod session_stores;
 mod session_storm;
 mod shape;
 mod simulated;
+mod snapshots;
 mod stage;
 mod stale_runs;
 mod strict;

@@ -37,7 +37,17 @@ pub(crate) struct Entry {
 
 impl Stage {
     pub(crate) fn new() -> Self {
-        let stage = Self { directory: tempfile::tempdir().unwrap() };
+        Self::in_directory(tempfile::tempdir().unwrap())
+    }
+
+    /// A stage whose paths are as long on every machine, for what is cut or wrapped to fit a terminal.
+    pub(crate) fn of_fixed_width() -> Self {
+        let made = tempfile::Builder::new().prefix("st").rand_bytes(6).tempdir_in("/tmp");
+        Self::in_directory(made.unwrap())
+    }
+
+    fn in_directory(directory: TempDir) -> Self {
+        let stage = Self { directory };
         std::fs::create_dir_all(stage.workspace()).unwrap();
         stage.configure(CONFIG);
         stage
