@@ -12,6 +12,8 @@ mod control;
 mod correspondence;
 mod event;
 mod exit_code;
+#[cfg(test)]
+mod format_tests;
 mod limits;
 mod login;
 mod network;

@@ -25,6 +25,8 @@ mod drive;
 mod entry;
 mod error_text;
 mod failure_class;
+#[cfg(test)]
+mod format_tests;
 mod gate;
 mod held_lock;
 pub mod http_exchange;
