@@ -28,7 +28,7 @@ kill_after = \"300ms\"
 pub(crate) struct Stage {
     directory: TempDir,
     /// How commands are started that are to see its paths under other names.
-    command: Option<fn(&Stage, &[&str]) -> Command>,
+    command: Option<fn(&Self, &[&str]) -> Command>,
 }
 
 /// One event of a journal: its number, and the whole line.
