@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use format_fixtures::fixtures;
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;
 
@@ -201,4 +202,18 @@ fn a_common_dir_says_that_everything_is_here_and_goes_again_unless_somebody_else
     assert!(matches!(points.create(&host.record), Err(MountPointError::Appeared(_))));
     assert_eq!(fs::read_dir(&git).unwrap().count(), 1, "and nothing half-made stays");
     assert_eq!(fs::read_to_string(&path).unwrap(), "../elsewhere\n");
+}
+
+#[test]
+fn a_record_of_version_1_is_read_whole_and_written_again_to_the_byte() {
+    let fixture = fixtures("v1/state/runs/*/mount-points.json").remove(0);
+    let entries = read_entries(&fixture.bytes());
+    let path = PathBuf::from("/home/ada/project/.git/commondir");
+    let identity = entries[0].identity;
+    assert!(identity.is_some_and(|it| it.device != 0 && it.inode != 0), "{identity:?}");
+    assert_eq!(entries, [Entry { path, identity }]);
+    let directory = tempfile::tempdir().unwrap();
+    let again = directory.path().join("again");
+    write_record(&again, &entries).unwrap();
+    assert_eq!(fs::read(&again).unwrap(), fixture.bytes());
 }

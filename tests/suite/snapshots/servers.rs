@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Shown;
 use super::past::{self, QUEUED, TIDY, WATCHER};
-use crate::mcp_choice::server;
+use crate::mcp::server;
 use crate::stage::Stage;
 
 /// The user's own servers.
