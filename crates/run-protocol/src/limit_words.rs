@@ -17,17 +17,12 @@ impl fmt::Display for LimitKind {
             Self::Processes { most } => {
                 write!(out, "it started more than {most} processes and threads")
             }
-            Self::Disk { bytes } => write!(
-                out,
-                "it added more than {} to the workspace, to what else it can write and to its record",
-                size(*bytes)
-            ),
+            Self::Disk { bytes } => {
+                write!(out, "it added more than {} to what it can write", size(*bytes))
+            }
             Self::Journal { bytes } => write!(out, "its journal grew beyond {}", size(*bytes)),
             Self::ToolCalls { most } => write!(out, "it called more than {most} tools"),
-            Self::Tokens { most, taken } => write!(
-                out,
-                "it took {taken} tokens, more than {most}, which is known only now: what it did stays done"
-            ),
+            Self::Tokens { most, taken } => write!(out, "it took {taken} tokens, more than {most}"),
             Self::Connections { most } => {
                 write!(out, "it went on asking for more than {most} connections at once")
             }
@@ -36,12 +31,9 @@ impl fmt::Display for LimitKind {
             Self::Home { bytes } => {
                 write!(out, "it filled its private home directory, which has {}", size(*bytes))
             }
-            Self::Scratch { path, bytes } => write!(
-                out,
-                "it filled `{}`, which is in memory and has {}",
-                path.0.display(),
-                size(*bytes)
-            ),
+            Self::Scratch { path, bytes } => {
+                write!(out, "it filled `{}`, which has {}", path.0.display(), size(*bytes))
+            }
         }
     }
 }
@@ -53,10 +45,12 @@ impl LimitKind {
             Self::Startup | Self::Idle | Self::Tool { .. } | Self::WallClock => return None,
             Self::Memory { .. } => "`--memory` allows more",
             Self::Processes { .. } => "`--processes` allows more",
-            Self::Disk { .. } => "`--disk` allows more",
+            Self::Disk { .. } => "its record counts too; `--disk` allows more",
             Self::Journal { .. } => "`--journal` allows more",
             Self::ToolCalls { .. } => "`--max-tool-calls` allows more",
-            Self::Tokens { .. } => "`--max-tokens` allows more",
+            Self::Tokens { .. } => {
+                "which is known only now: what it did stays done; `--max-tokens` allows more"
+            }
             Self::Connections { .. } => "`connections` in a profile's `[network]` allows more",
             Self::FileSize { .. } => "`--max-file-size` allows more",
             Self::Tmp { .. } => "`tmp` in a profile's `[temporary]` allows more",
