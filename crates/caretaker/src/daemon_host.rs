@@ -19,7 +19,6 @@ use crate::budgets;
 use crate::children::{self, NotMade};
 use crate::command_error::CommandError;
 use crate::commands::sessions::selection::{Selection, Where};
-use crate::config::Config;
 use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
 use crate::event_schema::EventWriter;
 use crate::host::Host;
@@ -53,7 +52,7 @@ impl DaemonHost {
         prompt: Option<&File>,
     ) -> Result<Submitted, CommandError> {
         let host = &self.host;
-        let config = Config::load(&host.environment, &host.places)?;
+        let config = host.load_config()?;
         let options = options(request)?;
         let terms = options.queue.terms(host)?;
         let workspace = PathBuf::from(&request.workspace);
@@ -92,7 +91,7 @@ impl DaemonHost {
         prompt: &str,
     ) -> Result<Submitted, CommandError> {
         let host = &self.host;
-        let config = Config::load(&host.environment, &host.places)?;
+        let config = host.load_config()?;
         let (session, when_held) = (latest.session, WhenHeld::Wait);
         let question = Question { host, session, workspace: None, when_held };
         let resumption = question.decide()?.map_err(refusal::Refusal::into_error)?;
@@ -256,7 +255,7 @@ impl HostServices for DaemonHost {
     fn submit_child(&self, parent: &RunSpec, order: ChildOrder) -> Result<Submitted, Refusal> {
         let _one = self.children.lock().unwrap_or_else(PoisonError::into_inner);
         let host = &self.host;
-        let config = Config::load(&host.environment, &host.places).map_err(as_refusal)?;
+        let config = host.load_config().map_err(as_refusal)?;
         children::submit(host, &config.children, parent, order).map_err(|error| match error {
             NotMade::Forbidden(error) => Refusal { status: 403, error, hint: None },
             NotMade::Failed(error) => as_refusal(error),
@@ -314,8 +313,7 @@ impl HostServices for DaemonHost {
     fn continue_interrupted(&self) -> Vec<(RunId, Result<RunId, Refusal>)> {
         let Self { host, program, .. } = self;
         let which = CutOff { interrupted: true, suspended: false, only_restart: true };
-        let found = Config::load(&host.environment, &host.places)
-            .and_then(|config| Ok((cut_off_runs(host, which)?, config)));
+        let found = host.load_config().and_then(|config| Ok((cut_off_runs(host, which)?, config)));
         let (runs, config) = match found {
             Ok(found) => found,
             Err(error) => {

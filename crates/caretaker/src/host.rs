@@ -7,11 +7,12 @@ use run_protocol::{ExitCode, RunId};
 use run_shim::SocketPaths;
 
 use crate::command_error::CommandError;
+use crate::config::Config;
 use crate::environment::Environment;
 use crate::places::Places;
 use crate::run_marks::RunName;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Host {
     pub(crate) environment: Environment,
     pub(crate) places: Places,
@@ -24,6 +25,11 @@ impl Host {
         let places = Places::of(&environment);
         let state = StateRoot::new(places.state.clone());
         Ok(Self { environment, places, state })
+    }
+
+    /// Reads the user's configuration as it is now. A command asks its `CommandHelper`, which reads it once.
+    pub(crate) fn load_config(&self) -> Result<Config, CommandError> {
+        Config::load(&self.environment, &self.places)
     }
 
     /// Takes away what runs that died have left: in workspaces, of logins, of sockets.

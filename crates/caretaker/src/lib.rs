@@ -1,7 +1,7 @@
 //! The `caretaker` command: arguments in, text or JSON out.
 //!
 //! ```text
-//!   cli ──► commands/<name> ──► host (environment, places, runs) ──► view ──► stdout
+//!   cli ──► command_helper (host, configuration, program) ──► commands/<name> ──► view ──► stdout
 //!              │
 //!              └ run, resume ──► resumption (what a session holds) ──► admission (every check, nothing created)
 //!                                                             └──► launching: run-journal, run-shim ──► following
@@ -28,6 +28,7 @@ mod cancellation;
 mod children;
 mod cli;
 mod command_error;
+mod command_helper;
 mod commands;
 mod commits;
 mod config;

@@ -11,9 +11,10 @@ use workspace_history::{
 };
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commands::undo::{hold, not_kept};
 use crate::data_out::print_json;
-use crate::host::{Host, short_id};
+use crate::host::short_id;
 use crate::host_git;
 use crate::talk::{note, say};
 use crate::view::change_view;
@@ -70,18 +71,18 @@ struct ConflictingPath {
     why: String,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
-    let worktree = Worktree::of(&host, &run)?;
+    let worktree = Worktree::of(host, &run)?;
     let checkout = worktree.origin.repository.0.clone();
     if !checkout.is_dir() {
         let what = format!("the checkout `{}` is gone", checkout.display());
         return Err(CommandError::new(ExitCode::NotFound, what));
     }
-    let history = host_git::history(&host, &checkout)?;
-    let _worktree_hold = hold(&host, &worktree.path, worktree.run)?;
-    let _checkout_hold = hold(&host, &checkout, worktree.run)?;
+    let history = host_git::history(host, &checkout)?;
+    let _worktree_hold = hold(host, &worktree.path, worktree.run)?;
+    let _checkout_hold = hold(host, &checkout, worktree.run)?;
     let apply = Apply { args, worktree: &worktree, checkout: &history };
     if args.revert { apply.revert() } else { apply.apply() }
 }

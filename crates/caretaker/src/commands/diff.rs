@@ -13,6 +13,7 @@ use workspace_history::{
 };
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commands::undo::{RunEnd, not_kept};
 use crate::data_out::print_json;
 use crate::host::{Host, overview, short_id};
@@ -65,18 +66,18 @@ struct ChangedFile {
     removed: Option<u64>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
     let overview = overview(&run)?;
     let (history, from, to) = if overview.worktree.is_some() {
-        let worktree = Worktree::of(&host, &run)?;
+        let worktree = Worktree::of(host, &run)?;
         let base = worktree.base()?;
         let present = worktree.present(&base)?;
         (worktree.history, base, present)
     } else {
-        let history = host_git::history(&host, &overview.workspace.0)?;
-        let (before, after) = sides(&host, &history, &overview)?;
+        let history = host_git::history(host, &overview.workspace.0)?;
+        let (before, after) = sides(host, &history, &overview)?;
         (history, before, after)
     };
     let comparison = Comparison { history: &history, from: &from, to: &to };

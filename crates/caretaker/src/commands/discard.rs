@@ -9,6 +9,7 @@ use serde::Serialize;
 use workspace_history::{compare, count};
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commands::undo::hold;
 use crate::data_out::print_json;
 use crate::host::{Host, short_id};
@@ -51,11 +52,11 @@ struct DiscardReport<'a> {
     unapplied: ChangeCounts,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
-    let worktree = Worktree::of(&host, &run)?;
-    let lock = hold(&host, &worktree.path, worktree.run)?;
+    let worktree = Worktree::of(host, &run)?;
+    let lock = hold(host, &worktree.path, worktree.run)?;
     let unapplied = unapplied(&worktree, args)?;
     let is_done = args.yes || unapplied == ChangeCounts::default();
     if is_done {
@@ -64,9 +65,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
             CommandError::new(ExitCode::Failed, "the lock for removals cannot be used")
                 .because(error)
         })?;
-        must_not_be_waited_for(&host, &worktree)?;
+        must_not_be_waited_for(host, &worktree)?;
         let branch = if args.keep_branch { Branch::Keep } else { Branch::Delete };
-        discard_held(&host, &worktree, branch)?;
+        discard_held(host, &worktree, branch)?;
     }
     drop(lock);
     if args.json {

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::budgets::CountLimit;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commands::discard::discard_worktree;
 use crate::config::Config;
 use crate::data_out::{print_json, print_text};
@@ -174,16 +175,16 @@ struct Failed {
     why: String,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     host.clean_up_after_the_dead();
-    let config = Config::load(&host.environment, &host.places)?;
+    let config = helper.config()?;
     let criteria = args.criteria(config.retention)?;
     if args.yes {
         finish_earlier(&host.state);
     }
-    let runs = list(&host)?;
-    let (plan, found, worktrees) = decide(&host, &config, &runs, criteria)?;
+    let runs = list(host)?;
+    let (plan, found, worktrees) = decide(host, config, &runs, criteria)?;
     let overview = |run: RunId| runs.iter().find(|it| it.run == run);
     let bytes = |run: RunId| found.iter().find(|it| it.run == run).map_or(0, |it| it.bytes);
     let mut report = Report {
@@ -208,7 +209,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         if args.yes {
             let removed = match held.get(&overview.session) {
                 Some(of) => Ok(Removed::No(Need::Successor { of: *of })),
-                None => take_away(&host, &runs, *run, worktree),
+                None => take_away(host, &runs, *run, worktree),
             };
             match removed {
                 Ok(Removed::Yes) => {}

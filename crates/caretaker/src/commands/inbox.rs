@@ -14,6 +14,7 @@ use run_protocol::{Correspondent, ExitCode, RunSpec};
 use serde::Serialize;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
 use crate::environment::Audience;
 use crate::host::{Host, short_id};
@@ -48,8 +49,8 @@ struct Listing<'a> {
     undelivered: &'a [WaitingMessage],
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let OpenLetters { questions, undelivered } = open_letters(&host.state).map_err(refused)?;
     if args.json {
         print_json(&Listing { v: 1, questions: &questions, undelivered: &undelivered })?;
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     for way in ways {
         say(match way {
             Delivery::CheckInbox => "at work: the agent finds it when it looks, with check_inbox",
-            Delivery::NextTurn if has_daemon(&host)? => {
+            Delivery::NextTurn if has_daemon(host)? => {
                 "next turn: the daemon starts a run that begins with it"
             }
             Delivery::NextTurn => {
@@ -157,8 +158,8 @@ pub(crate) struct AnswerArgs {
     json: bool,
 }
 
-pub(crate) fn answer(args: &AnswerArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn answer(helper: &CommandHelper, args: &AnswerArgs) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let text = words_of(&args.text)?;
     let is_question = args.to.starts_with("q-");
     let left = if is_question {
@@ -167,7 +168,7 @@ pub(crate) fn answer(args: &AnswerArgs) -> Result<ExitCode, CommandError> {
         let run = host.find_run(&args.to)?;
         answer_run(&host.state, run.run_id(), spec_of(&run)?.session, text)
     };
-    report(&host, &left.map_err(refused)?, args.json)
+    report(host, &left.map_err(refused)?, args.json)
 }
 
 /// Write to the agent of a run.
@@ -189,12 +190,12 @@ pub(crate) struct SendArgs {
     json: bool,
 }
 
-pub(crate) fn send(args: &SendArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn send(helper: &CommandHelper, args: &SendArgs) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let text = words_of(&args.text)?;
     let run = host.find_run(&args.run)?;
     let left = leave_message(&host.state, spec_of(&run)?.session, text).map_err(refused)?;
-    report(&host, &left, args.json)
+    report(host, &left, args.json)
 }
 
 fn spec_of(run: &RunDirectory) -> Result<RunSpec, CommandError> {

@@ -7,6 +7,7 @@ use run_shim::{KeptLogin, LoginOrigin, RestoreError, kept_logins, restore_login}
 use serde::Serialize;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, short_id};
 use crate::talk::{note, say};
@@ -66,11 +67,11 @@ struct Report {
     file: BytesPath,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     match &args.action {
-        Action::Ls => list(&host, args.json)?,
-        Action::Restore { id } => restore(&host, id.as_deref(), args.json)?,
+        Action::Ls => list(host, args.json)?,
+        Action::Restore { id } => restore(host, id.as_deref(), args.json)?,
     }
     Ok(ExitCode::Success)
 }

@@ -6,9 +6,9 @@ use run_journal::{JournalEntry, Position, Progress};
 use run_protocol::{ExitCode, NetworkMode, RunEvent};
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::event_schema::EventWriter;
 use crate::following::open_journal;
-use crate::host::Host;
 use crate::talk::note;
 use crate::view::network_words;
 use crate::view::show_view::moment;
@@ -28,8 +28,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
     let mut reader = open_journal(&run, Position::Start)?;
     let mut log = NetLog {

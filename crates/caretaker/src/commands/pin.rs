@@ -4,8 +4,8 @@ use run_protocol::{ExitCode, RunId};
 use serde::Serialize;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
-use crate::host::Host;
 use crate::retention::pins;
 use crate::talk::say;
 
@@ -40,16 +40,21 @@ struct Report {
     is_pinned: bool,
 }
 
-pub(crate) fn pin(args: &PinArgs) -> Result<ExitCode, CommandError> {
-    change(&args.runs, args.json, true)
+pub(crate) fn pin(helper: &CommandHelper, args: &PinArgs) -> Result<ExitCode, CommandError> {
+    change(helper, &args.runs, args.json, true)
 }
 
-pub(crate) fn unpin(args: &UnpinArgs) -> Result<ExitCode, CommandError> {
-    change(&args.runs, args.json, false)
+pub(crate) fn unpin(helper: &CommandHelper, args: &UnpinArgs) -> Result<ExitCode, CommandError> {
+    change(helper, &args.runs, args.json, false)
 }
 
-fn change(texts: &[String], is_json: bool, is_pinned: bool) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+fn change(
+    helper: &CommandHelper,
+    texts: &[String],
+    is_json: bool,
+    is_pinned: bool,
+) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     for run in host.find_runs(texts)? {
         let run = run.run_id();
         let (done, word) = match is_pinned {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::continuation::last_of_each_session;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::print_json;
@@ -51,11 +52,11 @@ struct Listing<'a> {
     runs: &'a [RunOverview],
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     host.clean_up_after_the_dead();
     let now = now_ms();
-    let mut runs = list(&host).map_err(|error| {
+    let mut runs = list(host).map_err(|error| {
         CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error)
     })?;
     let is_cut_off = |run: &RunOverview| run.state.is_interrupted() && is_news(run, now);
@@ -71,14 +72,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         return Ok(ExitCode::Success);
     }
     if !args.quiet {
-        note_cut_off(&host, &cut_off);
-        note_questions(&host);
+        note_cut_off(host, &cut_off);
+        note_questions(host);
     }
     let mut out = anstream::stdout().lock();
     if args.quiet {
         runs.iter().try_for_each(|run| writeln!(out, "{}", run.run))
     } else {
-        writeln!(out, "{}", table(&runs, &reasons(&host, &runs), now, Width::of_stdout()))
+        writeln!(out, "{}", table(&runs, &reasons(host, &runs), now, Width::of_stdout()))
     }
     .and_then(|()| out.flush())
     .map_err(CommandError::writing)?;

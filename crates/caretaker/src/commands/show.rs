@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::answer::Answer;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
 use crate::following::open_journal;
 use crate::host::{Host, overview};
@@ -88,10 +89,10 @@ pub(crate) struct RunFiles {
     pub(crate) supervisor_log: BytesPath,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
-    let shown = look_at(&host, &run)?;
+    let shown = look_at(host, &run)?;
     if args.json {
         print_json(&shown)?;
     } else {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
 use crate::host::{Host, overview};
 use crate::run_report::RunReport;
@@ -47,9 +48,9 @@ struct SuspendReport<'a> {
     record: Option<SessionRecord>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let runs = if args.all { all_under_way(&host)? } else { host.find_runs(&args.runs)? };
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let runs = if args.all { all_under_way(host)? } else { host.find_runs(&args.runs)? };
     // A run that was refused is gone, and was none.
     let is_none = |run: &RunDirectory| args.all && !run.path().exists();
     // All are told before any is waited for, so that they stop side by side.
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     for (run, told) in runs.iter().zip(told) {
         let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
         match ended.and_then(|()| overview(run)) {
-            Ok(overview) => report(&host, run, &overview, args.json)?,
+            Ok(overview) => report(host, run, &overview, args.json)?,
             Err(_) if is_none(run) => {}
             Err(error) => code = error.report(),
         }

@@ -16,6 +16,7 @@ use workspace_history::{
 };
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::host::{Host, overview, short_id};
 use crate::host_git;
 use crate::worktrees::GENEROUS;
@@ -69,8 +70,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
     let id = run.run_id();
     let overview = overview(&run)?;
@@ -79,9 +80,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         let what = format!("the workspace `{}` of run {id} is gone", workspace.display());
         return Err(CommandError::new(ExitCode::NotFound, what));
     }
-    let history = host_git::history(&host, &workspace)?;
-    let place = Place { host: &host, history: &history, run: id, directory: &run };
-    let _hold = hold(&host, &workspace, id)?;
+    let history = host_git::history(host, &workspace)?;
+    let place = Place { host, history: &history, run: id, directory: &run };
+    let _hold = hold(host, &workspace, id)?;
     let task = place.task(args)?;
     let present = place.save(&task, args.dry_run)?;
     let plan = task.plan(&history, &present)?;

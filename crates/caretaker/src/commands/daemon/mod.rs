@@ -21,11 +21,10 @@ use serde::Serialize;
 
 use self::logs::{LogsArgs, logs};
 use self::serving::{ServeArgs, StartReport, serve_here};
-use crate::agent_discovery::own_program;
 use crate::budgets;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commands::group::budget_lines;
-use crate::config::Config;
 use crate::daemon_client::{DaemonClient, other_protocol};
 use crate::data_out::{print_json, print_text};
 use crate::host::Host;
@@ -111,28 +110,28 @@ struct Status {
     log: PathBuf,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     match &args.action {
-        Action::Start(args) => start(&host, args),
+        Action::Start(args) => start(helper, args),
         Action::Stop(args) => {
-            let stopped = stop_running(&host)?;
+            let stopped = stop_running(host)?;
             if args.json {
-                print_json(&Status { changed: Some(stopped), ..Status::of(&host, None) })?;
+                print_json(&Status { changed: Some(stopped), ..Status::of(host, None) })?;
             } else {
                 say(if stopped { "the daemon is stopped; runs go on" } else { "no daemon runs" });
             }
             Ok(ExitCode::Success)
         }
-        Action::Status(args) => status(&host, args.json),
+        Action::Status(args) => status(helper, args.json),
         Action::Restart(args) => {
-            refuse_older(&host)?;
-            let args = args.or_as(running(&host)?.as_ref());
-            stop_running(&host)?;
-            start(&host, &args)
+            refuse_older(host)?;
+            let args = args.or_as(running(host)?.as_ref());
+            stop_running(host)?;
+            start(helper, &args)
         }
-        Action::Logs(args) => logs(&host, args),
-        Action::Serve(args) => serve_here(&host, args),
+        Action::Logs(args) => logs(host, args),
+        Action::Serve(args) => serve_here(helper, args),
     }
 }
 
@@ -195,7 +194,8 @@ fn stop_running(host: &Host) -> Result<bool, CommandError> {
     }
 }
 
-fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
+fn start(helper: &CommandHelper, args: &StartArgs) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let mut changed = false;
     refuse_older(host)?;
     if let Some(note) = running(host)? {
@@ -212,12 +212,12 @@ fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
     }
     let args = &args;
     if args.foreground {
-        return serve_here(host, &ServeArgs { listen: args.listen, ..ServeArgs::default() });
+        return serve_here(helper, &ServeArgs { listen: args.listen, ..ServeArgs::default() });
     }
     // What it would only say in its log is said here.
-    Config::load(&host.environment, &host.places)?;
+    helper.config()?;
     loop {
-        match spawn(host, args)? {
+        match spawn(helper, args)? {
             StartReport::Ready { note } => {
                 changed = true;
                 return started(host, args, note, changed);
@@ -267,13 +267,14 @@ fn started(
 }
 
 /// Starts `caretaker daemon serve` as a process of its own, and hears from it how that came out.
-fn spawn(host: &Host, args: &StartArgs) -> Result<StartReport, CommandError> {
+fn spawn(helper: &CommandHelper, args: &StartArgs) -> Result<StartReport, CommandError> {
+    let host = &helper.host;
     let failed = |error: io::Error| {
         CommandError::new(ExitCode::DaemonUnavailable, "the daemon could not be started")
             .because(error)
     };
     let log = open_log(host).map_err(failed)?;
-    let mut command = Command::new(own_program()?);
+    let mut command = Command::new(helper.program()?);
     command.args(["daemon", "serve", "--report"]);
     if let Some(listen) = args.listen {
         command.arg("--listen").arg(listen.to_string());
@@ -310,16 +311,17 @@ fn open_log(host: &Host) -> io::Result<File> {
 }
 
 /// What was spent today of what, if there is a budget.
-fn budget_of_day(host: &Host) -> Result<Option<String>, CommandError> {
-    let budget = Config::load(&host.environment, &host.places)?.budgets.day.budget();
+fn budget_of_day(helper: &CommandHelper) -> Result<Option<String>, CommandError> {
+    let budget = helper.config()?.budgets.day.budget();
     if !budget.is_set() {
         return Ok(None);
     }
-    let spent = budgets::spending(&budgets::all_runs(host)?, budgets::day(now_ms()).0);
+    let spent = budgets::spending(&budgets::all_runs(&helper.host)?, budgets::day(now_ms()).0);
     Ok(Some(budget_lines("the day", &budget, &spent, judge(&budget, &spent).as_ref())))
 }
 
-fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
+fn status(helper: &CommandHelper, as_json: bool) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let note = running(host)?;
     let code = if note.is_some() { ExitCode::Success } else { ExitCode::DaemonUnavailable };
     if as_json {
@@ -358,7 +360,7 @@ fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
         ));
     }
     // A configuration that cannot be read is no reason not to say how the daemon is.
-    if let Ok(Some(day)) = budget_of_day(host) {
+    if let Ok(Some(day)) = budget_of_day(helper) {
         text.push_str(&format!("budget of the day:\n{day}"));
     }
     print_text(&text)?;

@@ -12,6 +12,7 @@ use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, Which};
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::host::Host;
 use crate::run_marks::RunName;
 
@@ -41,13 +42,13 @@ enum Action {
     Budget(budget::Args),
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     match &args.action {
-        Action::Ls(args) => ls::run(args),
-        Action::Show(args) => show::run(args),
-        Action::Wait(args) => wait::run(args),
-        Action::Kill(args) => kill::run(args),
-        Action::Budget(args) => budget::run(args),
+        Action::Ls(args) => ls::run(helper, args),
+        Action::Show(args) => show::run(helper, args),
+        Action::Wait(args) => wait::run(helper, args),
+        Action::Kill(args) => kill::run(helper, args),
+        Action::Budget(args) => budget::run(helper, args),
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commands::sandbox::hypothetical_spec;
 use crate::data_out::{print_json, print_text};
 use crate::host::Host;
@@ -62,19 +63,19 @@ struct Shown {
     servers: Value,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     if args.run.is_some() && !args.servers.is_empty() {
         let what = "a run that exists has its servers; --mcp and --mcp-from-repo are for one that would be started";
         return Err(CommandError::new(ExitCode::Usage, what));
     }
     let spec = match &args.run {
-        Some(run) => spec_of(&host, run)?,
+        Some(run) => spec_of(host, run)?,
         None => {
-            become_owner(&host.environment, args.workspace.as_deref())?;
+            become_owner(helper, args.workspace.as_deref())?;
             let (user_mcp, servers) = (args.user_mcp, args.servers.clone());
             let options = RunOptions { user_mcp, servers, ..RunOptions::default() };
-            hypothetical_spec(&host, args.workspace.clone(), &options)?
+            hypothetical_spec(helper, args.workspace.clone(), &options)?
         }
     };
     let shown = servers_of_run(&host.state, &spec).map_err(user_mcp::unusable)?;

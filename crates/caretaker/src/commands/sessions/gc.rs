@@ -20,6 +20,7 @@ use super::chat_place::ChatPlace;
 use super::selection::{Where, find, report};
 use super::verify::all_leftovers;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
 use crate::host::Host;
 use crate::progress::Progress;
@@ -75,9 +76,9 @@ struct Store {
     is_dropped: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.place.open(host)?;
     let heads = match &args.session {
         Some(text) => vec![find(&catalogue, text)?],
         None => {
@@ -87,9 +88,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         }
     };
     let places: Vec<ChatPlace> = heads.iter().flat_map(ChatPlace::all_of).collect();
-    let found = examine(&host, &places);
+    let found = examine(host, &places);
     let empty = empty_sessions(&heads);
-    let left = if args.session.is_none() { all_leftovers(&host)? } else { Vec::new() };
+    let left = if args.session.is_none() { all_leftovers(host)? } else { Vec::new() };
     let mut stores = Vec::new();
     let mut wanted = Vec::new();
     for (place, droppable) in places.into_iter().zip(found) {
@@ -119,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     };
     let mut code = ExitCode::Success;
     if args.yes {
-        code = drop_all(&host, args, &wanted, &mut gc);
+        code = drop_all(host, args, &wanted, &mut gc);
         let dropped = gc.sessions.iter().filter(|store| store.is_dropped);
         gc.n_bytes = dropped.map(|store| store.droppable.n_bytes).sum::<u64>()
             + gc.leftovers.iter().map(|left| left.n_bytes).sum::<u64>();

@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::selection::Selection;
 use super::unread::name_failures;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::conversation_stats::ConversationStats;
 use crate::data_out::print_json;
-use crate::host::Host;
 use crate::progress::Progress;
 use crate::view::stats_view;
 use crate::view::width::Width;
@@ -45,10 +45,10 @@ struct Report<'a> {
     stats: &'a ConversationStats,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.selection.place.open(&host)?;
-    let heads = args.selection.select(&host, &catalogue);
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.selection.place.open(host)?;
+    let heads = args.selection.select(host, &catalogue);
     let zone = TimeZone::system();
     let progress = Progress::of(heads.len(), "reading");
     // What is left of a conversation is small, so no more of them are in memory than there are threads.

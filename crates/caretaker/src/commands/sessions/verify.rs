@@ -20,6 +20,7 @@ use super::chat_place::ChatPlace;
 use super::selection::{Where, find, report};
 use super::verify_view;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
 use crate::host::Host;
 use crate::progress::Progress;
@@ -135,9 +136,12 @@ impl SessionReport {
     }
 }
 
-pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
+pub(crate) fn run_verify(
+    helper: &CommandHelper,
+    args: &VerifyArgs,
+) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.place.open(host)?;
     let all = all_places(&catalogue);
     let wanted: Vec<ChatPlace> = match &args.session {
         None => all.clone(),
@@ -149,7 +153,7 @@ pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
     };
     let progress = Progress::of(wanted.len(), "checking");
     let verdicts = parallel::map(&wanted, |place| {
-        let kept: Vec<BlobId> = place.recorded_root(&host).into_iter().collect();
+        let kept: Vec<BlobId> = place.recorded_root(host).into_iter().collect();
         let verdict = verify_store(&place.database(), &kept);
         progress.step();
         verdict
@@ -159,7 +163,7 @@ pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
     let mut unread = None;
     for (place, verdict) in wanted.iter().zip(verdicts) {
         match verdict {
-            Ok(verdict) => sessions.push(session_report(&host, place, verdict, &all)),
+            Ok(verdict) => sessions.push(session_report(host, place, verdict, &all)),
             Err(error) => {
                 let what = format!("{} cannot be checked now", place.id);
                 let error = CommandError::new(ExitCode::Failed, what).because(error);
@@ -168,7 +172,7 @@ pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
             }
         }
     }
-    let left = if args.all { all_leftovers(&host)? } else { Vec::new() };
+    let left = if args.all { all_leftovers(host)? } else { Vec::new() };
     let is_sound =
         unread.is_none() && left.is_empty() && sessions.iter().all(SessionReport::is_sound);
     let report = VerifyReport { v: 1, is_sound, sessions, leftovers: left };
@@ -313,9 +317,12 @@ struct RepairReport<'a> {
     backup: Option<PathBuf>,
 }
 
-pub(crate) fn run_repair(args: &RepairArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
+pub(crate) fn run_repair(
+    helper: &CommandHelper,
+    args: &RepairArgs,
+) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.place.open(host)?;
     let head = find(&catalogue, &args.session)?;
     let place = ChatPlace::to_copy(&head)?;
     let unmended = |error: RepairError| {
@@ -333,11 +340,11 @@ pub(crate) fn run_repair(args: &RepairArgs) -> Result<ExitCode, CommandError> {
     let is_whole = plan.actions.is_empty() && plan.beyond_repair.is_empty();
     let mut backup = None;
     if args.yes && !plan.actions.is_empty() {
-        let _lease = place.lease(&host)?;
-        let kept = place.backup(&host);
+        let _lease = place.lease(host)?;
+        let kept = place.backup(host);
         let at = i64::try_from(now_ms()).unwrap_or(i64::MAX);
         let repaired = repair(&place.directory, &place.root, &plan, &kept, at).map_err(unmended)?;
-        place.renew_record(&host);
+        place.renew_record(host);
         backup = Some(repaired.backup);
     }
     if args.json {
@@ -350,7 +357,7 @@ pub(crate) fn run_repair(args: &RepairArgs) -> Result<ExitCode, CommandError> {
             "Done. The original is kept in {}",
             on_one_line(&backup.display().to_string())
         )),
-        None if is_whole => return whole_store(&host, &place, &catalogue),
+        None if is_whole => return whole_store(host, &place, &catalogue),
         None if plan.actions.is_empty() => {
             return Err(CommandError::new(ExitCode::Failed, "nothing can be done about it"));
         }
