@@ -22,7 +22,7 @@ use crate::commands::sessions::selection::{Selection, Where};
 use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
 use crate::event_schema::EventWriter;
 use crate::host::Host;
-use crate::launching::{brought_for, not_created};
+use crate::launching::brought_for;
 use crate::name_claim::{self, NameClaim};
 use crate::named_secret::KEYS;
 use crate::profiles;
@@ -77,7 +77,7 @@ impl DaemonHost {
         let spec = RunSpec { queue: Some(queue), wait_for_locks: false, ..admitted.spec };
         let name_claim =
             options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
-        let run = RunDirectory::create(&host.state, &spec, prompt).map_err(not_created)?;
+        let run = RunDirectory::create(&host.state, &spec, prompt)?;
         drop(name_claim);
         admitted.trial.remember(host.state.path());
         Ok(Submitted { run: run.run_id(), brought })
@@ -108,8 +108,7 @@ impl DaemonHost {
         let queue = Some(terms);
         let continues = Some(latest.run);
         let spec = RunSpec { queue, delivers, continues, wait_for_locks: false, ..admitted.spec };
-        let run =
-            RunDirectory::create(&host.state, &spec, prompt.as_bytes()).map_err(not_created)?;
+        let run = RunDirectory::create(&host.state, &spec, prompt.as_bytes())?;
         admitted.trial.remember(host.state.path());
         Ok(Submitted { run: run.run_id(), brought })
     }

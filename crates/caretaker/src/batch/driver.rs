@@ -19,7 +19,7 @@ use super::runs_watch::RunsWatch;
 use super::summary::{as_table, exit_code, worst};
 use super::turns::{self, Taken};
 use crate::budgets;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::environment::Audience;
@@ -133,9 +133,9 @@ pub(crate) fn run(helper: &CommandHelper, request: &Request<'_>) -> Result<ExitC
 
 /// A name that nobody else has.
 fn new_group() -> Result<RunName, CommandError> {
-    format!("batch-{}", short_id(RunId::generate())).parse().map_err(|error| {
-        CommandError::new(ExitCode::Failed, "no name for the group could be found").because(error)
-    })
+    format!("batch-{}", short_id(RunId::generate()))
+        .parse::<RunName>()
+        .or_fail(|| "no name for the group could be found")
 }
 
 /// The prompts, and what each line says beside.

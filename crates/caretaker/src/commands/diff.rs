@@ -1,6 +1,6 @@
 //! `caretaker diff`: what a run changed.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -8,14 +8,13 @@ use run_journal::RunOverview;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{
-    ChangeKind, GitAnswer, GitError, History, Snapshot, SnapshotName, TreePath, compare, count,
-    run_git,
+    ChangeKind, GitAnswer, History, Snapshot, SnapshotName, TreePath, compare, count, run_git,
 };
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::commands::undo::{RunEnd, not_kept};
-use crate::data_out::print_json;
+use crate::commands::undo::RunEnd;
+use crate::data_out::{print_json, print_view};
 use crate::host::{Host, overview, short_id};
 use crate::host_git;
 use crate::talk::{note, say};
@@ -98,13 +97,6 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     Ok(ExitCode::Success)
 }
 
-fn print_view(
-    print: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
-) -> Result<(), CommandError> {
-    let mut out = anstream::stdout().lock();
-    print(&mut out).and_then(|()| out.flush()).map_err(CommandError::writing)
-}
-
 /// The workspace before a run and after it. Not the workspace of now, unless the run goes on.
 fn sides(
     host: &Host,
@@ -112,7 +104,7 @@ fn sides(
     overview: &RunOverview,
 ) -> Result<(Snapshot, Snapshot), CommandError> {
     let run = overview.run;
-    let before = history.snapshot(&SnapshotName::before(run)).map_err(not_kept)?;
+    let before = history.snapshot(&SnapshotName::before(run))?;
     let Some(before) = before.filter(|snapshot| snapshot.commit.is_some()) else {
         let what = format!("the workspace was not saved before run {run}");
         return Err(CommandError::new(ExitCode::NotFound, what)
@@ -152,7 +144,7 @@ impl Comparison<'_> {
     fn git(&self, options: &[&str]) -> Result<Vec<u8>, CommandError> {
         run_git(&mut self.command(options)?, None, PATIENCE)
             .and_then(GitAnswer::checked)
-            .map_err(not_compared)
+            .or_fail(|| "the changes could not be compared")
     }
 
     /// Byte for byte, for a program.
@@ -200,10 +192,6 @@ fn lines_of(numstat: &[u8]) -> std::collections::BTreeMap<TreePath, Option<(u64,
         Some((path, number(added).zip(number(removed))))
     };
     numstat.split(|byte| *byte == 0).filter_map(entry).collect()
-}
-
-fn not_compared(error: GitError) -> CommandError {
-    CommandError::new(ExitCode::Failed, "the changes could not be compared").because(error)
 }
 
 #[cfg(test)]

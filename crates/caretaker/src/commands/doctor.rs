@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::data_out::print_json;
+use crate::data_out::{print_json, print_view};
 use crate::health::{self, Finding, Status};
 use crate::view::safe_text::{on_lines, on_one_line};
 use crate::view::styled_line::{BAD, DIM, GOOD, ODD};
@@ -41,8 +41,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     if args.json {
         print_json(&report)?;
     } else {
-        let mut out = anstream::stdout().lock();
-        print(&mut out, &report).and_then(|()| out.flush()).map_err(CommandError::writing)?;
+        print_view(|out| print(out, &report))?;
     }
     Ok(if report.ok { ExitCode::Success } else { ExitCode::Failed })
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use ground::now_ms;
-use run_journal::{KernelLock, RunDirectory, RunFilter, RunIndex, RunOverview};
+use run_journal::{KernelLock, RunDirectory, RunFilter, RunOverview};
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use crate::command_helper::CommandHelper;
 use crate::commands::discard::discard_worktree;
 use crate::config::Config;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, short_id};
+use crate::host::{Host, list_runs, short_id};
 use crate::human_duration::HumanDuration;
 use crate::limit_options::SizeLimit;
 use crate::retention::minted;
@@ -183,7 +183,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     if args.yes {
         finish_earlier(&host.state);
     }
-    let runs = list(host)?;
+    let runs = list_runs(&host.state, &RunFilter::default())?;
     let (plan, found, worktrees) = decide(host, config, &runs, criteria)?;
     let overview = |run: RunId| runs.iter().find(|it| it.run == run);
     let bytes = |run: RunId| found.iter().find(|it| it.run == run).map_or(0, |it| it.bytes);
@@ -260,17 +260,6 @@ impl Args {
         }
         Ok(criteria)
     }
-}
-
-fn list(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
-    if !host.state.runs().is_dir() {
-        return Ok(Vec::new());
-    }
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
-    index.list(&RunFilter::default()).map_err(cannot)
 }
 
 /// What goes, with the worktrees that go too. Worktrees are looked at only where they would go, so it may take two rounds.

@@ -3,7 +3,7 @@
 use run_protocol::{ExitCode, RunId};
 use serde::Serialize;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
 use crate::retention::pins;
@@ -61,10 +61,8 @@ fn change(
             true => (pins::pin(&host.state, run), "pinned"),
             false => (pins::unpin(&host.state, run).map(|_| true), "not pinned"),
         };
-        let is_there = done.map_err(|error| {
-            let what = format!("that run {run} is {word} cannot be written down");
-            CommandError::new(ExitCode::Failed, what).because(error)
-        })?;
+        let is_there =
+            done.or_fail(|| format!("that run {run} is {word} cannot be written down"))?;
         if !is_there {
             let what = format!("run {run} was removed and cannot be pinned");
             return Err(CommandError::new(ExitCode::NotFound, what));

@@ -7,7 +7,7 @@ use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::{print_json, print_text};
@@ -129,10 +129,8 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         print_json(&answer)?;
         return Ok(ExitCode::Success);
     }
-    let queue: Queue = serde_json::from_value(answer).map_err(|error| {
-        CommandError::new(ExitCode::DaemonUnavailable, "the daemon's answer is not understood")
-            .because(error)
-    })?;
+    let queue: Queue = serde_json::from_value(answer)
+        .or_fail_as(ExitCode::DaemonUnavailable, || "the daemon's answer is not understood")?;
     show(&queue)?;
     Ok(ExitCode::Success)
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::admission::{Admission, Admitted, Conversation};
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::config::Config;
 use crate::continuation::{Continuation, Continued, CutOff, NotContinued, cut_off_runs};
@@ -159,10 +159,8 @@ impl Resume<'_> {
 
     /// Stops the run that has the session, so gently that it could be resumed.
     fn steal(&self, session: Uuid) -> Result<(), CommandError> {
-        let holder = session_holder(&self.host.state, &session).map_err(|error| {
-            let what = format!("the lease of session {session} cannot be examined");
-            CommandError::new(ExitCode::Failed, what).because(error)
-        })?;
+        let holder = session_holder(&self.host.state, &session)
+            .or_fail(|| format!("the lease of session {session} cannot be examined"))?;
         let Some(holder) = holder else { return Ok(()) };
         let run = match self.host.find_run(&holder.run.to_string()) {
             // It was refused, and is gone: nobody is left to be stopped.

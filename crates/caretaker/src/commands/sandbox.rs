@@ -9,12 +9,12 @@ use run_shim::{plan_run, survey_limits};
 use sandbox_plan::{Profile, ProfileLimit, SandboxPlan};
 use serde::Serialize;
 
-use crate::admission::{Admission, Conversation, unprepared};
+use crate::admission::{Admission, Conversation};
 use crate::agent_discovery::SIMULATED;
 use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::commands::net_log;
-use crate::data_out::print_json;
+use crate::data_out::{print_json, print_view};
 use crate::limit_options::LimitOptions;
 use crate::profiles;
 use crate::run_options::{Network, RunOptions};
@@ -104,8 +104,7 @@ fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, Comma
         // There is nothing to plan, and that is what there is to say.
         profiles::OFF => without_sandbox(&spec),
         _ => {
-            let mut explained =
-                explained(&spec, &plan_run(&host.state, &spec).map_err(unprepared)?);
+            let mut explained = explained(&spec, &plan_run(&host.state, &spec)?);
             explained.parts.extend(limits(&spec));
             explained
         }
@@ -113,10 +112,7 @@ fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, Comma
     if args.json {
         print_json(&explained)?;
     } else {
-        let mut out = anstream::stdout().lock();
-        print(&mut out, &explained, Width::of_stdout())
-            .and_then(|()| out.flush())
-            .map_err(CommandError::writing)?;
+        print_view(|out| print(out, &explained, Width::of_stdout()))?;
     }
     Ok(ExitCode::Success)
 }

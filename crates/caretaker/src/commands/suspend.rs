@@ -1,6 +1,6 @@
 //! `caretaker suspend`: stops runs so that their sessions can be taken up again.
 
-use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which};
+use run_journal::{RunDirectory, RunFilter, RunOverview, RunState, Which};
 use run_protocol::{ControlRequest, ExitCode, Resumable, SessionRecord};
 use run_shim::read_session_record;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
-use crate::host::{Host, overview};
+use crate::host::{Host, list_runs, overview};
 use crate::run_report::RunReport;
 use crate::stopping::{tell, wait_until_dead};
 use crate::talk::say;
@@ -74,17 +74,8 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 }
 
 fn all_under_way(host: &Host) -> Result<Vec<RunDirectory>, CommandError> {
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
-    if !host.state.runs().is_dir() {
-        return Ok(Vec::new());
-    }
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
     let filter = RunFilter { which: Which::Unfinished, ..RunFilter::default() };
-    let under_way = index
-        .list(&filter)
-        .map_err(cannot)?
+    let under_way = list_runs(&host.state, &filter)?
         .into_iter()
         // What waits in the queue waits through anything.
         .filter(|overview| !matches!(overview.state, RunState::Queued { .. }))

@@ -3,7 +3,7 @@
 use run_journal::{EventNumber, Follower, Position, RunDirectory, Woken};
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::following::open_journal;
 use crate::host::overview;
@@ -59,9 +59,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     if args.follow && printer.ended().is_none() {
         let mut follower = Follower::new(&run, &host.control_socket(&run));
         while printer.ended().is_none() {
-            let woken = follower.wait(None).map_err(|error| {
-                CommandError::new(ExitCode::Failed, "the run cannot be followed").because(error)
-            })?;
+            let woken = follower.wait(None).or_fail(|| "the run cannot be followed")?;
             printer.print_all(&mut reader)?;
             if woken == Woken::WriterGone {
                 break;

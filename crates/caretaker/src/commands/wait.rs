@@ -7,7 +7,7 @@ use run_journal::{Follower, RunDirectory, Woken};
 use run_protocol::{ExitCode, NoResult, RunOutcome};
 
 use crate::budgets;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::host::overview;
 use crate::human_duration::HumanDuration;
@@ -70,10 +70,9 @@ fn outcome_of(
         let remaining = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let woken = match remaining {
             Some(Duration::ZERO) => Woken::TimedOut,
-            _ => follower.wait(remaining).map_err(|error| {
-                let what = format!("run {} cannot be waited for", run.run_id());
-                CommandError::new(ExitCode::Failed, what).because(error)
-            })?,
+            _ => follower
+                .wait(remaining)
+                .or_fail(|| format!("run {} cannot be waited for", run.run_id()))?,
         };
         match woken {
             Woken::Grown => {}

@@ -11,9 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use caretaker_daemon::{
-    DaemonNote, PROTOCOL, Presence, Stopped, judge, presence, stop, token_path,
-};
+use caretaker_daemon::{DaemonNote, PROTOCOL, Presence, Stopped, judge, stop, token_path};
 use clap::Subcommand;
 use ground::now_ms;
 use run_protocol::ExitCode;
@@ -25,7 +23,7 @@ use crate::budgets;
 use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget_lines;
-use crate::daemon_client::{DaemonClient, other_protocol};
+use crate::daemon_client::{DaemonClient, daemon_presence, other_protocol};
 use crate::data_out::{print_json, print_text};
 use crate::host::Host;
 use crate::talk::{note, say};
@@ -157,11 +155,7 @@ fn log_path(host: &Host) -> PathBuf {
 fn running(host: &Host) -> Result<Option<DaemonNote>, CommandError> {
     let deadline = Instant::now() + ENDING;
     loop {
-        let found = presence(&host.state).map_err(|error| {
-            CommandError::new(ExitCode::Failed, "whether a daemon runs cannot be found out")
-                .because(error)
-        })?;
-        match found {
+        match daemon_presence(host)? {
             Presence::None => return Ok(None),
             // The note of an earlier one is there until the present one has written its own.
             Presence::Held(Some(note)) if note.is_alive() => return Ok(Some(note)),

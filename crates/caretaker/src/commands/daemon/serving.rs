@@ -94,12 +94,7 @@ pub(super) fn serve_here(
                     error => StartReport::Failed { error: with_causes(error) },
                 });
             }
-            let code = match &error {
-                ServeError::NotLoopback(_) => ExitCode::Usage,
-                ServeError::AlreadyThere(_) => ExitCode::Conflict,
-                _ => ExitCode::DaemonUnavailable,
-            };
-            Err(CommandError::new(code, "the daemon cannot run").because(error))
+            Err(error.into())
         }
     }
 }

@@ -6,7 +6,7 @@ use run_protocol::{ControlRequest, ExitCode, StopManner};
 
 use super::{runs_of, unfinished};
 use crate::batch::summary::worst;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::host::overview;
 use crate::run_report;
@@ -36,10 +36,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     // First this: whoever starts more of it has to hear of it before we look what there is.
     let stopped =
         GroupRecord::update(&host.state, group, |record| record.stopped_ms = Some(now_ms()));
-    stopped.map_err(|error| {
-        let what = format!("that group `{group}` is stopped cannot be written down");
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })?;
+    stopped.or_fail(|| format!("that group `{group}` is stopped cannot be written down"))?;
     let manner = if args.now { StopManner::Now } else { StopManner::Ladder };
     let stop = ControlRequest::Stop { manner };
     let mut codes = Vec::new();

@@ -12,7 +12,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::show::spec_of;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::commands::sessions::chat_place::take_lease;
 use crate::data_out::print_json;
@@ -198,8 +198,7 @@ fn change_record(
         .and_then(|record| spec_of(host, &record.run.to_string()).ok());
     let changed = change_servers_of_session(&host.state, last.as_ref().unwrap_or(spec), change);
     drop(lease);
-    changed.map_err(|error| {
-        let what = format!("the MCP servers of session {session} are not changed");
-        CommandError::new(ExitCode::Usage, what).because(error)
+    changed.or_fail_as(ExitCode::Usage, || {
+        format!("the MCP servers of session {session} are not changed")
     })
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::commands::sandbox::hypothetical_spec;
 use crate::data_out::{print_json, print_text};
@@ -17,7 +17,6 @@ use crate::host::Host;
 use crate::profiles;
 use crate::run_options::{RunOptions, ServerOptions};
 use crate::talk::note;
-use crate::user_mcp;
 use crate::workspace_owner::become_owner;
 
 /// Print the mcp.json that a run's agent has, or that a run would get.
@@ -78,7 +77,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
             hypothetical_spec(helper, args.workspace.clone(), &options)?
         }
     };
-    let shown = servers_of_run(&host.state, &spec).map_err(user_mcp::unusable)?;
+    let shown = servers_of_run(&host.state, &spec)?;
     let ShownServers { servers, off, is_live } = shown;
     let file = without_secrets(&servers);
     if args.json {
@@ -111,10 +110,8 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 /// The spec of a run that has a sandbox, and so a generated `mcp.json`.
 pub(super) fn spec_of(host: &Host, run: &str) -> Result<RunSpec, CommandError> {
     let run = host.find_run(run)?;
-    let spec = run.spec().map_err(|error| {
-        let what = format!("the servers of run {} are not known", run.run_id());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })?;
+    let spec =
+        run.spec().or_fail(|| format!("the servers of run {} are not known", run.run_id()))?;
     if spec.profile == profiles::OFF {
         let what = format!("run {} has no sandbox, so its agent goes by your own files", spec.run);
         return Err(CommandError::new(ExitCode::Usage, what));

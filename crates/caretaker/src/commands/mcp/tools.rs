@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::admission::{Admission, Conversation};
 use crate::agent_discovery::SIMULATED;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::host::overview;
@@ -148,7 +148,7 @@ fn count(helper: &CommandHelper, args: &Args) -> Result<Counted, CommandError> {
     let conversation = Conversation::New { workspace: args.workspace.clone() };
     let admission = Admission::new(host, config, &options, &conversation, program, None)?;
     let mut admitted = admission.counting_tools().admit()?;
-    let servers = servers_of_run(&host.state, &admitted.spec).map_err(user_mcp::unusable)?.servers;
+    let servers = servers_of_run(&host.state, &admitted.spec)?.servers;
     // What the simulated agent keeps of it is no conversation of the user's.
     let session = admitted.spec.session;
     let place = host.state.tool_counts().join(session.to_string());
@@ -157,9 +157,7 @@ fn count(helper: &CommandHelper, args: &Args) -> Result<Counted, CommandError> {
     admitted.spec.limits.startup_ms = USUAL_TIMEOUT.milliseconds();
     let launch = Launch { host, config, options: &options, program, route: &Route::Direct };
     // Before there is a run that a signal could leave behind.
-    let signals = TakenSignals::block().map_err(|error| {
-        CommandError::new(ExitCode::Failed, "signals cannot be awaited").because(error)
-    })?;
+    let signals = TakenSignals::block().or_fail(|| "signals cannot be awaited")?;
     let run = launch.start(admitted, PROMPT.as_bytes())?;
     let socket = host.control_socket(&run);
     let is_cancelled = stop_on_signals(signals, &run, &socket);

@@ -1,6 +1,5 @@
 //! `caretaker sessions at` and `between`: which conversations led to commits.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use cursor_stores::model::{Head, Shelf, Workspace};
@@ -16,7 +15,7 @@ use crate::command_helper::CommandHelper;
 use crate::commits::evidence::{Evidence, WorkspaceMatch};
 use crate::commits::git::{Commit, GitError, Repository};
 use crate::commits::ranking::{Match, Timing, rank};
-use crate::data_out::print_json;
+use crate::data_out::{print_json, print_view};
 use crate::host_git;
 use crate::human_duration::HumanDuration;
 use crate::progress::Progress;
@@ -199,10 +198,7 @@ impl Common {
             print_json(&Answer::of(&repository, &commits, &ranked, n_ranked))?;
             return Ok(ExitCode::Success);
         }
-        let mut out = anstream::stdout().lock();
-        commit_view::print(&mut out, &commits, &ranked, Width::of_stdout())
-            .and_then(|()| out.flush())
-            .map_err(CommandError::writing)?;
+        print_view(|out| commit_view::print(out, &commits, &ranked, Width::of_stdout()))?;
         if ranked.is_empty() && !commits.is_empty() {
             note(match self.window {
                 HumanDuration::Unlimited => "no conversation fits",

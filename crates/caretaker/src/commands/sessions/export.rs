@@ -10,7 +10,7 @@ use run_protocol::ExitCode;
 use super::selection::{Selection, find};
 use super::unread::name_failures;
 use crate::cancellation::Cancellation;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::Data;
 use crate::export::file_name::file_name;
@@ -202,10 +202,8 @@ impl Export {
         heads: &[Head],
         directory: &Path,
     ) -> Result<ExitCode, CommandError> {
-        std::fs::create_dir_all(directory).map_err(|error| {
-            let what = format!("the directory `{}` cannot be made", directory.display());
-            CommandError::new(ExitCode::Failed, what).because(error)
-        })?;
+        std::fs::create_dir_all(directory)
+            .or_fail(|| format!("the directory `{}` cannot be made", directory.display()))?;
         let cancellation = Cancellation::on_signals()?;
         let progress = Progress::of(heads.len(), "exporting");
         let outcomes = parallel::map(heads, |head| {

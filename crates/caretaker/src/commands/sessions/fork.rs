@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::chat_place::{ChatPlace, known_workspace, physical_workspace};
 use super::selection::{Where, find};
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::inheritance::earlier_run;
@@ -130,9 +130,9 @@ fn tell_again(
             .because("its store keeps no checkpoints of earlier turns")
             .hint("leave out --at"));
     }
-    let conversation = catalogue.read(head, Extent::default()).map_err(|error| {
-        CommandError::new(ExitCode::Failed, format!("{} cannot be read", head.id)).because(error)
-    })?;
+    let conversation = catalogue
+        .read(head, Extent::default())
+        .or_fail(|| format!("{} cannot be read", head.id))?;
     retell(&conversation, target).map_err(|error| not_forked(&head.id, error))
 }
 

@@ -19,9 +19,9 @@ use serde::Serialize;
 use super::chat_place::ChatPlace;
 use super::selection::{Where, find, report};
 use super::verify::all_leftovers;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::data_out::print_json;
+use crate::data_out::{print_json, print_view};
 use crate::host::Host;
 use crate::progress::Progress;
 use crate::talk::{note, say};
@@ -128,7 +128,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     if args.json {
         print_json(&gc)?;
     } else {
-        print(&gc).map_err(CommandError::writing)?;
+        print_view(|out| print(out, &gc))?;
     }
     if is_nothing {
         say("There is nothing to drop.");
@@ -281,14 +281,10 @@ fn drop_empty(host: &Host, directory: &Path) -> Result<bool, CommandError> {
     // Not with all that is in it: what comes up meanwhile stays.
     let removed =
         fs::remove_file(directory.join("meta.json")).and_then(|()| fs::remove_dir(directory));
-    removed.map(|()| true).map_err(|error| {
-        let what = format!("`{}` was not removed", directory.display());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    removed.map(|()| true).or_fail(|| format!("`{}` was not removed", directory.display()))
 }
 
-fn print(gc: &Report) -> std::io::Result<()> {
-    let mut out = anstream::stdout().lock();
+fn print(out: &mut impl Write, gc: &Report) -> std::io::Result<()> {
     for store in &gc.sessions {
         let Droppable { n_blobs, n_bytes, n_all_blobs, n_all_bytes, untouchable } =
             &store.droppable;
@@ -323,5 +319,5 @@ fn print(gc: &Report) -> std::io::Result<()> {
         let verb = if gc.is_done { "were dropped" } else { "can be dropped" };
         writeln!(out, "{} {verb}", bytes(gc.n_bytes))?;
     }
-    out.flush()
+    Ok(())
 }

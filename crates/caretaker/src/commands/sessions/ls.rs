@@ -12,7 +12,7 @@ use super::resumable::tell_refused;
 use super::selection::{Selection, changed_ms};
 use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::data_out::print_json;
+use crate::data_out::{print_json, print_view};
 use crate::resumption::refusal::Reason;
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
@@ -90,14 +90,10 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
             return Ok(ExitCode::Success);
         }
     }
-    let mut out = anstream::stdout().lock();
-    if args.quiet {
-        page.iter().try_for_each(|head| writeln!(out, "{}", on_one_line(&head.id)))
-    } else {
-        writeln!(out, "{}", sessions_table(&page, now_ms(), Width::of_stdout()))
-    }
-    .and_then(|()| out.flush())
-    .map_err(CommandError::writing)?;
+    print_view(|out| match args.quiet {
+        true => page.iter().try_for_each(|head| writeln!(out, "{}", on_one_line(&head.id))),
+        false => writeln!(out, "{}", sessions_table(&page, now_ms(), Width::of_stdout())),
+    })?;
     let n_left = n_sessions.saturating_sub(args.skip + page.len());
     if !args.quiet && n_left > 0 {
         let next = args.skip + page.len();

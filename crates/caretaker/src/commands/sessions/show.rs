@@ -12,7 +12,7 @@ use super::resumable::tell_refused;
 use super::selection::{Filter, Where, find_filtered};
 use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::data_out::{Data, print_json};
+use crate::data_out::{Data, print_json, print_view};
 use crate::talk::note;
 use crate::view::conversation::{self, Folding};
 use crate::view::safe_text::on_one_line;
@@ -70,10 +70,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         return Ok(ExitCode::Success);
     }
     let folding = if args.full { Folding::Open } else { Folding::Folded };
-    let mut out = anstream::stdout().lock();
-    conversation::print(&mut out, &conversation, folding)
-        .and_then(|()| out.flush())
-        .map_err(CommandError::writing)?;
+    print_view(|out| conversation::print(out, &conversation, folding))?;
     Ok(ExitCode::Success)
 }
 

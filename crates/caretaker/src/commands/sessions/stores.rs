@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::selection::Where;
 use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::data_out::print_json;
+use crate::data_out::{print_json, print_view};
 use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{BOLD, DIM, ODD, PLAIN, write_line};
 use crate::view::units::{counted, grouped};
@@ -55,10 +55,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         let absent = catalogue.absent().iter().map(|path| path.as_path().into()).collect();
         print_json(&Stores { v: 1, stores: &stores, skipped, others, absent })?;
     } else {
-        let mut out = anstream::stdout().lock();
-        write(&mut out, &stores, &catalogue, Width::of_stdout())
-            .and_then(|()| out.flush())
-            .map_err(CommandError::writing)?;
+        print_view(|out| write(out, &stores, &catalogue, Width::of_stdout()))?;
     }
     Ok(ExitCode::Success)
 }

@@ -19,9 +19,9 @@ use serde::Serialize;
 use super::chat_place::ChatPlace;
 use super::selection::{Where, find, report};
 use super::verify_view;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::data_out::print_json;
+use crate::data_out::{print_json, print_view};
 use crate::host::Host;
 use crate::progress::Progress;
 use crate::talk::{note, say};
@@ -179,7 +179,7 @@ pub(crate) fn run_verify(
     if args.json {
         print_json(&report)?;
     } else {
-        print(&report).map_err(CommandError::writing)?;
+        print_view(|out| print(out, &report))?;
     }
     Ok(if is_sound { ExitCode::Success } else { ExitCode::Failed })
 }
@@ -253,8 +253,7 @@ fn stale_lock(host: &Host, place: &ChatPlace) -> Option<String> {
     matches!(state, RunState::Lost { .. }).then(|| holder.run.to_string())
 }
 
-fn print(report: &VerifyReport) -> std::io::Result<()> {
-    let mut out = anstream::stdout().lock();
+fn print(out: &mut impl Write, report: &VerifyReport) -> std::io::Result<()> {
     let is_one = report.sessions.len() == 1;
     for session in report.sessions.iter().filter(|session| is_one || !session.is_sound()) {
         let SessionReport { verdict, .. } = session;
@@ -304,7 +303,7 @@ fn print(report: &VerifyReport) -> std::io::Result<()> {
         let n_sound = report.sessions.iter().filter(|session| session.is_sound()).count();
         writeln!(out, "{n_sound} of {} sound", counted(n_all, "session is", "sessions are"))?;
     }
-    out.flush()
+    Ok(())
 }
 
 #[derive(Serialize)]
@@ -335,7 +334,7 @@ pub(crate) fn run_repair(
     };
     let plan = plan_repair(&place.directory).map_err(unmended)?;
     if !args.json {
-        print_plan(&plan).map_err(CommandError::writing)?;
+        print_view(|out| print_plan(out, &plan))?;
     }
     let is_whole = plan.actions.is_empty() && plan.beyond_repair.is_empty();
     let mut backup = None;
@@ -372,10 +371,8 @@ fn whole_store(
     place: &ChatPlace,
     catalogue: &Catalogue,
 ) -> Result<ExitCode, CommandError> {
-    let verdict = verify_store(&place.database(), &[]).map_err(|error| {
-        let what = format!("{} cannot be checked now", place.id);
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })?;
+    let verdict = verify_store(&place.database(), &[])
+        .or_fail(|| format!("{} cannot be checked now", place.id))?;
     let around = session_report(host, place, verdict, &all_places(catalogue)).around_the_store();
     if around.is_empty() {
         say("Nothing is wrong with it.");
@@ -386,8 +383,7 @@ fn whole_store(
     Err(CommandError::new(ExitCode::Failed, what).hint(hint))
 }
 
-fn print_plan(plan: &RepairPlan) -> std::io::Result<()> {
-    let mut out = anstream::stdout().lock();
+fn print_plan(out: &mut impl Write, plan: &RepairPlan) -> std::io::Result<()> {
     for action in &plan.actions {
         writeln!(out, "to do: {}", on_one_line(&verify_view::action(action)))?;
         if let RepairAction::SetRoot { from: Some(from), .. } = action {
@@ -397,5 +393,5 @@ fn print_plan(plan: &RepairPlan) -> std::io::Result<()> {
     for finding in &plan.beyond_repair {
         writeln!(out, "stays: {}", on_one_line(&verify_view::finding(finding)))?;
     }
-    out.flush()
+    Ok(())
 }
