@@ -15,7 +15,7 @@ use run_protocol::{
     AgentKind, AgentProgram, BytesPath, ExitCode, NetworkMode, RunId, RunLimits, RunSpec,
     SessionStart, UserMcpFiles, WorkspaceSaving,
 };
-use run_shim::{PrepareError, ShimEnvironment, SocketPaths, check_run};
+use run_shim::{ShimEnvironment, SocketPaths, check_run};
 use sandbox_plan::{Confinement, Profile};
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ pub(crate) use self::host_proxy::{host_proxy, is_proxy_variable};
 pub(crate) use self::login::{SIMULATED_KEY, has_key};
 use crate::agent_discovery::refuse_inside;
 use crate::bubblewrap::{Bubblewrap, Trial};
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::config::Config;
 use crate::disk;
 use crate::host::Host;
@@ -165,7 +165,7 @@ impl Admission<'_> {
         self.check_sockets(run)?;
         self.check_disk()?;
         let user_mcp = user_mcp::check(host, &spec, &options.servers)?;
-        check_run(&host.state, &spec).map_err(unprepared)?;
+        check_run(&host.state, &spec)?;
         if let Some(name) = &options.name {
             name_claim::check_free(&host.state, name)?;
         }
@@ -215,7 +215,7 @@ impl Admission<'_> {
             labels,
             session: chosen.session,
             session_start: chosen.session_start,
-            workspace: utf8_workspace(&chosen.workspace)?,
+            workspace: chosen.workspace.as_utf8()?.to_owned(),
             worktree: worktrees::origin_of(host, chosen.workspace.as_path()),
             saving: self.saving(chosen.workspace.as_path()),
             agent: chosen.agent.clone(),
@@ -416,8 +416,7 @@ impl Admission<'_> {
 }
 
 fn extra_flags(words: &[OsString]) -> Result<Vec<String>, CommandError> {
-    let checked = ExtraFlags::check(words.iter().cloned())
-        .map_err(|error| CommandError::new(ExitCode::Usage, error.to_string()))?;
+    let checked = ExtraFlags::check(words.iter().cloned())?;
     let words = checked.words().iter().map(|word| word.clone().into_string());
     words.collect::<Result<_, _>>().map_err(|word| {
         let what = format!("the agent flag `{}` is not UTF-8", word.display());
@@ -425,33 +424,16 @@ fn extra_flags(words: &[OsString]) -> Result<Vec<String>, CommandError> {
     })
 }
 
-fn utf8_workspace(workspace: &WorkspacePath) -> Result<String, CommandError> {
-    match workspace.as_utf8() {
-        Ok(path) => Ok(path.to_owned()),
-        Err(error) => Err(CommandError::new(ExitCode::Usage, error.to_string())),
-    }
-}
-
 /// Inside, the home directory has its physical path, since nothing there could follow a link to it.
 fn physical_home(host: &Host) -> Result<BytesPath, CommandError> {
     let home = &host.environment.home;
-    std::fs::canonicalize(home).map(BytesPath::from).map_err(|error| {
-        let what = format!("the home directory `{}` cannot be used", home.display());
-        CommandError::new(ExitCode::Usage, what).because(error)
+    std::fs::canonicalize(home).map(BytesPath::from).or_fail_as(ExitCode::Usage, || {
+        format!("the home directory `{}` cannot be used", home.display())
     })
 }
 
 fn refused(what: &str, why: impl std::error::Error + Send + Sync + 'static) -> CommandError {
     CommandError::new(ExitCode::Usage, what).because(why)
-}
-
-/// A sandbox that cannot be planned.
-pub(crate) fn unprepared(error: PrepareError) -> CommandError {
-    let command_error = CommandError::new(error.exit_code(), error.to_string());
-    match error.hint() {
-        Some(hint) => command_error.hint(hint),
-        None => command_error,
-    }
 }
 
 #[cfg(test)]

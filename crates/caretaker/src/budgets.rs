@@ -6,14 +6,14 @@ use caretaker_daemon::{Budget, GroupRecord, Overspent, Spending, judge};
 use ground::now_ms;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
-use run_journal::{RunFilter, RunIndex, RunOverview, Which};
+use run_journal::{RunFilter, RunOverview, Which};
 use run_protocol::ExitCode;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::config::Config;
 use crate::daemon_client::DaemonClient;
-use crate::host::Host;
+use crate::host::{Host, list_runs};
 use crate::human_duration::HumanDuration;
 use crate::talk::note;
 
@@ -186,20 +186,13 @@ pub(crate) fn set_of_group(host: &Host, group: &str, budget: Budget) -> Result<(
         return daemon.post::<serde_json::Value>(&path, &budget).map(drop);
     }
     let set = GroupRecord::update(&host.state, group, |record| record.budget = Some(budget));
-    set.map(drop).map_err(|error| {
-        let what = format!("the budget of group `{group}` cannot be written down");
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    set.map(drop).or_fail(|| format!("the budget of group `{group}` cannot be written down"))
 }
 
 /// Every run there is.
 pub(crate) fn all_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
-    let cannot = |error| {
-        CommandError::new(ExitCode::Failed, "what was spent cannot be looked up").because(error)
-    };
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
-    index.list(&RunFilter { which: Which::All, ..RunFilter::default() }).map_err(cannot)
+    list_runs(&host.state, &RunFilter { which: Which::All, ..RunFilter::default() })
+        .or_fail(|| "what was spent cannot be looked up")
 }
 
 /// A budget of which nothing is left.

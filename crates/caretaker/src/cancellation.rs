@@ -7,7 +7,7 @@ use std::thread;
 
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::interruption::TakenSignals;
 
 /// Whether the user wants the work to end.
@@ -18,9 +18,7 @@ impl Cancellation {
     /// Takes the signals over. Asking twice ends the process at once.
     pub(crate) fn on_signals() -> Result<Self, CommandError> {
         let cancellation = Self::default();
-        let signals = TakenSignals::block().map_err(|error| {
-            CommandError::new(ExitCode::Failed, "signals cannot be awaited").because(error)
-        })?;
+        let signals = TakenSignals::block().or_fail(|| "signals cannot be awaited")?;
         let asked = cancellation.clone();
         thread::spawn(move || {
             while signals.wait().is_ok() {

@@ -9,7 +9,7 @@ use std::path::Path;
 use caretaker_daemon::{ChildOrder, Submitted};
 use egress::AllowedHost;
 use ground::now_ms;
-use run_journal::{RunDirectory, RunFilter, RunIndex, Which};
+use run_journal::{RunDirectory, RunFilter, Which};
 use run_protocol::{
     AgentMode, ChildRequest, ExitCode, Lineage, McpChoice, NetworkMode, QueueTerms, RunId,
     RunLimits, RunSpec, SessionStart,
@@ -18,12 +18,10 @@ use run_shim::{SocketPaths, check_run};
 use sandbox_plan::{Profile, builtin_profiles};
 use uuid::Uuid;
 
-use crate::admission::unprepared;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::config::ChildrenConfig;
-use crate::host::Host;
+use crate::host::{Host, list_runs};
 use crate::inheritance::{sentence, wider_than};
-use crate::launching::not_created;
 use crate::name_claim::NameClaim;
 use crate::profiles::OFF;
 use crate::prompt;
@@ -55,10 +53,12 @@ pub(crate) fn submit(
 ) -> Result<Submitted, NotMade> {
     let ChildOrder { request, left_ms, brought } = order;
     prompt::check(request.prompt.as_bytes())?;
-    let name: Option<RunName> =
-        request.name.as_ref().map(|name| name.parse()).transpose().map_err(|error| {
-            CommandError::new(ExitCode::Usage, "the name cannot be used").because(error)
-        })?;
+    let name = request
+        .name
+        .as_ref()
+        .map(|name| name.parse::<RunName>())
+        .transpose()
+        .or_fail_as(ExitCode::Usage, || "the name cannot be used")?;
     let depth = depth_of(parent, caps)?;
     let narrowed = narrow(parent, &request, left_ms)?;
     let wider = wider_than(&narrowed, parent);
@@ -102,8 +102,8 @@ pub(crate) fn submit(
             let what = "the path of the run's sockets would be too long for the kernel";
             return Err(CommandError::new(ExitCode::Usage, what));
         }
-        check_run(&host.state, &spec).map_err(unprepared)?;
-        RunDirectory::create(&host.state, &spec, request.prompt.as_bytes()).map_err(not_created)
+        check_run(&host.state, &spec)?;
+        Ok(RunDirectory::create(&host.state, &spec, request.prompt.as_bytes())?)
     };
     let made = make();
     drop(name_claim);
@@ -126,12 +126,8 @@ fn depth_of(parent: &RunSpec, caps: &ChildrenConfig) -> Result<u32, NotMade> {
 
 /// Whether the parent may have one more.
 fn check_room(host: &Host, parent: &RunSpec, caps: &ChildrenConfig) -> Result<(), NotMade> {
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
-    let all =
-        index.list(&RunFilter { which: Which::All, ..RunFilter::default() }).map_err(cannot)?;
+    let every = RunFilter { which: Which::All, ..RunFilter::default() };
+    let all = list_runs(&host.state, &every).map_err(CommandError::from)?;
     let is_child = |lineage: &Lineage| lineage.session == parent.session;
     let children = || all.iter().filter(|run| run.lineage.as_ref().is_some_and(is_child));
     let n_underway = children().filter(|run| run.state.is_unfinished()).count();
@@ -223,10 +219,8 @@ fn mode_of(spec: &RunSpec) -> Result<NetworkMode, CommandError> {
 }
 
 fn parsed_profile(spec: &RunSpec) -> Result<Profile, CommandError> {
-    Profile::parse(&spec.profile, &spec.profile_text).map_err(|error| {
-        let what = format!("the profile `{}` of the parent cannot be used", spec.profile);
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    Profile::parse(&spec.profile, &spec.profile_text)
+        .or_fail(|| format!("the profile `{}` of the parent cannot be used", spec.profile))
 }
 
 fn network(parent: &RunSpec, asked: Option<&str>) -> Result<Option<NetworkMode>, NotMade> {
@@ -253,9 +247,8 @@ fn allow_hosts(parent: &RunSpec, asked: &[String]) -> Result<Vec<String>, NotMad
     let has: Vec<AllowedHost> = own.chain(profile.allowed_hosts().cloned()).collect();
     let mut allowed = Vec::new();
     for text in asked {
-        let host: AllowedHost = text.parse().map_err(|error| {
-            CommandError::new(ExitCode::Usage, "a host cannot be used").because(error)
-        })?;
+        let host =
+            text.parse::<AllowedHost>().or_fail_as(ExitCode::Usage, || "a host cannot be used")?;
         if !has.iter().any(|has| has.covers(&host)) {
             return Err(forbidden(format!(
                 "a child may not reach the host `{host}`: its parent may not either"

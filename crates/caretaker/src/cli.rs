@@ -1,10 +1,12 @@
 //! What can be typed.
 
 use clap::builder::styling::{AnsiColor, Styles};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand, ValueEnum};
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commands;
 
 const STYLES: Styles = Styles::styled()
@@ -59,38 +61,62 @@ pub(crate) enum Command {
     Man(commands::man::Args),
 }
 
+impl Cli {
+    /// Reads the command line, or ends the process with what is wrong.
+    pub(crate) fn read() -> Self {
+        Self::try_parse().unwrap_or_else(|error| without_value(error).exit())
+    }
+}
+
+/// A refused `NAME=VALUE` may hold a secret that the user gave in the wrong place, so the refusal names only NAME.
+fn without_value(mut error: clap::Error) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    if text(ContextKind::InvalidArg).is_some_and(|argument| argument.starts_with("--env "))
+        && let Some((name, _)) = text(ContextKind::InvalidValue).and_then(|it| it.split_once('='))
+    {
+        let shown = format!("{name}=…");
+        error.insert(ContextKind::InvalidValue, ContextValue::String(shown));
+    }
+    error
+}
+
 impl Command {
     pub(crate) fn run(&self) -> Result<ExitCode, CommandError> {
+        // Those that need no home and no working directory do not ask for one.
+        let helper = CommandHelper::of_process;
         match self {
-            Self::Run(args) => commands::run::run(args),
-            Self::Resume(args) => commands::resume::run(args),
-            Self::Suspend(args) => commands::suspend::run(args),
-            Self::Ps(args) => commands::ps::run(args),
-            Self::Tail(args) => commands::tail::run(args),
-            Self::Show(args) => commands::show::run(args),
-            Self::Wait(args) => commands::wait::run(args),
-            Self::Kill(args) => commands::kill::run(args),
-            Self::Undo(args) => commands::undo::run(args),
-            Self::Why(args) => commands::why::run(args),
-            Self::Inbox(args) => commands::inbox::run(args),
-            Self::Answer(args) => commands::inbox::answer(args),
-            Self::Send(args) => commands::inbox::send(args),
-            Self::Queue(args) => commands::queue::run(args),
-            Self::Group(args) => commands::group::run(args),
-            Self::Daemon(args) => commands::daemon::run(args),
-            Self::Diff(args) => commands::diff::run(args),
-            Self::Apply(args) => commands::apply::run(args),
-            Self::Discard(args) => commands::discard::run(args),
-            Self::Gc(args) => commands::gc::run(args),
-            Self::Pin(args) => commands::pin::pin(args),
-            Self::Unpin(args) => commands::pin::unpin(args),
-            Self::Sessions(args) => commands::sessions::run(args),
+            Self::Run(args) => commands::run::run(&helper()?, args),
+            Self::Resume(args) => commands::resume::run(&helper()?, args),
+            Self::Suspend(args) => commands::suspend::run(&helper()?, args),
+            Self::Ps(args) => commands::ps::run(&helper()?, args),
+            Self::Tail(args) => commands::tail::run(&helper()?, args),
+            Self::Show(args) => commands::show::run(&helper()?, args),
+            Self::Wait(args) => commands::wait::run(&helper()?, args),
+            Self::Kill(args) => commands::kill::run(&helper()?, args),
+            Self::Undo(args) => commands::undo::run(&helper()?, args),
+            Self::Why(args) => commands::why::run(&helper()?, args),
+            Self::Inbox(args) => commands::inbox::run(&helper()?, args),
+            Self::Answer(args) => commands::inbox::answer(&helper()?, args),
+            Self::Send(args) => commands::inbox::send(&helper()?, args),
+            Self::Queue(args) => commands::queue::run(&helper()?, args),
+            Self::Group(args) => commands::group::run(&helper()?, args),
+            Self::Daemon(args) => commands::daemon::run(&helper()?, args),
+            Self::Diff(args) => commands::diff::run(&helper()?, args),
+            Self::Apply(args) => commands::apply::run(&helper()?, args),
+            Self::Discard(args) => commands::discard::run(&helper()?, args),
+            Self::Gc(args) => commands::gc::run(&helper()?, args),
+            Self::Pin(args) => commands::pin::pin(&helper()?, args),
+            Self::Unpin(args) => commands::pin::unpin(&helper()?, args),
+            Self::Sessions(args) => commands::sessions::run(&helper()?, args),
             Self::Parse(args) => commands::parse::run(args),
-            Self::Sandbox(args) => commands::sandbox::run(args),
-            Self::Login(args) => commands::login::run(args),
-            Self::Mcp(args) => commands::mcp::run(args),
-            Self::Doctor(args) => commands::doctor::run(args),
-            Self::Config(args) => commands::config::run(args),
+            Self::Sandbox(args) => commands::sandbox::run(&helper()?, args),
+            Self::Login(args) => commands::login::run(&helper()?, args),
+            Self::Mcp(args) => commands::mcp::run(&helper()?, args),
+            Self::Doctor(args) => commands::doctor::run(&helper()?, args),
+            Self::Config(args) => commands::config::run(&helper()?, args),
             Self::Completions(args) => commands::completions::run(args),
             Self::Man(args) => commands::man::run(args),
         }

@@ -1,5 +1,7 @@
 //! How a command fails: what is wrong, because of what, and one thing to try.
 
+mod conversions;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -100,6 +102,32 @@ impl CommandError {
             writeln!(text, "\nhint: {}", on_lines(hint)).ok();
         }
         text
+    }
+}
+
+/// A failed step of a command: says what could not be done, with the step's own error as the reason.
+pub(crate) trait OrFail<T> {
+    /// With the exit code that says no more than that it failed.
+    fn or_fail<What: Into<String>>(self, what: impl FnOnce() -> What) -> Result<T, CommandError>;
+
+    fn or_fail_as<What: Into<String>>(
+        self,
+        code: ExitCode,
+        what: impl FnOnce() -> What,
+    ) -> Result<T, CommandError>;
+}
+
+impl<T, E: Into<Box<dyn Error + Send + Sync>>> OrFail<T> for Result<T, E> {
+    fn or_fail<What: Into<String>>(self, what: impl FnOnce() -> What) -> Result<T, CommandError> {
+        self.or_fail_as(ExitCode::Failed, what)
+    }
+
+    fn or_fail_as<What: Into<String>>(
+        self,
+        code: ExitCode,
+        what: impl FnOnce() -> What,
+    ) -> Result<T, CommandError> {
+        self.map_err(|error| CommandError::new(code, what()).because(error))
     }
 }
 

@@ -10,14 +10,14 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState};
+use run_journal::{RunDirectory, RunFilter, RunOverview, RunState};
 use run_protocol::{ExitCode, PendingTool, RunId, RunOutcome, RunSpec};
 use uuid::Uuid;
 
 use crate::admission::{Admission, Conversation};
 use crate::command_error::CommandError;
 use crate::config::Config;
-use crate::host::Host;
+use crate::host::{Host, list_runs};
 use crate::launching::{Launch, warn_of_no_sandbox};
 use crate::name_claim;
 use crate::queue_options::Route;
@@ -38,14 +38,7 @@ pub(crate) struct CutOff {
 
 /// Of each session its last run, if that was cut off. The oldest comes first.
 pub(crate) fn cut_off_runs(host: &Host, which: CutOff) -> Result<Vec<RunOverview>, CommandError> {
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
-    if !host.state.runs().is_dir() {
-        return Ok(Vec::new());
-    }
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
-    let all = index.list(&RunFilter::default()).map_err(cannot)?;
+    let all = list_runs(&host.state, &RunFilter::default())?;
     let is_wanted = |run: &RunOverview| {
         let is_suspended =
             matches!(run.state, RunState::Ended { outcome: RunOutcome::Suspended, .. });

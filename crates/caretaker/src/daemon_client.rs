@@ -11,7 +11,7 @@ use run_shim::http_exchange::exchange;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::host::Host;
 
 /// A daemon that lives answers within this.
@@ -38,7 +38,7 @@ impl DaemonClient {
     pub(crate) fn find(host: &Host) -> Result<Option<Self>, CommandError> {
         let deadline = Instant::now() + COMING_UP;
         loop {
-            let note = match presence(&host.state).map_err(unexaminable)? {
+            let note = match daemon_presence(host)? {
                 // Where systemd listens for it, a daemon comes when somebody knocks.
                 Presence::None => return Self::activate(&host.places.daemon_socket()),
                 Presence::Held(note) => note,
@@ -138,8 +138,9 @@ impl DaemonClient {
     }
 }
 
-fn unexaminable(error: io::Error) -> CommandError {
-    CommandError::new(ExitCode::Failed, "whether a daemon runs cannot be found out").because(error)
+/// Whether a daemon runs.
+pub(crate) fn daemon_presence(host: &Host) -> Result<Presence, CommandError> {
+    presence(&host.state).or_fail(|| "whether a daemon runs cannot be found out")
 }
 
 fn broke_off(error: io::Error) -> CommandError {

@@ -19,11 +19,10 @@ use crate::budgets;
 use crate::children::{self, NotMade};
 use crate::command_error::CommandError;
 use crate::commands::sessions::selection::{Selection, Where};
-use crate::config::Config;
 use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
 use crate::event_schema::EventWriter;
 use crate::host::Host;
-use crate::launching::{brought_for, not_created};
+use crate::launching::brought_for;
 use crate::name_claim::{self, NameClaim};
 use crate::named_secret::KEYS;
 use crate::profiles;
@@ -53,7 +52,7 @@ impl DaemonHost {
         prompt: Option<&File>,
     ) -> Result<Submitted, CommandError> {
         let host = &self.host;
-        let config = Config::load(&host.environment, &host.places)?;
+        let config = host.load_config()?;
         let options = options(request)?;
         let terms = options.queue.terms(host)?;
         let workspace = PathBuf::from(&request.workspace);
@@ -78,7 +77,7 @@ impl DaemonHost {
         let spec = RunSpec { queue: Some(queue), wait_for_locks: false, ..admitted.spec };
         let name_claim =
             options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
-        let run = RunDirectory::create(&host.state, &spec, prompt).map_err(not_created)?;
+        let run = RunDirectory::create(&host.state, &spec, prompt)?;
         drop(name_claim);
         admitted.trial.remember(host.state.path());
         Ok(Submitted { run: run.run_id(), brought })
@@ -92,7 +91,7 @@ impl DaemonHost {
         prompt: &str,
     ) -> Result<Submitted, CommandError> {
         let host = &self.host;
-        let config = Config::load(&host.environment, &host.places)?;
+        let config = host.load_config()?;
         let (session, when_held) = (latest.session, WhenHeld::Wait);
         let question = Question { host, session, workspace: None, when_held };
         let resumption = question.decide()?.map_err(refusal::Refusal::into_error)?;
@@ -109,8 +108,7 @@ impl DaemonHost {
         let queue = Some(terms);
         let continues = Some(latest.run);
         let spec = RunSpec { queue, delivers, continues, wait_for_locks: false, ..admitted.spec };
-        let run =
-            RunDirectory::create(&host.state, &spec, prompt.as_bytes()).map_err(not_created)?;
+        let run = RunDirectory::create(&host.state, &spec, prompt.as_bytes())?;
         admitted.trial.remember(host.state.path());
         Ok(Submitted { run: run.run_id(), brought })
     }
@@ -256,7 +254,7 @@ impl HostServices for DaemonHost {
     fn submit_child(&self, parent: &RunSpec, order: ChildOrder) -> Result<Submitted, Refusal> {
         let _one = self.children.lock().unwrap_or_else(PoisonError::into_inner);
         let host = &self.host;
-        let config = Config::load(&host.environment, &host.places).map_err(as_refusal)?;
+        let config = host.load_config().map_err(as_refusal)?;
         children::submit(host, &config.children, parent, order).map_err(|error| match error {
             NotMade::Forbidden(error) => Refusal { status: 403, error, hint: None },
             NotMade::Failed(error) => as_refusal(error),
@@ -314,8 +312,7 @@ impl HostServices for DaemonHost {
     fn continue_interrupted(&self) -> Vec<(RunId, Result<RunId, Refusal>)> {
         let Self { host, program, .. } = self;
         let which = CutOff { interrupted: true, suspended: false, only_restart: true };
-        let found = Config::load(&host.environment, &host.places)
-            .and_then(|config| Ok((cut_off_runs(host, which)?, config)));
+        let found = host.load_config().and_then(|config| Ok((cut_off_runs(host, which)?, config)));
         let (runs, config) = match found {
             Ok(found) => found,
             Err(error) => {

@@ -1,7 +1,8 @@
 //! Where data goes that was asked for in a form for programs.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, StdoutLock, Write};
 
+use anstream::AutoStream;
 use serde::Serialize;
 
 use crate::command_error::CommandError;
@@ -70,6 +71,14 @@ impl Write for Data {
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CommandError> {
     let mut out = Data::of_stdout();
     out.json(value).and_then(|()| out.flush()).map_err(CommandError::writing)
+}
+
+/// Prints something for a person and is done.
+pub(crate) fn print_view(
+    print: impl FnOnce(&mut AutoStream<StdoutLock<'static>>) -> io::Result<()>,
+) -> Result<(), CommandError> {
+    let mut out = anstream::stdout().lock();
+    print(&mut out).and_then(|()| out.flush()).map_err(CommandError::writing)
 }
 
 /// Prints a text and is done.

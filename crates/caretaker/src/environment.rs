@@ -105,17 +105,14 @@ impl Environment {
     /// Where the user's own agent keeps its files on this host.
     pub(crate) fn cursor_roots(&self) -> Result<CursorRoots, CommandError> {
         let owned = |name| self.variable(name).map(ToOwned::to_owned);
-        CursorRoots::of_host(&HostEnvironment {
+        let roots = CursorRoots::of_host(&HostEnvironment {
             home: Some(self.home.clone().into()),
             cursor_config_dir: owned("CURSOR_CONFIG_DIR"),
             xdg_config_home: owned("XDG_CONFIG_HOME"),
             cursor_data_dir: owned("CURSOR_DATA_DIR"),
             cwd: Some(self.working_directory.clone()),
-        })
-        .map_err(|error| {
-            CommandError::new(ExitCode::Usage, "it is not clear where cursor-agent keeps its files")
-                .because(error)
-        })
+        })?;
+        Ok(roots)
     }
 }
 

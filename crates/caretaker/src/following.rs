@@ -7,10 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use run_journal::{Follower, JournalReader, Position, Progress, RunDirectory, Woken};
+use run_journal::{Follower, JournalEntry, JournalReader, Position, Progress, RunDirectory, Woken};
 use run_protocol::{ControlRequest, ExitCode, RunOutcome, StopManner};
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::host::{overview, short_id};
 use crate::interruption::{Interruption, Reaction, Seat, SignalPost};
 use crate::journal_printer::JournalPrinter;
@@ -126,10 +126,25 @@ pub(crate) fn open_journal(
     run: &RunDirectory,
     from: Position,
 ) -> Result<JournalReader, CommandError> {
-    JournalReader::open(run, from).map_err(|error| {
-        let what = format!("the journal of run {} cannot be read", run.run_id());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    JournalReader::open(run, from)
+        .or_fail(|| format!("the journal of run {} cannot be read", run.run_id()))
+}
+
+/// Hands on the next piece of a journal.
+pub(crate) fn read_batch(
+    reader: &mut JournalReader,
+    on_entry: &mut dyn FnMut(JournalEntry<'_>),
+) -> Result<Progress, CommandError> {
+    reader.next_batch(on_entry).or_fail(|| "the journal cannot be read")
+}
+
+/// Hands on everything that is left of a journal.
+pub(crate) fn read_to_end(
+    reader: &mut JournalReader,
+    on_entry: &mut dyn FnMut(JournalEntry<'_>),
+) -> Result<(), CommandError> {
+    while read_batch(reader, on_entry)? == Progress::Advanced {}
+    Ok(())
 }
 
 /// Two threads that do nothing but wait. The channel holds nothing back, so that news are never older than the last look.

@@ -86,10 +86,11 @@ const LOGIN_PATIENCE: Duration = Duration::from_secs(15);
 /// Looks at everything, in the order in which a run would fail.
 pub(crate) fn examine(
     host: &Host,
-    config: Result<Config, CommandError>,
+    config: Result<&Config, CommandError>,
     agent: Option<&Path>,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let usual = Config::default();
     let config = match config {
         Ok(config) => {
             let file = Config::file(&host.environment, &host.places);
@@ -102,20 +103,20 @@ pub(crate) fn examine(
         }
         Err(error) => {
             findings.push(Finding::from_error("config", &error));
-            Config::default()
+            &usual
         }
     };
-    findings.push(profile(host, &config));
-    findings.extend(network(host, &config));
+    findings.push(profile(host, config));
+    findings.extend(network(host, config));
     findings.extend(bubblewrap(host));
     let is_sandbox_sound = findings.iter().all(|finding| finding.status != Status::Failure);
     if is_sandbox_sound {
         findings.extend(promises::of(host.environment.uid));
     }
     findings.push(limits(&survey_limits(), host.environment.uid.is_root()));
-    findings.extend(agent_and_login(host, &config, agent));
+    findings.extend(agent_and_login(host, config, agent));
     findings.extend(directories(host));
-    findings.push(disk_space(host, &config));
+    findings.push(disk_space(host, config));
     findings.push(clock(host, now_ms()));
     findings
 }

@@ -33,7 +33,7 @@ fn make(directory: &Path, mode: u32) {
 #[test]
 fn every_part_is_reported_on_a_fresh_host() {
     let (_root, host) = host();
-    let findings = examine(&host, Ok(Config::default()), Some(Path::new("simulated")));
+    let findings = examine(&host, Ok(&Config::default()), Some(Path::new("simulated")));
     let ids: Vec<&str> = findings.iter().map(|finding| finding.id).collect();
     // Where bubblewrap is missing or broken, its one finding stands for both.
     let ids: Vec<&str> = ids

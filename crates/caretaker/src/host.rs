@@ -2,16 +2,20 @@
 
 use std::path::PathBuf;
 
-use run_journal::{OpenRunError, ResolveError, RunDirectory, RunOverview, StateRoot, resolve};
+use run_journal::{
+    IndexError, OpenRunError, ResolveError, RunDirectory, RunFilter, RunIndex, RunOverview,
+    StateRoot, resolve,
+};
 use run_protocol::{ExitCode, RunId};
 use run_shim::SocketPaths;
 
 use crate::command_error::CommandError;
+use crate::config::Config;
 use crate::environment::Environment;
 use crate::places::Places;
 use crate::run_marks::RunName;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Host {
     pub(crate) environment: Environment,
     pub(crate) places: Places,
@@ -24,6 +28,11 @@ impl Host {
         let places = Places::of(&environment);
         let state = StateRoot::new(places.state.clone());
         Ok(Self { environment, places, state })
+    }
+
+    /// Reads the user's configuration as it is now. A command asks its `CommandHelper`, which reads it once.
+    pub(crate) fn load_config(&self) -> Result<Config, CommandError> {
+        Config::load(&self.environment, &self.places)
     }
 
     /// Takes away what runs that died have left: in workspaces, of logins, of sockets.
@@ -40,7 +49,7 @@ impl Host {
             {
                 candidates[0]
             }
-            resolved => resolved.map_err(unresolved)?,
+            resolved => resolved?,
         };
         RunDirectory::open(&self.state, run).map_err(|error| {
             let code = match &error {
@@ -71,19 +80,17 @@ impl Host {
     }
 }
 
-fn unresolved(error: ResolveError) -> CommandError {
-    match error {
-        ResolveError::NotFound { .. } => CommandError::new(ExitCode::NotFound, error.to_string())
-            .hint("see all runs with `caretaker ps --all`"),
-        ResolveError::Ambiguous { ref candidates, .. } => {
-            let list: Vec<String> = candidates.iter().map(ToString::to_string).collect();
-            CommandError::new(ExitCode::Usage, error.to_string())
-                .hint(format!("write more of the one you mean:\n{}", list.join("\n")))
-        }
-        error => {
-            CommandError::new(ExitCode::Failed, "the runs cannot be looked through").because(error)
-        }
+/// The runs as they stand now, newest first. Where none was ever made, nothing is made in order to look.
+pub(crate) fn list_runs(
+    state: &StateRoot,
+    filter: &RunFilter,
+) -> Result<Vec<RunOverview>, IndexError> {
+    if matches!(state.runs().try_exists(), Ok(false)) {
+        return Ok(Vec::new());
     }
+    let mut index = RunIndex::open(state)?;
+    index.refresh()?;
+    index.list(filter)
 }
 
 /// How a run stands now.

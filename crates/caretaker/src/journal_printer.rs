@@ -3,11 +3,12 @@
 use std::io::{self, BufWriter, Write};
 
 use run_journal::{JournalEntry, JournalReader, Progress};
-use run_protocol::{ExitCode, RunEvent, RunOutcome};
+use run_protocol::{RunEvent, RunOutcome};
 
 use crate::command_error::CommandError;
 use crate::environment::Audience;
 use crate::event_schema::{EventWriter, write_raw};
+use crate::following::read_batch;
 use crate::view::run_view::RunView;
 use crate::view::safe_text::{in_json, on_one_line};
 use crate::view::width::Width;
@@ -72,9 +73,7 @@ impl JournalPrinter {
         if let Printer::ForAPerson(view) = &mut self.printer {
             view.resize(Width::of_stdout());
         }
-        let progress = reader.next_batch(&mut |entry| self.print(&entry)).map_err(|error| {
-            CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error)
-        })?;
+        let progress = read_batch(reader, &mut |entry| self.print(&entry))?;
         self.flush()?;
         Ok(progress)
     }

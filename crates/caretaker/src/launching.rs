@@ -4,16 +4,17 @@ use std::io::Write;
 use std::path::Path;
 
 use caretaker_daemon::{Brought, Waiting};
-use run_journal::{CreateRunError, JournalReader, Position, RunDirectory};
+use run_journal::{JournalReader, Position, RunDirectory};
 use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunOutcome, RunSpec, ToolApproval};
-use run_shim::{ShimEnvironment, StartShimError, Started, start_shim};
+use run_shim::{ShimEnvironment, Started, start_shim};
 use serde::Deserialize;
 
 use crate::admission::Admitted;
 use crate::budgets;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::config::Config;
 use crate::daemon_client::DaemonClient;
+use crate::data_out::print_view;
 use crate::environment::Audience;
 use crate::following::{Followed, follow, say_how_to_go_on};
 use crate::host::Host;
@@ -61,10 +62,7 @@ impl Launch<'_> {
         let group = admitted.spec.group.clone();
         let run = self.start(admitted, prompt)?;
         if self.options.detach {
-            let mut out = anstream::stdout().lock();
-            writeln!(out, "{}", run.run_id())
-                .and_then(|()| out.flush())
-                .map_err(CommandError::writing)?;
+            print_view(|out| writeln!(out, "{}", run.run_id()))?;
             return Ok(Launched { run, outcome: None });
         }
         let form = if self.options.json { Form::Json } else { Form::ForAPerson };
@@ -150,7 +148,7 @@ impl Launch<'_> {
         // Whoever asked for the same name while the prompt was read was as early as we were.
         let name_claim =
             options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
-        let run = RunDirectory::create(&host.state, &spec, prompt).map_err(not_created)?;
+        let run = RunDirectory::create(&host.state, &spec, prompt)?;
         drop(name_claim);
         trial.remember(host.state.path());
         if let Route::Queue { daemon, .. } = route {
@@ -161,7 +159,7 @@ impl Launch<'_> {
         if started.is_err() && options.json && !options.detach {
             print_record(&run)?;
         }
-        let waits = match started.map_err(not_started)? {
+        let waits = match started? {
             Started::Waiting { reason } if options.detach => {
                 Some(format!("the run waits: {reason}"))
             }
@@ -223,9 +221,7 @@ fn enqueue(daemon: &DaemonClient, run: &RunDirectory, brought: &Brought) -> Opti
 
 /// From here on a signal is ours to answer; before, it ends us and nothing was begun.
 pub(crate) fn take_signals() -> Result<SignalPost, CommandError> {
-    SignalPost::open().map_err(|errno| {
-        CommandError::new(ExitCode::Failed, "signals cannot be taken over").because(errno)
-    })
+    SignalPost::open().or_fail(|| "signals cannot be taken over")
 }
 
 /// Somebody can press Ctrl-C where stdin or stderr is a terminal; stdout may be piped into a file all the same.
@@ -233,37 +229,5 @@ pub(crate) fn seat() -> Seat {
     match (Audience::of_stdin(), Audience::of_stderr()) {
         (Audience::Program, Audience::Program) => Seat::Unattended,
         _ => Seat::AtATerminal,
-    }
-}
-
-pub(crate) fn not_created(error: CreateRunError) -> CommandError {
-    let code = match &error {
-        CreateRunError::Exists(_) => ExitCode::Conflict,
-        CreateRunError::FollowsNone(_) | CreateRunError::NoWorktree { .. } => {
-            let what = "the run was not made";
-            return CommandError::new(ExitCode::NotFound, what).because(error);
-        }
-        _ => ExitCode::SupervisorFailed,
-    };
-    CommandError::new(code, "the run's directory could not be made")
-        .because(error)
-        .hint("see what `caretaker doctor` says of the state directory, or set CARETAKER_HOME")
-}
-
-fn not_started(error: StartShimError) -> CommandError {
-    let code = match &error {
-        StartShimError::Refused { exit_code, .. } => ExitCode::from_number(*exit_code),
-        _ => None,
-    };
-    let command_error =
-        CommandError::new(code.unwrap_or(ExitCode::SupervisorFailed), error.to_string());
-    match error {
-        StartShimError::Refused { hint: Some(hint), .. } => command_error.hint(hint),
-        StartShimError::Spawn { source, .. } => command_error.because(source),
-        StartShimError::Silent { log } => match log.lines().last() {
-            Some(last) => command_error.because(last),
-            None => command_error,
-        },
-        _ => command_error,
     }
 }

@@ -1,7 +1,7 @@
 //! The `caretaker` command: arguments in, text or JSON out.
 //!
 //! ```text
-//!   cli ──► commands/<name> ──► host (environment, places, runs) ──► view ──► stdout
+//!   cli ──► command_helper (host, configuration, program) ──► commands/<name> ──► view ──► stdout
 //!              │
 //!              └ run, resume ──► resumption (what a session holds) ──► admission (every check, nothing created)
 //!                                                             └──► launching: run-journal, run-shim ──► following
@@ -28,6 +28,7 @@ mod cancellation;
 mod children;
 mod cli;
 mod command_error;
+mod command_helper;
 mod commands;
 mod commits;
 mod config;
@@ -84,15 +85,13 @@ mod worktrees;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some(code) = entry_points::enter(&arguments) {
         return code;
     }
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::read();
     cli.color.write_global();
     match cli.command.run() {
         Ok(code) => code.into(),

@@ -4,10 +4,11 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 
-use run_journal::{KernelLock, RunFilter, RunIndex, StateRoot, Which};
+use run_journal::{KernelLock, RunFilter, StateRoot, Which};
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::host::list_runs;
 use crate::run_marks::RunName;
 
 /// Nobody else gets a name while this lives. It is let go when the run's directory says whose the name is.
@@ -19,10 +20,8 @@ pub(crate) struct NameClaim {
 impl NameClaim {
     /// Claims the name, unless a run that is under way has it.
     pub(crate) fn new(state: &StateRoot, name: &RunName) -> Result<Self, CommandError> {
-        let lock = lock(state).map_err(|error| {
-            CommandError::new(ExitCode::SupervisorFailed, "the names of runs cannot be locked")
-                .because(error)
-        })?;
+        let lock = lock(state)
+            .or_fail_as(ExitCode::SupervisorFailed, || "the names of runs cannot be locked")?;
         check_free(state, name)?;
         Ok(Self { _lock: lock })
     }
@@ -35,17 +34,13 @@ fn lock(state: &StateRoot) -> io::Result<KernelLock> {
 
 /// Says so if a run that is under way has the name.
 pub(crate) fn check_free(state: &StateRoot, name: &RunName) -> Result<(), CommandError> {
-    let cannot = |error| {
-        CommandError::new(ExitCode::Failed, "the names of runs cannot be looked up").because(error)
-    };
     let filter = RunFilter {
         which: Which::Unfinished,
         name: Some(name.as_str().to_owned()),
         ..RunFilter::default()
     };
-    let mut index = RunIndex::open(state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
-    match index.list(&filter).map_err(cannot)?.first() {
+    let runs = list_runs(state, &filter).or_fail(|| "the names of runs cannot be looked up")?;
+    match runs.first() {
         None => Ok(()),
         Some(holder) => {
             let what = format!("the name `{}` is taken by run {}", name.as_str(), holder.run);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use run_protocol::{ExitCode, RunSpec};
 use sandbox_plan::{Confinement, Profile, builtin_profiles};
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::places::Places;
 
 /// A profile, and the text that it was read from.
@@ -42,10 +42,8 @@ pub(crate) fn as_it_was(before: &RunSpec) -> Result<FoundProfile, CommandError> 
 }
 
 fn parsed(name: &str, text: &str) -> Result<Profile, CommandError> {
-    Profile::parse(name, text).map_err(|error| {
-        let what = format!("the profile `{name}` cannot be used");
-        CommandError::new(ExitCode::Usage, what).because(error)
-    })
+    Profile::parse(name, text)
+        .or_fail_as(ExitCode::Usage, || format!("the profile `{name}` cannot be used"))
 }
 
 /// Finds a profile. The one without a sandbox is had only by its name, on the command line: neither a configuration nor a

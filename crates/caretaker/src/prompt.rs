@@ -87,8 +87,7 @@ fn bounded(from: &mut dyn Read) -> io::Result<Vec<u8>> {
 
 /// Refuses what is no prompt.
 pub(crate) fn check(prompt: &[u8]) -> Result<(), CommandError> {
-    PromptCheck::whole(prompt)
-        .map_err(|problem| CommandError::new(ExitCode::Usage, problem.to_string()))
+    Ok(PromptCheck::whole(prompt)?)
 }
 
 #[cfg(test)]

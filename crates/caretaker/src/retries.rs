@@ -4,13 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use agent_stream::EventKind;
-use run_journal::{JournalEntry, Position, Progress, RunDirectory};
-use run_protocol::{ExitCode, FailureClass, RunOutcome};
+use run_journal::{JournalEntry, Position, RunDirectory};
+use run_protocol::{FailureClass, RunOutcome};
 use uuid::Uuid;
 
 use crate::command_error::CommandError;
 use crate::config::Config;
-use crate::following::open_journal;
+use crate::following::{open_journal, read_to_end};
 use crate::launching::Launched;
 use crate::view::agent_lines::AgentLines;
 use crate::view::units;
@@ -90,9 +90,7 @@ fn has_called_a_tool(run: &RunDirectory) -> Result<bool, CommandError> {
             has_called |= matches!(kind, EventKind::ToolStarted(_) | EventKind::ToolCompleted(_));
         }
     };
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
-    while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
+    read_to_end(&mut reader, &mut on_entry)?;
     Ok(has_called)
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn named(
 ) -> Result<UserMcpFiles, CommandError> {
     let files = find(workspace, roots);
     let known = match &files {
-        Some(files) => names_in(files).map_err(unusable)?,
+        Some(files) => names_in(files)?,
         None => Vec::new(),
     };
     if let Some(name) = names.iter().find(|name| !known.contains(name)) {
@@ -83,7 +83,7 @@ pub(crate) fn from_repository(
     names: &[String],
 ) -> Result<Vec<RepositoryServer>, CommandError> {
     let allowed = names.iter().map(|name| {
-        let server = repository_server(workspace.as_path(), name).map_err(unusable)?;
+        let server = repository_server(workspace.as_path(), name)?;
         Ok(RepositoryServer { name: name.clone(), sha256: server.digest() })
     });
     allowed.collect()
@@ -98,7 +98,7 @@ pub(crate) fn check(
     let off = choice_of(&host.state, spec).off;
     if let Some(name) = asked.mcp.iter().chain(&asked.mcp_from_repo).find(|name| off.contains(name))
     {
-        return Err(unusable(UserMcpError::OffForSession(name.clone())));
+        return Err(UserMcpError::OffForSession(name.clone()).into());
     }
     if spec.profile == profiles::OFF && !off.is_empty() {
         let what = format!(
@@ -108,13 +108,7 @@ pub(crate) fn check(
         return Err(CommandError::new(ExitCode::Usage, what)
             .hint("use a sandbox, or switch it on again: caretaker mcp enable RUN SERVER"));
     }
-    user_mcp(&host.state, spec).map_err(unusable)
-}
-
-/// Servers that cannot be given to an agent.
-pub(crate) fn unusable(error: UserMcpError) -> CommandError {
-    let hint = error.hint();
-    CommandError::new(ExitCode::Usage, "the MCP servers cannot be used").because(error).hint(hint)
+    Ok(user_mcp(&host.state, spec)?)
 }
 
 /// Says which servers a run gets beside ours, and which not. Silent for a run that asked for none.

@@ -15,8 +15,8 @@ use std::process::Command;
 use nix::unistd::{Gid, Uid, User};
 use run_protocol::ExitCode;
 
-use crate::agent_discovery::own_program;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::environment::Environment;
 use crate::places::is_private_directory_of;
 use crate::talk::note;
@@ -36,9 +36,10 @@ struct Owner {
 
 /// Starts this very command again as the owner of the workspace, if we are root and it is not root's. Returns otherwise.
 pub(crate) fn become_owner(
-    environment: &Environment,
+    helper: &CommandHelper,
     workspace: Option<&Path>,
 ) -> Result<(), CommandError> {
+    let environment = &helper.host.environment;
     let workspace = match workspace {
         Some(named) => environment.absolute(named),
         None => environment.working_directory.clone(),
@@ -53,14 +54,14 @@ pub(crate) fn become_owner(
     }
     let owner = Owner::of(Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
     let home = owner.home_directory(&environment.home)?;
-    let program = own_program()?;
+    let program = helper.program()?;
     note(&format!(
         "you are root, and `{}` belongs to {}: the run and its record are theirs; see it with: {}",
         workspace.display(),
         owner.called(),
         owner.command("caretaker ps")
     ));
-    let mut command = Command::new(&program);
+    let mut command = Command::new(program);
     command
         .args(std::env::args_os().skip(1))
         .env_clear()

@@ -18,13 +18,12 @@ use super::result::BatchResult;
 use super::runs_watch::RunsWatch;
 use super::summary::{as_table, exit_code, worst};
 use super::turns::{self, Taken};
-use crate::agent_discovery::own_program;
 use crate::budgets;
-use crate::command_error::CommandError;
-use crate::config::Config;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::environment::Audience;
-use crate::host::{Host, short_id};
+use crate::host::short_id;
 use crate::interruption::{Interruption, Reaction};
 use crate::launching::{seat, take_signals};
 use crate::progress::Progress;
@@ -80,10 +79,10 @@ struct Driver<'a> {
     bar: Progress,
 }
 
-pub(crate) fn run(request: &Request<'_>) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    become_owner(&host.environment, request.workspace)?;
-    let config = Config::load(&host.environment, &host.places)?;
+pub(crate) fn run(helper: &CommandHelper, request: &Request<'_>) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    become_owner(helper, request.workspace)?;
+    let config = helper.config()?;
     let group = match &request.options.queue.group {
         Some(group) => group.clone(),
         None => new_group()?,
@@ -92,12 +91,12 @@ pub(crate) fn run(request: &Request<'_>) -> Result<ExitCode, CommandError> {
     base.queue.group = Some(group.clone());
     let lines = read(request)?;
     let items = items(&lines, request.axes, &base, request.each.is_some()).map_err(refused)?;
-    let program = own_program()?;
-    let route = Route::choose(&host, &base.queue)?;
+    let program = helper.program()?;
+    let route = Route::choose(host, &base.queue)?;
     let preparation = Preparation {
-        host: &host,
-        config: &config,
-        program: &program,
+        host,
+        config,
+        program,
         route: &route,
         workspace: request.workspace,
         in_place: request.in_place,
@@ -108,7 +107,7 @@ pub(crate) fn run(request: &Request<'_>) -> Result<ExitCode, CommandError> {
     if base.detach && matches!(route, Route::Direct) {
         refuse_to_leave_some(&taken, &caps, group.as_str(), account)?;
     }
-    base.queue.set_budget(&host, base.queue.group.as_ref().map(RunName::as_str))?;
+    base.queue.set_budget(host, base.queue.group.as_ref().map(RunName::as_str))?;
     let signals = take_signals()?;
     let watch = RunsWatch::new();
     watch.listen_to(&signals);
@@ -134,9 +133,9 @@ pub(crate) fn run(request: &Request<'_>) -> Result<ExitCode, CommandError> {
 
 /// A name that nobody else has.
 fn new_group() -> Result<RunName, CommandError> {
-    format!("batch-{}", short_id(RunId::generate())).parse().map_err(|error| {
-        CommandError::new(ExitCode::Failed, "no name for the group could be found").because(error)
-    })
+    format!("batch-{}", short_id(RunId::generate()))
+        .parse::<RunName>()
+        .or_fail(|| "no name for the group could be found")
 }
 
 /// The prompts, and what each line says beside.

@@ -1,7 +1,5 @@
 //! `caretaker apply`: brings what was done in a worktree into the user's checkout.
 
-use std::io::Write;
-
 use ground::now_ms;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
@@ -10,10 +8,11 @@ use workspace_history::{
     Snapshot, SnapshotName, TreePath, changes_to, count, merge, restore, restore_with,
 };
 
-use crate::command_error::CommandError;
-use crate::commands::undo::{hold, not_kept};
-use crate::data_out::print_json;
-use crate::host::{Host, short_id};
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
+use crate::commands::undo::hold;
+use crate::data_out::{print_json, print_view};
+use crate::host::short_id;
 use crate::host_git;
 use crate::talk::{note, say};
 use crate::view::change_view;
@@ -70,18 +69,18 @@ struct ConflictingPath {
     why: String,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
-    let worktree = Worktree::of(&host, &run)?;
+    let worktree = Worktree::of(host, &run)?;
     let checkout = worktree.origin.repository.0.clone();
     if !checkout.is_dir() {
         let what = format!("the checkout `{}` is gone", checkout.display());
         return Err(CommandError::new(ExitCode::NotFound, what));
     }
-    let history = host_git::history(&host, &checkout)?;
-    let _worktree_hold = hold(&host, &worktree.path, worktree.run)?;
-    let _checkout_hold = hold(&host, &checkout, worktree.run)?;
+    let history = host_git::history(host, &checkout)?;
+    let _worktree_hold = hold(host, &worktree.path, worktree.run)?;
+    let _checkout_hold = hold(host, &checkout, worktree.run)?;
     let apply = Apply { args, worktree: &worktree, checkout: &history };
     if args.revert { apply.revert() } else { apply.apply() }
 }
@@ -105,25 +104,25 @@ impl Apply<'_> {
         let name = self.checkout.next_replaced(run);
         let ours = self.save(&name, Scope::LookAs(&cover))?;
         let merged = merge(&self.worktree.history, self.checkout, &base, &theirs, &ours);
-        let merged = merged.map_err(not_merged)?;
+        let merged = merged?;
         if !merged.conflicts.is_empty() {
             return self.refuse("apply", &merged);
         }
         let changes = changes_to(&ours, &merged.target);
         if !self.args.dry_run && !changes.is_empty() {
             let operation = self.operation(OperationKind::Apply, name, &merged)?;
-            self.checkout.begin(&operation).map_err(not_kept)?;
+            self.checkout.begin(&operation)?;
             let outcome =
                 restore_with(self.checkout, &self.worktree.history, &ours, &merged.target);
             let outcome = outcome.map_err(not_changed)?;
             if !outcome.failed.is_empty() {
                 return self.take_back(&ours, &outcome);
             }
-            self.checkout.end(&operation).map_err(not_kept)?;
+            self.checkout.end(&operation)?;
         }
         if !self.args.dry_run {
             let history = &self.worktree.history;
-            history.also_known_as(&SnapshotName::applied(), &theirs).map_err(not_kept)?;
+            history.also_known_as(&SnapshotName::applied(), &theirs)?;
         }
         self.report("apply", &changes, &merged.merged)?;
         if !self.args.json {
@@ -141,16 +140,16 @@ impl Apply<'_> {
     ) -> Result<Operation, CommandError> {
         let restored = replaced.restored();
         let kept = self.checkout.keep_result(&restored, &plan.target, &plan.merged);
-        kept.map_err(not_kept)?;
+        kept?;
         let (at, run, goal) = (now_ms(), self.worktree.run, None);
         Ok(Operation { at, run, kind, replaced, restored, goal })
     }
 
     fn save(&self, name: &SnapshotName, scope: Scope<'_>) -> Result<Snapshot, CommandError> {
-        let saved = self.checkout.save(name, scope, &[], GENEROUS).map_err(|error| {
-            let what = "the checkout could not be saved, so nothing was changed";
-            CommandError::new(ExitCode::Failed, what).because(error)
-        })?;
+        let saved = self
+            .checkout
+            .save(name, scope, &[], GENEROUS)
+            .or_fail(|| "the checkout could not be saved, so nothing was changed")?;
         Ok(saved.snapshot)
     }
 
@@ -211,7 +210,7 @@ impl Apply<'_> {
             CommandError::new(ExitCode::NotFound, what)
         })?;
         let snapshot = |name: &SnapshotName| {
-            let found = self.checkout.snapshot(name).map_err(not_kept)?;
+            let found = self.checkout.snapshot(name)?;
             found.ok_or_else(|| {
                 let what = "what the apply changed is not kept, so it cannot be reverted";
                 CommandError::new(ExitCode::NotFound, what)
@@ -223,23 +222,23 @@ impl Apply<'_> {
         let name = self.checkout.next_replaced(run);
         let present = self.save(&name, Scope::LookAs(&reversal.cover()))?;
         let plan = reversal.plan(self.checkout, Some(&self.worktree.history), &present);
-        let plan = plan.map_err(not_merged)?;
+        let plan = plan?;
         if !plan.conflicts.is_empty() {
             return self.refuse("revert", &plan);
         }
         let changes = changes_to(&present, &plan.target);
         if !self.args.dry_run {
             let operation = self.operation(OperationKind::Revert, name, &plan)?;
-            self.checkout.begin(&operation).map_err(not_kept)?;
+            self.checkout.begin(&operation)?;
             let outcome = restore(self.checkout, &present, &plan.target).map_err(not_changed)?;
-            self.checkout.end(&operation).map_err(not_kept)?;
+            self.checkout.end(&operation)?;
             for (path, why) in &outcome.failed {
                 note(&format!("`{path}` is not as it was: {why}"));
             }
             // All of it is to be applied again then.
             let base = self.worktree.base()?;
             let history = &self.worktree.history;
-            history.also_known_as(&SnapshotName::applied(), &base).map_err(not_kept)?;
+            history.also_known_as(&SnapshotName::applied(), &base)?;
         }
         self.report("revert", &changes, &plan.merged)?;
         if !self.args.json {
@@ -286,10 +285,7 @@ impl Apply<'_> {
                 ..self.empty_report(kind)
             });
         }
-        let mut out = anstream::stdout().lock();
-        change_view::print_paths(&mut out, changes)
-            .and_then(|()| out.flush())
-            .map_err(CommandError::writing)
+        print_view(|out| change_view::print_paths(out, changes))
     }
 
     fn talk(&self, changes: &[Change<'_>], merged: &[TreePath]) {
@@ -308,10 +304,6 @@ impl Apply<'_> {
             ),
         });
     }
-}
-
-fn not_merged(error: workspace_history::MergeError) -> CommandError {
-    CommandError::new(ExitCode::Failed, "the changes could not be brought together").because(error)
 }
 
 fn not_changed(error: workspace_history::RestoreError) -> CommandError {

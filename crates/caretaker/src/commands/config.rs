@@ -3,17 +3,17 @@
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::config::{Config, DEFAULT_FILE};
 use crate::data_out::print_text;
-use crate::host::Host;
 use crate::talk::note;
 
 /// Print every setting with its default and what it means, as a file to start from.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(_: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, _: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     print_text(DEFAULT_FILE)?;
     let file = Config::file(&host.environment, &host.places);
     let presence = if file.exists() { "is read from" } else { "would be read from" };

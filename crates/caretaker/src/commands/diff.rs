@@ -1,6 +1,6 @@
 //! `caretaker diff`: what a run changed.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use run_journal::RunOverview;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{
-    ChangeKind, GitAnswer, GitError, History, Snapshot, SnapshotName, TreePath, compare, count,
-    run_git,
+    ChangeKind, GitAnswer, History, Snapshot, SnapshotName, TreePath, compare, count, run_git,
 };
 
-use crate::command_error::CommandError;
-use crate::commands::undo::{RunEnd, not_kept};
-use crate::data_out::print_json;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
+use crate::commands::undo::RunEnd;
+use crate::data_out::{print_json, print_view};
 use crate::host::{Host, overview, short_id};
 use crate::host_git;
 use crate::talk::{note, say};
@@ -65,18 +65,18 @@ struct ChangedFile {
     removed: Option<u64>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
     let overview = overview(&run)?;
     let (history, from, to) = if overview.worktree.is_some() {
-        let worktree = Worktree::of(&host, &run)?;
+        let worktree = Worktree::of(host, &run)?;
         let base = worktree.base()?;
         let present = worktree.present(&base)?;
         (worktree.history, base, present)
     } else {
-        let history = host_git::history(&host, &overview.workspace.0)?;
-        let (before, after) = sides(&host, &history, &overview)?;
+        let history = host_git::history(host, &overview.workspace.0)?;
+        let (before, after) = sides(host, &history, &overview)?;
         (history, before, after)
     };
     let comparison = Comparison { history: &history, from: &from, to: &to };
@@ -97,13 +97,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::Success)
 }
 
-fn print_view(
-    print: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
-) -> Result<(), CommandError> {
-    let mut out = anstream::stdout().lock();
-    print(&mut out).and_then(|()| out.flush()).map_err(CommandError::writing)
-}
-
 /// The workspace before a run and after it. Not the workspace of now, unless the run goes on.
 fn sides(
     host: &Host,
@@ -111,7 +104,7 @@ fn sides(
     overview: &RunOverview,
 ) -> Result<(Snapshot, Snapshot), CommandError> {
     let run = overview.run;
-    let before = history.snapshot(&SnapshotName::before(run)).map_err(not_kept)?;
+    let before = history.snapshot(&SnapshotName::before(run))?;
     let Some(before) = before.filter(|snapshot| snapshot.commit.is_some()) else {
         let what = format!("the workspace was not saved before run {run}");
         return Err(CommandError::new(ExitCode::NotFound, what)
@@ -151,7 +144,7 @@ impl Comparison<'_> {
     fn git(&self, options: &[&str]) -> Result<Vec<u8>, CommandError> {
         run_git(&mut self.command(options)?, None, PATIENCE)
             .and_then(GitAnswer::checked)
-            .map_err(not_compared)
+            .or_fail(|| "the changes could not be compared")
     }
 
     /// Byte for byte, for a program.
@@ -199,10 +192,6 @@ fn lines_of(numstat: &[u8]) -> std::collections::BTreeMap<TreePath, Option<(u64,
         Some((path, number(added).zip(number(removed))))
     };
     numstat.split(|byte| *byte == 0).filter_map(entry).collect()
-}
-
-fn not_compared(error: GitError) -> CommandError {
-    CommandError::new(ExitCode::Failed, "the changes could not be compared").because(error)
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
 //! `caretaker discard`: removes the worktree of a run, and its branch.
 
-use std::io::Write;
-
 use ground::now_ms;
-use run_journal::{KernelLock, RunFilter, RunIndex, Which};
+use run_journal::{KernelLock, RunFilter, Which};
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{compare, count};
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::commands::undo::hold;
-use crate::data_out::print_json;
-use crate::host::{Host, short_id};
+use crate::data_out::{print_json, print_view};
+use crate::host::{Host, list_runs, short_id};
 use crate::host_git;
 use crate::talk::{note, say};
 use crate::view::change_view;
@@ -51,22 +50,20 @@ struct DiscardReport<'a> {
     unapplied: ChangeCounts,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
-    let worktree = Worktree::of(&host, &run)?;
-    let lock = hold(&host, &worktree.path, worktree.run)?;
+    let worktree = Worktree::of(host, &run)?;
+    let lock = hold(host, &worktree.path, worktree.run)?;
     let unapplied = unapplied(&worktree, args)?;
     let is_done = args.yes || unapplied == ChangeCounts::default();
     if is_done {
         // No run is queued for the worktree between this look and its end.
-        let _removal = KernelLock::take_waiting(&host.state.removal_lock()).map_err(|error| {
-            CommandError::new(ExitCode::Failed, "the lock for removals cannot be used")
-                .because(error)
-        })?;
-        must_not_be_waited_for(&host, &worktree)?;
+        let _removal = KernelLock::take_waiting(&host.state.removal_lock())
+            .or_fail(|| "the lock for removals cannot be used")?;
+        must_not_be_waited_for(host, &worktree)?;
         let branch = if args.keep_branch { Branch::Keep } else { Branch::Delete };
-        discard_held(&host, &worktree, branch)?;
+        discard_held(host, &worktree, branch)?;
     }
     drop(lock);
     if args.json {
@@ -101,13 +98,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 
 /// A run that waits in the queue does not hold the workspace yet.
 fn must_not_be_waited_for(host: &Host, worktree: &Worktree) -> Result<(), CommandError> {
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
     let workspace = Some(BytesPath::from(worktree.path.as_path()));
     let filter = RunFilter { which: Which::All, workspace, ..RunFilter::default() };
-    let runs = index.list(&filter).map_err(cannot)?;
+    let runs = list_runs(&host.state, &filter)?;
     match runs.iter().find(|run| run.state.is_unfinished()) {
         None => Ok(()),
         Some(waiting) => {
@@ -135,11 +128,9 @@ pub(crate) fn discard_worktree(host: &Host, worktree: &Worktree) -> Result<(), C
 fn discard_held(host: &Host, worktree: &Worktree, branch: Branch) -> Result<(), CommandError> {
     let git = host_git::find(host, Some(&worktree.path))?;
     worktrees::remove(&git, &worktree.path, &worktree.origin, branch)?;
-    worktree.history.remove().map_err(crate::commands::undo::not_kept)?;
-    worktrees::note_discarded(host, &worktree.path, now_ms()).map_err(|error| {
-        CommandError::new(ExitCode::Failed, "it could not be noted that the worktree is gone")
-            .because(error)
-    })
+    worktree.history.remove()?;
+    worktrees::note_discarded(host, &worktree.path, now_ms())
+        .or_fail(|| "it could not be noted that the worktree is gone")
 }
 
 /// What would be lost; listed, unless it is to be.
@@ -156,10 +147,7 @@ fn unapplied(worktree: &Worktree, args: &Args) -> Result<ChangeCounts, CommandEr
     let present = worktree.present(&taken)?;
     let changes = compare(&taken, &present);
     if !args.yes && !args.json {
-        let mut out = anstream::stdout().lock();
-        change_view::print_paths(&mut out, &changes)
-            .and_then(|()| out.flush())
-            .map_err(CommandError::writing)?;
+        print_view(|out| change_view::print_paths(out, &changes))?;
     }
     Ok(count(&changes))
 }

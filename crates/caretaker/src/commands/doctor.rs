@@ -7,10 +7,9 @@ use run_protocol::ExitCode;
 use serde::Serialize;
 
 use crate::command_error::CommandError;
-use crate::config::Config;
-use crate::data_out::print_json;
+use crate::command_helper::CommandHelper;
+use crate::data_out::{print_json, print_view};
 use crate::health::{self, Finding, Status};
-use crate::host::Host;
 use crate::view::safe_text::{on_lines, on_one_line};
 use crate::view::styled_line::{BAD, DIM, GOOD, ODD};
 
@@ -34,16 +33,15 @@ struct Report {
     checks: Vec<Finding>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     host.clean_up_after_the_dead();
-    let config = Config::load(&host.environment, &host.places);
-    let report = report(health::examine(&host, config, args.agent.as_deref()));
+    let config = helper.config();
+    let report = report(health::examine(host, config, args.agent.as_deref()));
     if args.json {
         print_json(&report)?;
     } else {
-        let mut out = anstream::stdout().lock();
-        print(&mut out, &report).and_then(|()| out.flush()).map_err(CommandError::writing)?;
+        print_view(|out| print(out, &report))?;
     }
     Ok(if report.ok { ExitCode::Success } else { ExitCode::Failed })
 }

@@ -6,17 +6,18 @@ use std::path::Path;
 use std::str::FromStr;
 
 use ground::now_ms;
-use run_journal::{KernelLock, RunDirectory, RunFilter, RunIndex, RunOverview};
+use run_journal::{KernelLock, RunDirectory, RunFilter, RunOverview};
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use uuid::Uuid;
 
 use crate::budgets::CountLimit;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commands::discard::discard_worktree;
 use crate::config::Config;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, short_id};
+use crate::host::{Host, list_runs, short_id};
 use crate::human_duration::HumanDuration;
 use crate::limit_options::SizeLimit;
 use crate::retention::minted;
@@ -174,16 +175,16 @@ struct Failed {
     why: String,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     host.clean_up_after_the_dead();
-    let config = Config::load(&host.environment, &host.places)?;
+    let config = helper.config()?;
     let criteria = args.criteria(config.retention)?;
     if args.yes {
         finish_earlier(&host.state);
     }
-    let runs = list(&host)?;
-    let (plan, found, worktrees) = decide(&host, &config, &runs, criteria)?;
+    let runs = list_runs(&host.state, &RunFilter::default())?;
+    let (plan, found, worktrees) = decide(host, config, &runs, criteria)?;
     let overview = |run: RunId| runs.iter().find(|it| it.run == run);
     let bytes = |run: RunId| found.iter().find(|it| it.run == run).map_or(0, |it| it.bytes);
     let mut report = Report {
@@ -208,7 +209,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         if args.yes {
             let removed = match held.get(&overview.session) {
                 Some(of) => Ok(Removed::No(Need::Successor { of: *of })),
-                None => take_away(&host, &runs, *run, worktree),
+                None => take_away(host, &runs, *run, worktree),
             };
             match removed {
                 Ok(Removed::Yes) => {}
@@ -259,17 +260,6 @@ impl Args {
         }
         Ok(criteria)
     }
-}
-
-fn list(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
-    if !host.state.runs().is_dir() {
-        return Ok(Vec::new());
-    }
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
-    index.list(&RunFilter::default()).map_err(cannot)
 }
 
 /// What goes, with the worktrees that go too. Worktrees are looked at only where they would go, so it may take two rounds.

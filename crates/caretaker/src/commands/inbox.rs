@@ -5,16 +5,18 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use caretaker_daemon::{
-    Delivery, Left, LetterError, OpenLetters, OpenQuestion, Presence, WaitingMessage,
-    answer_question, answer_run, leave_message, open_letters, presence,
+    Delivery, Left, OpenLetters, OpenQuestion, Presence, WaitingMessage, answer_question,
+    answer_run, leave_message, open_letters,
 };
 use ground::now_ms;
-use run_journal::{InboxError, RunDirectory};
+use run_journal::RunDirectory;
 use run_protocol::{Correspondent, ExitCode, RunSpec};
 use serde::Serialize;
 
-use crate::command_error::CommandError;
-use crate::data_out::print_json;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
+use crate::daemon_client::daemon_presence;
+use crate::data_out::{print_json, print_view};
 use crate::environment::Audience;
 use crate::host::{Host, short_id};
 use crate::prompt::PromptSource;
@@ -48,25 +50,18 @@ struct Listing<'a> {
     undelivered: &'a [WaitingMessage],
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let OpenLetters { questions, undelivered } = open_letters(&host.state).map_err(refused)?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let OpenLetters { questions, undelivered } = open_letters(&host.state)?;
     if args.json {
         print_json(&Listing { v: 1, questions: &questions, undelivered: &undelivered })?;
         return Ok(ExitCode::Success);
     }
-    let mut out = anstream::stdout().lock();
     let now = now_ms();
-    let mut print = || -> std::io::Result<()> {
-        for question in &questions {
-            print_question(&mut out, question, now)?;
-        }
-        for message in &undelivered {
-            print_message(&mut out, message, now)?;
-        }
-        out.flush()
-    };
-    print().map_err(CommandError::writing)?;
+    print_view(|out| {
+        questions.iter().try_for_each(|question| print_question(out, question, now))?;
+        undelivered.iter().try_for_each(|message| print_message(out, message, now))
+    })?;
     if questions.is_empty() && undelivered.is_empty() {
         say("nobody asks anything");
     }
@@ -74,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     for way in ways {
         say(match way {
             Delivery::CheckInbox => "at work: the agent finds it when it looks, with check_inbox",
-            Delivery::NextTurn if has_daemon(&host)? => {
+            Delivery::NextTurn if has_daemon(host)? => {
                 "next turn: the daemon starts a run that begins with it"
             }
             Delivery::NextTurn => {
@@ -157,8 +152,8 @@ pub(crate) struct AnswerArgs {
     json: bool,
 }
 
-pub(crate) fn answer(args: &AnswerArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn answer(helper: &CommandHelper, args: &AnswerArgs) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let text = words_of(&args.text)?;
     let is_question = args.to.starts_with("q-");
     let left = if is_question {
@@ -167,7 +162,7 @@ pub(crate) fn answer(args: &AnswerArgs) -> Result<ExitCode, CommandError> {
         let run = host.find_run(&args.to)?;
         answer_run(&host.state, run.run_id(), spec_of(&run)?.session, text)
     };
-    report(&host, &left.map_err(refused)?, args.json)
+    report(host, &left?, args.json)
 }
 
 /// Write to the agent of a run.
@@ -189,19 +184,16 @@ pub(crate) struct SendArgs {
     json: bool,
 }
 
-pub(crate) fn send(args: &SendArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn send(helper: &CommandHelper, args: &SendArgs) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let text = words_of(&args.text)?;
     let run = host.find_run(&args.run)?;
-    let left = leave_message(&host.state, spec_of(&run)?.session, text).map_err(refused)?;
-    report(&host, &left, args.json)
+    let left = leave_message(&host.state, spec_of(&run)?.session, text)?;
+    report(host, &left, args.json)
 }
 
 fn spec_of(run: &RunDirectory) -> Result<RunSpec, CommandError> {
-    run.spec().map_err(|error| {
-        let what = format!("the session of run {} is not known", run.run_id());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    run.spec().or_fail(|| format!("the session of run {} is not known", run.run_id()))
 }
 
 fn words_of(text: &OsString) -> Result<String, CommandError> {
@@ -209,9 +201,7 @@ fn words_of(text: &OsString) -> Result<String, CommandError> {
         return Err(CommandError::new(ExitCode::Usage, "the text is empty"));
     }
     let words = PromptSource::of(Some(text), None, Audience::Person)?.read()?;
-    let words = String::from_utf8(words).map_err(|error| {
-        CommandError::new(ExitCode::Usage, "the text is not UTF-8").because(error)
-    })?;
+    let words = String::from_utf8(words).or_fail_as(ExitCode::Usage, || "the text is not UTF-8")?;
     if words.chars().nth(MOST_CHARS).is_some() {
         let what = format!("the text has more than {MOST_CHARS} characters");
         return Err(CommandError::new(ExitCode::Usage, what)
@@ -256,35 +246,5 @@ fn how_delivered(host: &Host, delivery: Delivery) -> Result<&'static str, Comman
 }
 
 fn has_daemon(host: &Host) -> Result<bool, CommandError> {
-    let found = presence(&host.state).map_err(|error| {
-        CommandError::new(ExitCode::Failed, "whether a daemon runs cannot be found out")
-            .because(error)
-    })?;
-    Ok(matches!(found, Presence::Held(_)))
-}
-
-fn refused(error: LetterError) -> CommandError {
-    let (code, hint) = match &error {
-        LetterError::NoQuestion(_) | LetterError::Inbox(InboxError::NoSuchQuestion(_)) => {
-            (ExitCode::NotFound, "see what is asked with `caretaker inbox`".to_owned())
-        }
-        LetterError::AsksNothing(_) => {
-            (ExitCode::NotFound, "write to it with `caretaker send`".to_owned())
-        }
-        LetterError::AsksMore { questions, .. } => {
-            (ExitCode::Usage, format!("name the one you mean: {}", questions.join(", ")))
-        }
-        LetterError::Inbox(InboxError::Answered(_)) => {
-            (ExitCode::Conflict, "say more with `caretaker send`".to_owned())
-        }
-        LetterError::Inbox(InboxError::Full) => {
-            (ExitCode::Conflict, "see what waits there with `caretaker inbox`".to_owned())
-        }
-        _ => (ExitCode::Failed, "see what `caretaker doctor` says".to_owned()),
-    };
-    let command_error = CommandError::new(code, error.to_string()).hint(hint);
-    match std::error::Error::source(&error) {
-        Some(source) => command_error.because(source.to_string()),
-        None => command_error,
-    }
+    Ok(matches!(daemon_presence(host)?, Presence::Held(_)))
 }

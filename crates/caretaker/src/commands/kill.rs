@@ -3,7 +3,8 @@
 use run_protocol::{ControlRequest, ExitCode, StopManner};
 
 use crate::command_error::CommandError;
-use crate::host::{Host, overview};
+use crate::command_helper::CommandHelper;
+use crate::host::overview;
 use crate::run_report;
 use crate::stopping::{tell, wait_until_dead};
 use crate::talk::say;
@@ -26,8 +27,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let manner = if args.now { StopManner::Now } else { StopManner::Ladder };
     let stop = ControlRequest::Stop { manner };
     let runs = host.find_runs(&args.runs)?;

@@ -3,10 +3,11 @@
 use clap::Subcommand;
 use ground::now_ms;
 use run_protocol::{BytesPath, ExitCode, RunId};
-use run_shim::{KeptLogin, LoginOrigin, RestoreError, kept_logins, restore_login};
+use run_shim::{KeptLogin, LoginOrigin, kept_logins, restore_login};
 use serde::Serialize;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, short_id};
 use crate::talk::{note, say};
@@ -66,19 +67,17 @@ struct Report {
     file: BytesPath,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     match &args.action {
-        Action::Ls => list(&host, args.json)?,
-        Action::Restore { id } => restore(&host, id.as_deref(), args.json)?,
+        Action::Ls => list(host, args.json)?,
+        Action::Restore { id } => restore(host, id.as_deref(), args.json)?,
     }
     Ok(ExitCode::Success)
 }
 
 fn list(host: &Host, is_json: bool) -> Result<(), CommandError> {
-    let kept = kept_logins(&host.state).map_err(|error| {
-        CommandError::new(ExitCode::Failed, "the kept logins cannot be read").because(error)
-    })?;
+    let kept = kept_logins(&host.state).or_fail(|| "the kept logins cannot be read")?;
     if is_json {
         return kept.iter().try_for_each(|login| print_json(&listed(login)));
     }
@@ -128,7 +127,7 @@ fn listed(login: &KeptLogin) -> Listed {
 }
 
 fn restore(host: &Host, id: Option<&str>, is_json: bool) -> Result<(), CommandError> {
-    let restored = restore_login(&host.state, id).map_err(not_restored)?;
+    let restored = restore_login(&host.state, id)?;
     let login = restored.login;
     if is_json {
         return print_json(&Report {
@@ -143,20 +142,4 @@ fn restore(host: &Host, id: Option<&str>, is_json: bool) -> Result<(), CommandEr
         say(&format!("the login before is kept: caretaker login restore {kept}"));
     }
     Ok(())
-}
-
-fn not_restored(error: RestoreError) -> CommandError {
-    let log_in = "log in again: cursor-agent login";
-    let list = "see the kept logins: caretaker login ls";
-    let (code, hint) = match &error {
-        RestoreError::NothingKept => (ExitCode::NotFound, log_in),
-        RestoreError::Unknown(_) => (ExitCode::NotFound, list),
-        RestoreError::Ambiguous(_) => (ExitCode::Usage, list),
-        _ => (ExitCode::Failed, log_in),
-    };
-    let failure = CommandError::new(code, error.to_string()).hint(hint);
-    match error {
-        RestoreError::Kept(source) | RestoreError::Write { source, .. } => failure.because(source),
-        _ => failure,
-    }
 }

@@ -2,13 +2,13 @@
 
 use std::io::{self, BufWriter, Write};
 
-use run_journal::{JournalEntry, Position, Progress};
+use run_journal::{JournalEntry, Position};
 use run_protocol::{ExitCode, NetworkMode, RunEvent};
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::event_schema::EventWriter;
-use crate::following::open_journal;
-use crate::host::Host;
+use crate::following::{open_journal, read_to_end};
 use crate::talk::note;
 use crate::view::network_words;
 use crate::view::show_view::moment;
@@ -28,8 +28,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
     let mut reader = open_journal(&run, Position::Start)?;
     let mut log = NetLog {
@@ -43,9 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         n_told: 0,
         trouble: Ok(()),
     };
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
-    while reader.next_batch(&mut |entry| log.take(&entry)).map_err(cannot)? == Progress::Advanced {}
+    read_to_end(&mut reader, &mut |entry| log.take(&entry))?;
     let NetLog { mut out, mode, n_told, trouble, .. } = log;
     trouble.and_then(|()| out.flush()).map_err(CommandError::writing)?;
     if n_told == 0 && !args.json {

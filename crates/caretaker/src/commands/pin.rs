@@ -3,9 +3,9 @@
 use run_protocol::{ExitCode, RunId};
 use serde::Serialize;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
-use crate::host::Host;
 use crate::retention::pins;
 use crate::talk::say;
 
@@ -40,26 +40,29 @@ struct Report {
     is_pinned: bool,
 }
 
-pub(crate) fn pin(args: &PinArgs) -> Result<ExitCode, CommandError> {
-    change(&args.runs, args.json, true)
+pub(crate) fn pin(helper: &CommandHelper, args: &PinArgs) -> Result<ExitCode, CommandError> {
+    change(helper, &args.runs, args.json, true)
 }
 
-pub(crate) fn unpin(args: &UnpinArgs) -> Result<ExitCode, CommandError> {
-    change(&args.runs, args.json, false)
+pub(crate) fn unpin(helper: &CommandHelper, args: &UnpinArgs) -> Result<ExitCode, CommandError> {
+    change(helper, &args.runs, args.json, false)
 }
 
-fn change(texts: &[String], is_json: bool, is_pinned: bool) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+fn change(
+    helper: &CommandHelper,
+    texts: &[String],
+    is_json: bool,
+    is_pinned: bool,
+) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     for run in host.find_runs(texts)? {
         let run = run.run_id();
         let (done, word) = match is_pinned {
             true => (pins::pin(&host.state, run), "pinned"),
             false => (pins::unpin(&host.state, run).map(|_| true), "not pinned"),
         };
-        let is_there = done.map_err(|error| {
-            let what = format!("that run {run} is {word} cannot be written down");
-            CommandError::new(ExitCode::Failed, what).because(error)
-        })?;
+        let is_there =
+            done.or_fail(|| format!("that run {run} is {word} cannot be written down"))?;
         if !is_there {
             let what = format!("run {run} was removed and cannot be pinned");
             return Err(CommandError::new(ExitCode::NotFound, what));

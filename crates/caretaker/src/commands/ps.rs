@@ -6,16 +6,17 @@ use std::io::Write;
 use caretaker_daemon::open_letters;
 use cursor_stores::parallel;
 use ground::now_ms;
-use run_journal::{RunFilter, RunIndex, RunOverview, RunState, Which};
+use run_journal::{RunFilter, RunOverview, RunState, Which};
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::continuation::last_of_each_session;
 use crate::daemon_client::DaemonClient;
-use crate::data_out::print_json;
-use crate::host::{Host, short_id};
+use crate::data_out::{print_json, print_view};
+use crate::host::{Host, list_runs, short_id};
 use crate::profiles;
 use crate::resumption::{ListedChats, Question, WhenHeld};
 use crate::talk::note;
@@ -51,13 +52,12 @@ struct Listing<'a> {
     runs: &'a [RunOverview],
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     host.clean_up_after_the_dead();
     let now = now_ms();
-    let mut runs = list(&host).map_err(|error| {
-        CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error)
-    })?;
+    let mut runs =
+        list_runs(&host.state, &RunFilter { which: Which::All, ..RunFilter::default() })?;
     let is_cut_off = |run: &RunOverview| run.state.is_interrupted() && is_news(run, now);
     let cut_off: Vec<RunOverview> =
         last_of_each_session(runs.clone()).into_iter().filter(is_cut_off).collect();
@@ -71,17 +71,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         return Ok(ExitCode::Success);
     }
     if !args.quiet {
-        note_cut_off(&host, &cut_off);
-        note_questions(&host);
+        note_cut_off(host, &cut_off);
+        note_questions(host);
     }
-    let mut out = anstream::stdout().lock();
-    if args.quiet {
-        runs.iter().try_for_each(|run| writeln!(out, "{}", run.run))
-    } else {
-        writeln!(out, "{}", table(&runs, &reasons(&host, &runs), now, Width::of_stdout()))
-    }
-    .and_then(|()| out.flush())
-    .map_err(CommandError::writing)?;
+    print_view(|out| match args.quiet {
+        true => runs.iter().try_for_each(|run| writeln!(out, "{}", run.run)),
+        false => writeln!(out, "{}", table(&runs, &reasons(host, &runs), now, Width::of_stdout())),
+    })?;
     Ok(ExitCode::Success)
 }
 
@@ -124,12 +120,6 @@ fn note_questions(host: &Host) {
         let waiting = units::counted(n_asked as u64, "question waits", "questions wait");
         note(&format!("{waiting} for you; see `caretaker inbox`"));
     }
-}
-
-fn list(host: &Host) -> Result<Vec<RunOverview>, run_journal::IndexError> {
-    let mut index = RunIndex::open(&host.state)?;
-    index.refresh()?;
-    index.list(&RunFilter { which: Which::All, ..RunFilter::default() })
 }
 
 fn is_news(run: &RunOverview, now_ms: u64) -> bool {

@@ -7,10 +7,11 @@ use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, short_id};
+use crate::host::short_id;
 use crate::talk::say;
 use crate::view::table::table;
 use crate::view::units;
@@ -109,9 +110,9 @@ struct Lowered {
     cap: u32,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let Some(daemon) = DaemonClient::find(&host)? else {
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let Some(daemon) = DaemonClient::find(host)? else {
         let what = "there is no daemon, and so no queue";
         return Err(CommandError::new(ExitCode::DaemonUnavailable, what)
             .hint("start it: caretaker daemon start"));
@@ -128,10 +129,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         print_json(&answer)?;
         return Ok(ExitCode::Success);
     }
-    let queue: Queue = serde_json::from_value(answer).map_err(|error| {
-        CommandError::new(ExitCode::DaemonUnavailable, "the daemon's answer is not understood")
-            .because(error)
-    })?;
+    let queue: Queue = serde_json::from_value(answer)
+        .or_fail_as(ExitCode::DaemonUnavailable, || "the daemon's answer is not understood")?;
     show(&queue)?;
     Ok(ExitCode::Success)
 }

@@ -10,8 +10,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::admission::{Admission, Admitted, Conversation};
-use crate::agent_discovery::own_program;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::config::Config;
 use crate::continuation::{Continuation, Continued, CutOff, NotContinued, cut_off_runs};
 use crate::data_out::{print_json, print_text};
@@ -81,15 +81,15 @@ pub(crate) struct Args {
     options: RunOptions,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     // Where the session is named by its id, it is one of the caller's own, wherever the caller stands.
     if args.workspace.is_some() || args.session.as_deref() == Some("-") {
-        become_owner(&host.environment, args.workspace.as_deref())?;
+        become_owner(helper, args.workspace.as_deref())?;
     }
-    let config = Config::load(&host.environment, &host.places)?;
-    let program = own_program()?;
-    let resume = Resume { host: &host, config: &config, args, program: &program };
+    let config = helper.config()?;
+    let program = helper.program()?;
+    let resume = Resume { host, config, args, program };
     if args.interrupted || args.suspended {
         return resume.all_cut_off();
     }
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         let what = "--only-restart chooses among many, so it needs --interrupted or --suspended";
         return Err(CommandError::new(ExitCode::Usage, what));
     }
-    let session = target::find(&host, args.session.as_deref().unwrap_or_default());
+    let session = target::find(host, args.session.as_deref().unwrap_or_default());
     let session = match session {
         Err(error) if args.options.json => {
             print_json(&NotFoundReport::of(&error))?;
@@ -118,16 +118,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         resume.must_have_prompt(session)?;
     }
     let prompt = resume.prompt(args.prompt.as_deref())?;
-    let route = Route::choose(&host, &args.options.queue)?;
-    args.options.queue.set_budget(&host, admitted.spec.group.as_deref())?;
-    let launch = Launch {
-        host: &host,
-        config: &config,
-        options: &args.options,
-        program: &program,
-        route: &route,
-    };
-    let retries = Retries::new(&config, args.options.retries);
+    let route = Route::choose(host, &args.options.queue)?;
+    args.options.queue.set_budget(host, admitted.spec.group.as_deref())?;
+    let launch = Launch { host, config, options: &args.options, program, route: &route };
+    let retries = Retries::new(config, args.options.retries);
     let again = |failed| admit(Some(failed));
     launch.launch_and_retry(admitted, &prompt, &take_signals()?, retries, again)
 }
@@ -165,10 +159,8 @@ impl Resume<'_> {
 
     /// Stops the run that has the session, so gently that it could be resumed.
     fn steal(&self, session: Uuid) -> Result<(), CommandError> {
-        let holder = session_holder(&self.host.state, &session).map_err(|error| {
-            let what = format!("the lease of session {session} cannot be examined");
-            CommandError::new(ExitCode::Failed, what).because(error)
-        })?;
+        let holder = session_holder(&self.host.state, &session)
+            .or_fail(|| format!("the lease of session {session} cannot be examined"))?;
         let Some(holder) = holder else { return Ok(()) };
         let run = match self.host.find_run(&holder.run.to_string()) {
             // It was refused, and is gone: nobody is left to be stopped.

@@ -7,10 +7,9 @@ use run_protocol::{ExitCode, RunId};
 use uuid::Uuid;
 
 use crate::admission::{Admission, Conversation};
-use crate::agent_discovery::own_program;
 use crate::batch::{self, Axis};
 use crate::command_error::CommandError;
-use crate::config::Config;
+use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
 use crate::environment::Audience;
 use crate::host::Host;
@@ -79,60 +78,57 @@ pub(crate) struct Args {
     pub(crate) options: RunOptions,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     if !args.options.widen.is_empty() && args.session.is_none() {
         let what = "--widen is about the last run of a session, and a new session has none";
         return Err(CommandError::new(ExitCode::Usage, what).hint("leave it out"));
     }
     if args.each.is_some() || !args.matrix.is_empty() {
-        return batch::run(&batch::Request {
-            each: args.each.as_deref(),
-            axes: &args.matrix,
-            prompt: args.prompt.as_deref(),
-            prompt_file: args.prompt_file.as_deref(),
-            workspace: args.workspace.as_deref(),
-            in_place: args.in_place,
-            options: &args.options,
-        });
+        return batch::run(
+            helper,
+            &batch::Request {
+                each: args.each.as_deref(),
+                axes: &args.matrix,
+                prompt: args.prompt.as_deref(),
+                prompt_file: args.prompt_file.as_deref(),
+                workspace: args.workspace.as_deref(),
+                in_place: args.in_place,
+                options: &args.options,
+            },
+        );
     }
     if args.in_place {
         return Err(CommandError::new(ExitCode::Usage, "--in-place is for --each and --matrix")
             .hint("leave it out: a single run works right in its workspace"));
     }
-    let host = Host::of_process()?;
-    become_owner(&host.environment, args.workspace.as_deref())?;
-    let config = Config::load(&host.environment, &host.places)?;
+    let host = &helper.host;
+    become_owner(helper, args.workspace.as_deref())?;
+    let config = helper.config()?;
     let source = PromptSource::of(
         args.prompt.as_deref(),
         args.prompt_file.as_deref(),
         Audience::of_stdin(),
     )?;
-    let program = own_program()?;
-    let route = Route::choose(&host, &args.options.queue)?;
+    let program = helper.program()?;
+    let route = Route::choose(host, &args.options.queue)?;
     let fresh = match args.worktree {
-        true => Some(Fresh::make(&host, args.workspace.as_deref(), args.options.name.as_ref())?),
+        true => Some(Fresh::make(host, args.workspace.as_deref(), args.options.name.as_ref())?),
         false => None,
     };
     let worktree = fresh.as_ref().map(|fresh| fresh.path().to_owned());
     let admit = |retry_of: Option<RunId>| {
-        let conversation = &conversation(&host, args, worktree.as_deref())?;
-        let (host, config, options) = (&host, &config, &args.options);
-        Admission::new(host, config, options, conversation, &program, retry_of)?.admit()
+        let conversation = &conversation(host, args, worktree.as_deref())?;
+        let (host, config, options) = (host, config, &args.options);
+        Admission::new(host, config, options, conversation, program, retry_of)?.admit()
     };
     let admitted = admit(None)?;
     warn_of_no_sandbox(&admitted.spec);
     // Last of the checks: a pipe may be slow to end.
     let prompt = source.read()?;
-    args.options.queue.set_budget(&host, admitted.spec.group.as_deref())?;
+    args.options.queue.set_budget(host, admitted.spec.group.as_deref())?;
     let signals = take_signals()?;
-    let launch = Launch {
-        host: &host,
-        config: &config,
-        options: &args.options,
-        program: &program,
-        route: &route,
-    };
-    let retries = Retries::new(&config, args.options.retries);
+    let launch = Launch { host, config, options: &args.options, program, route: &route };
+    let retries = Retries::new(config, args.options.retries);
     let again = |failed| admit(Some(failed));
     let launched = launch.launch_and_retry(admitted, &prompt, &signals, retries, again);
     if let Some(fresh) = fresh {

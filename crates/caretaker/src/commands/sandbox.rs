@@ -9,13 +9,12 @@ use run_shim::{plan_run, survey_limits};
 use sandbox_plan::{Profile, ProfileLimit, SandboxPlan};
 use serde::Serialize;
 
-use crate::admission::{Admission, Conversation, unprepared};
-use crate::agent_discovery::{SIMULATED, own_program};
+use crate::admission::{Admission, Conversation};
+use crate::agent_discovery::SIMULATED;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commands::net_log;
-use crate::config::Config;
-use crate::data_out::print_json;
-use crate::host::Host;
+use crate::data_out::{print_json, print_view};
 use crate::limit_options::LimitOptions;
 use crate::profiles;
 use crate::run_options::{Network, RunOptions};
@@ -83,16 +82,16 @@ struct Part {
     origin: String,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
-        SandboxCommand::Explain(args) => explain(args),
-        SandboxCommand::NetLog(args) => net_log::run(args),
+        SandboxCommand::Explain(args) => explain(helper, args),
+        SandboxCommand::NetLog(args) => net_log::run(helper, args),
     }
 }
 
-fn explain(args: &ExplainArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    become_owner(&host.environment, args.workspace.as_deref())?;
+fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    become_owner(helper, args.workspace.as_deref())?;
     let options = RunOptions {
         profile: args.profile.clone(),
         network: args.network,
@@ -100,13 +99,12 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, CommandError> {
         limits: args.limits.clone(),
         ..RunOptions::default()
     };
-    let spec = hypothetical_spec(&host, args.workspace.clone(), &options)?;
+    let spec = hypothetical_spec(helper, args.workspace.clone(), &options)?;
     let explained = match spec.profile.as_str() {
         // There is nothing to plan, and that is what there is to say.
         profiles::OFF => without_sandbox(&spec),
         _ => {
-            let mut explained =
-                explained(&spec, &plan_run(&host.state, &spec).map_err(unprepared)?);
+            let mut explained = explained(&spec, &plan_run(&host.state, &spec)?);
             explained.parts.extend(limits(&spec));
             explained
         }
@@ -114,25 +112,21 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, CommandError> {
     if args.json {
         print_json(&explained)?;
     } else {
-        let mut out = anstream::stdout().lock();
-        print(&mut out, &explained, Width::of_stdout())
-            .and_then(|()| out.flush())
-            .map_err(CommandError::writing)?;
+        print_view(|out| print(out, &explained, Width::of_stdout()))?;
     }
     Ok(ExitCode::Success)
 }
 
 /// The spec of the run that would be started. Without an agent, the simulated one takes its place.
 pub(crate) fn hypothetical_spec(
-    host: &Host,
+    helper: &CommandHelper,
     workspace: Option<PathBuf>,
     options: &RunOptions,
 ) -> Result<RunSpec, CommandError> {
-    let config = Config::load(&host.environment, &host.places)?;
-    let program = own_program()?;
+    let (host, config, program) = (&helper.host, helper.config()?, helper.program()?);
     let conversation = Conversation::New { workspace };
     let hypothetical = |options: &RunOptions| {
-        Admission::new(host, &config, options, &conversation, &program, None)?.hypothetical()
+        Admission::new(host, config, options, &conversation, program, None)?.hypothetical()
     };
     match hypothetical(options) {
         Err(error) if error.exit_code() == ExitCode::AgentNotFound && options.agent.is_none() => {

@@ -1,20 +1,21 @@
 //! `caretaker show`: everything there is to know of one run.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek, SeekFrom, Write};
+use std::io::{self, Read as _, Seek, SeekFrom};
 use std::path::Path;
 
 use agent_stream::{StreamSummary, Usage};
 use caretaker_daemon::{HookRecord, records_of};
-use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunOverview};
+use run_journal::{JournalEntry, Position, RunDirectory, RunOverview};
 use run_protocol::{Audit, BytesPath, ExitCode, LimitsInForce, RunEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::answer::Answer;
 use crate::command_error::CommandError;
-use crate::data_out::print_json;
-use crate::following::open_journal;
+use crate::command_helper::CommandHelper;
+use crate::data_out::{print_json, print_view};
+use crate::following::{open_journal, read_to_end};
 use crate::host::{Host, overview};
 use crate::network_sum::{NetworkSum, NetworkSummary};
 use crate::view::agent_lines::AgentLines;
@@ -88,17 +89,14 @@ pub(crate) struct RunFiles {
     pub(crate) supervisor_log: BytesPath,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
-    let shown = look_at(&host, &run)?;
+    let shown = look_at(host, &run)?;
     if args.json {
         print_json(&shown)?;
     } else {
-        let mut out = anstream::stdout().lock();
-        show_view::print(&mut out, &shown)
-            .and_then(|()| out.flush())
-            .map_err(CommandError::writing)?;
+        print_view(|out| show_view::print(out, &shown))?;
     }
     Ok(ExitCode::Success)
 }
@@ -184,9 +182,7 @@ fn read_journal(run: &RunDirectory) -> Result<WholeJournal, CommandError> {
         },
         _ => {}
     };
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
-    while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
+    read_to_end(&mut reader, &mut on_entry)?;
     read.summary.finish(lines.open_calls(), &mut |_| {});
     read.network = network.finish();
     Ok(read)

@@ -1,14 +1,15 @@
 //! `caretaker suspend`: stops runs so that their sessions can be taken up again.
 
-use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which};
+use run_journal::{RunDirectory, RunFilter, RunOverview, RunState, Which};
 use run_protocol::{ControlRequest, ExitCode, Resumable, SessionRecord};
 use run_shim::read_session_record;
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
-use crate::host::{Host, overview};
+use crate::host::{Host, list_runs, overview};
 use crate::run_report::RunReport;
 use crate::stopping::{tell, wait_until_dead};
 use crate::talk::say;
@@ -47,9 +48,9 @@ struct SuspendReport<'a> {
     record: Option<SessionRecord>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let runs = if args.all { all_under_way(&host)? } else { host.find_runs(&args.runs)? };
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let runs = if args.all { all_under_way(host)? } else { host.find_runs(&args.runs)? };
     // A run that was refused is gone, and was none.
     let is_none = |run: &RunDirectory| args.all && !run.path().exists();
     // All are told before any is waited for, so that they stop side by side.
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     for (run, told) in runs.iter().zip(told) {
         let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
         match ended.and_then(|()| overview(run)) {
-            Ok(overview) => report(&host, run, &overview, args.json)?,
+            Ok(overview) => report(host, run, &overview, args.json)?,
             Err(_) if is_none(run) => {}
             Err(error) => code = error.report(),
         }
@@ -73,17 +74,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 }
 
 fn all_under_way(host: &Host) -> Result<Vec<RunDirectory>, CommandError> {
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
-    if !host.state.runs().is_dir() {
-        return Ok(Vec::new());
-    }
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
     let filter = RunFilter { which: Which::Unfinished, ..RunFilter::default() };
-    let under_way = index
-        .list(&filter)
-        .map_err(cannot)?
+    let under_way = list_runs(&host.state, &filter)?
         .into_iter()
         // What waits in the queue waits through anything.
         .filter(|overview| !matches!(overview.state, RunState::Queued { .. }))

@@ -3,9 +3,10 @@
 use run_journal::{EventNumber, Follower, Position, RunDirectory, Woken};
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::following::open_journal;
-use crate::host::{Host, overview};
+use crate::host::overview;
 use crate::journal_printer::{Form, JournalPrinter};
 use crate::talk::note;
 use crate::view::words;
@@ -39,8 +40,8 @@ pub(crate) struct Args {
     raw: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
     let from = match (args.since, args.last) {
         (Some(number), _) => Position::After(number),
@@ -58,9 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if args.follow && printer.ended().is_none() {
         let mut follower = Follower::new(&run, &host.control_socket(&run));
         while printer.ended().is_none() {
-            let woken = follower.wait(None).map_err(|error| {
-                CommandError::new(ExitCode::Failed, "the run cannot be followed").because(error)
-            })?;
+            let woken = follower.wait(None).or_fail(|| "the run cannot be followed")?;
             printer.print_all(&mut reader)?;
             if woken == Woken::WriterGone {
                 break;

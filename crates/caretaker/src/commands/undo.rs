@@ -15,8 +15,9 @@ use workspace_history::{
     History, MergePlan, Operation, Restored, Scope, Snapshot, SnapshotName, changes_to, restore,
 };
 
-use crate::command_error::CommandError;
-use crate::host::{Host, overview, short_id};
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
+use crate::host::{Host, overview};
 use crate::host_git;
 use crate::worktrees::GENEROUS;
 
@@ -69,8 +70,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
     let id = run.run_id();
     let overview = overview(&run)?;
@@ -79,9 +80,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         let what = format!("the workspace `{}` of run {id} is gone", workspace.display());
         return Err(CommandError::new(ExitCode::NotFound, what));
     }
-    let history = host_git::history(&host, &workspace)?;
-    let place = Place { host: &host, history: &history, run: id, directory: &run };
-    let _hold = hold(&host, &workspace, id)?;
+    let history = host_git::history(host, &workspace)?;
+    let place = Place { host, history: &history, run: id, directory: &run };
+    let _hold = hold(host, &workspace, id)?;
     let task = place.task(args)?;
     let present = place.save(&task, args.dry_run)?;
     let plan = task.plan(&history, &present)?;
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let refs = match args.to {
         // Where branches stood in the middle of a run is not known.
         Some(_) => RefUndo::nothing(),
-        None => RefUndo::plan(&history, id, args.redo).map_err(not_kept)?,
+        None => RefUndo::plan(&history, id, args.redo)?,
     };
     let has_work = !changes.is_empty() || task.unfinished().is_some() || !refs.is_empty();
     let mut report = Report::new(args, &place, &task, &present, &plan, &changes, refs);
@@ -123,10 +124,10 @@ impl Place<'_> {
         let repositories = task.repositories();
         let scope = Scope::With { earlier: &earlier, repositories: &repositories, is_only_a_look };
         let name = SnapshotName::seen(self.run);
-        let saved = self.history.save(&name, scope, &[], GENEROUS).map_err(|error| {
-            let what = "what there is now could not be saved, so nothing was changed";
-            CommandError::new(ExitCode::Failed, what).because(error)
-        })?;
+        let saved = self
+            .history
+            .save(&name, scope, &[], GENEROUS)
+            .or_fail(|| "what there is now could not be saved, so nothing was changed")?;
         Ok(saved.snapshot)
     }
 
@@ -144,18 +145,18 @@ impl Place<'_> {
             None => {
                 let replaced = self.history.next_replaced(self.run);
                 let seen = SnapshotName::seen(self.run);
-                self.history.rename_latest(&seen, &replaced).map_err(not_kept)?;
+                self.history.rename_latest(&seen, &replaced)?;
                 let restored = replaced.restored();
                 let kept = self.history.keep_result(&restored, &plan.target, &plan.merged);
-                kept.map_err(not_kept)?;
+                kept?;
                 let (kind, goal) = (task.kind(), task.goal_name().cloned());
                 Operation { at: now_ms(), run: self.run, kind, replaced, restored, goal }
             }
         };
-        self.history.begin(&operation).map_err(not_kept)?;
+        self.history.begin(&operation)?;
         let outcome = restore(self.history, present, &plan.target).map_err(not_put_back)?;
         refs.apply(self.history);
-        self.history.end(&operation).map_err(not_kept)?;
+        self.history.end(&operation)?;
         Ok(outcome)
     }
 }
@@ -170,22 +171,5 @@ pub(crate) fn hold(
     workspace: &Path,
     run: RunId,
 ) -> Result<run_shim::WorkspaceHold, CommandError> {
-    hold_workspace(&host.state, &host.places.sockets, workspace, run).map_err(|busy| {
-        let code = if busy.is_held() { ExitCode::Conflict } else { ExitCode::Failed };
-        let error = CommandError::new(code, busy.to_string());
-        match busy.holder() {
-            Some(run) => {
-                let id = short_id(run);
-                error.hint(format!(
-                    "wait for it with `caretaker wait {id}`, or stop it: caretaker kill {id}"
-                ))
-            }
-            None => error,
-        }
-    })
-}
-
-pub(crate) fn not_kept(error: workspace_history::HistoryError) -> CommandError {
-    CommandError::new(ExitCode::Failed, "what is kept of the workspace cannot be used")
-        .because(error)
+    Ok(hold_workspace(&host.state, &host.places.sockets, workspace, run)?)
 }

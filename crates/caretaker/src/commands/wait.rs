@@ -7,9 +7,9 @@ use run_journal::{Follower, RunDirectory, Woken};
 use run_protocol::{ExitCode, NoResult, RunOutcome};
 
 use crate::budgets;
-use crate::command_error::CommandError;
-use crate::config::Config;
-use crate::host::{Host, overview};
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
+use crate::host::overview;
 use crate::human_duration::HumanDuration;
 use crate::run_report;
 use crate::talk::note;
@@ -30,8 +30,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let deadline = args.timeout.limit().map(|limit| Instant::now() + limit);
     let mut code = ExitCode::Success;
     let mut groups = BTreeSet::new();
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         }
         groups.extend(run.spec().ok().map(|spec| spec.group));
     }
-    if let Ok(config) = Config::load(&host.environment, &host.places) {
-        groups.iter().for_each(|group| budgets::note_if_spent(&host, &config, group.as_deref()));
+    if let Ok(config) = helper.config() {
+        groups.iter().for_each(|group| budgets::note_if_spent(host, config, group.as_deref()));
     }
     Ok(code)
 }
@@ -70,10 +70,9 @@ fn outcome_of(
         let remaining = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let woken = match remaining {
             Some(Duration::ZERO) => Woken::TimedOut,
-            _ => follower.wait(remaining).map_err(|error| {
-                let what = format!("run {} cannot be waited for", run.run_id());
-                CommandError::new(ExitCode::Failed, what).because(error)
-            })?,
+            _ => follower
+                .wait(remaining)
+                .or_fail(|| format!("run {} cannot be waited for", run.run_id()))?,
         };
         match woken {
             Woken::Grown => {}

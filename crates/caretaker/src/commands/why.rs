@@ -7,6 +7,7 @@ use run_protocol::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, overview};
@@ -33,12 +34,12 @@ struct Report<'a> {
     why: &'a str,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let run = host.find_run(&args.run)?;
     let overview = overview(&run)?;
     let word = match overview.state {
-        RunState::Queued { .. } => queue_word(&host, &run)?,
+        RunState::Queued { .. } => queue_word(host, &run)?,
         _ => QueueWord::Undecided,
     };
     let sentence = why(&overview.state, &word, now_ms());

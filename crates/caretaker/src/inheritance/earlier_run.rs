@@ -10,12 +10,13 @@ use std::io::{self};
 use std::os::unix::fs::DirBuilderExt;
 
 use ground::{Durable, replace_file};
-use run_journal::{RunDirectory, RunFilter, RunIndex, StateRoot};
-use run_protocol::{ExitCode, McpChoice, RunId, RunSpec};
+use run_journal::{RunDirectory, RunFilter, StateRoot};
+use run_protocol::{McpChoice, RunId, RunSpec};
 use run_shim::read_session_record;
 use uuid::Uuid;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::host::list_runs;
 
 /// What is known of a session's last run.
 #[derive(Debug)]
@@ -62,16 +63,8 @@ fn known(spec: Option<RunSpec>) -> Earlier {
 
 /// The runs of a session, the last one first.
 fn runs_of(state: &StateRoot, session: Uuid) -> Result<Vec<RunId>, CommandError> {
-    if !state.runs().is_dir() {
-        return Ok(Vec::new());
-    }
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
-    let mut index = RunIndex::open(state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
     let filter = RunFilter { session: Some(session.to_string()), ..RunFilter::default() };
-    let mut runs: Vec<RunId> =
-        index.list(&filter).map_err(cannot)?.iter().map(|run| run.run).collect();
+    let mut runs: Vec<RunId> = list_runs(state, &filter)?.iter().map(|run| run.run).collect();
     runs.sort_by(|one, other| other.cmp(one));
     Ok(runs)
 }
@@ -102,10 +95,7 @@ pub(crate) fn keep_for_copy(
         }
         Earlier::Lost => None,
     };
-    write(state, copy, kept.as_deref()).map_err(|error| {
-        let what = "what the copy may do could not be written down";
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    write(state, copy, kept.as_deref()).or_fail(|| "what the copy may do could not be written down")
 }
 
 /// Forgets what was kept for a copy that was not made.

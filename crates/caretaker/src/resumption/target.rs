@@ -7,12 +7,12 @@ use std::path::Path;
 use cursor_home::WorkspacePath;
 use cursor_stores::Catalogue;
 use cursor_stores::model::{Head, Shelf, StoreKind};
-use run_journal::{RunFilter, RunIndex, Which, resolve};
+use run_journal::{RunFilter, Which, resolve};
 use run_protocol::{ExitCode, RunId};
 use uuid::Uuid;
 
-use crate::command_error::CommandError;
-use crate::host::Host;
+use crate::command_error::{CommandError, OrFail};
+use crate::host::{Host, list_runs};
 use crate::run_marks::RunName;
 use crate::store_places::store_places;
 
@@ -65,10 +65,9 @@ fn nothing_called(text: &str) -> CommandError {
 
 fn session_of_run(host: &Host, text: &str) -> Result<Uuid, CommandError> {
     let run = host.find_run(text)?;
-    run.spec().map(|spec| spec.session).map_err(|error| {
-        let what = format!("the session of run {} is not known", run.run_id());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    run.spec()
+        .map(|spec| spec.session)
+        .or_fail(|| format!("the session of run {} is not known", run.run_id()))
 }
 
 /// Sessions of the command line agent, of ACP and of ours; where there is none, of all other stores.
@@ -139,17 +138,9 @@ fn latest_chat(
 }
 
 fn latest_run(host: &Host, here: &Path) -> Result<Option<(u64, Uuid)>, CommandError> {
-    let cannot = |error| {
-        CommandError::new(ExitCode::Failed, "the runs cannot be looked through").because(error)
-    };
-    if !host.state.runs().is_dir() {
-        return Ok(None);
-    }
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
     let filter =
         RunFilter { which: Which::All, workspace: Some(here.into()), ..RunFilter::default() };
-    let runs = index.list(&filter).map_err(cannot)?;
+    let runs = list_runs(&host.state, &filter)?;
     let sessions = runs.iter().filter_map(|run| {
         Some((run.last_event_ms.max(run.created_ms), Uuid::parse_str(&run.session).ok()?))
     });

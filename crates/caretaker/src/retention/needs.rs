@@ -6,14 +6,14 @@ use std::path::Path;
 
 use ground::now_ms;
 use run_journal::{RunDirectory, RunOverview, RunState, StateRoot};
-use run_protocol::{ChangeCounts, ExitCode, RunId, RunOutcome, RunSpec};
+use run_protocol::{ChangeCounts, RunId, RunOutcome, RunSpec};
 use uuid::Uuid;
 use workspace_history::{compare, count};
 
 use super::pins;
 use super::plan::{Candidate, Need};
 use crate::budgets;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::config::Config;
 use crate::continuation::last_of_each_session;
 use crate::host::Host;
@@ -26,10 +26,7 @@ pub(crate) fn candidates(
     config: &Config,
     runs: &[RunOverview],
 ) -> Result<Vec<Candidate>, CommandError> {
-    let pinned = pins::all(&host.state).map_err(|error| {
-        CommandError::new(ExitCode::Failed, "which runs are pinned cannot be found out")
-            .because(error)
-    })?;
+    let pinned = pins::all(&host.state).or_fail(|| "which runs are pinned cannot be found out")?;
     let followers = followers(host, runs);
     let cut_off: BTreeSet<RunId> = last_of_each_session(runs.to_vec())
         .into_iter()

@@ -14,7 +14,7 @@ use workspace_history::{
 };
 
 use super::{GENEROUS, Record, write_record};
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::host::{Host, short_id};
 use crate::host_git;
 use crate::run_marks::RunName;
@@ -103,9 +103,8 @@ impl<'a> Fresh<'a> {
             .mode(0o700)
             .create(&home)
             .and_then(|()| fs::canonicalize(&home))
-            .map_err(|error| {
-                let what = format!("`{}` cannot be made", home.display());
-                CommandError::new(ExitCode::SupervisorFailed, what).because(error)
+            .or_fail_as(ExitCode::SupervisorFailed, || {
+                format!("`{}` cannot be made", home.display())
             })?;
         let branch = format!("caretaker/{name}");
         let path = home.join(&name);
@@ -158,15 +157,10 @@ impl<'a> Fresh<'a> {
         run_git(&mut command, None, CHECKOUT).and_then(GitAnswer::checked).map_err(failed)?;
         let record =
             Record { v: 1, origin: self.origin.clone(), created_ms: now_ms(), discarded_ms: None };
-        write_record(self.host, &self.path, &record).map_err(|error| {
-            CommandError::new(ExitCode::SupervisorFailed, "the worktree could not be noted")
-                .because(error)
-        })?;
+        write_record(self.host, &self.path, &record)
+            .or_fail_as(ExitCode::SupervisorFailed, || "the worktree could not be noted")?;
         let saved = self.history().save(&SnapshotName::base(), Scope::AsGitWould, &[], GENEROUS);
-        saved.map(drop).map_err(|error| {
-            CommandError::new(ExitCode::Failed, "the fresh worktree could not be saved")
-                .because(error)
-        })
+        saved.map(drop).or_fail(|| "the fresh worktree could not be saved")
     }
 
     fn history(&self) -> History {

@@ -19,8 +19,7 @@ use run_protocol::{ExitCode, RunId, WorktreeOrigin};
 use serde::{Deserialize, Serialize};
 use workspace_history::{History, Limits, Saved, Scope, Snapshot, SnapshotName};
 
-use crate::command_error::CommandError;
-use crate::commands::undo::not_kept;
+use crate::command_error::{CommandError, OrFail};
 use crate::host::{Host, overview, short_id};
 use crate::host_git;
 
@@ -100,7 +99,7 @@ impl Worktree {
 
     /// What the worktree was when it was made.
     pub(crate) fn base(&self) -> Result<Snapshot, CommandError> {
-        let base = self.history.snapshot(&SnapshotName::base()).map_err(not_kept)?;
+        let base = self.history.snapshot(&SnapshotName::base())?;
         base.ok_or_else(|| {
             let what = "what the worktree was when it was made is not kept any more";
             CommandError::new(ExitCode::NotFound, what)
@@ -110,7 +109,7 @@ impl Worktree {
 
     /// What the checkout has of it already: what was applied last, or the beginning.
     pub(crate) fn taken(&self) -> Result<Snapshot, CommandError> {
-        match self.history.snapshot(&SnapshotName::applied()).map_err(not_kept)? {
+        match self.history.snapshot(&SnapshotName::applied())? {
             Some(applied) => Ok(applied),
             None => self.base(),
         }
@@ -130,10 +129,8 @@ pub(crate) fn present(
 ) -> Result<Snapshot, CommandError> {
     let name = SnapshotName::seen(run);
     let saved = history.save(&name, Scope::LookAs(earlier), &[], GENEROUS);
-    let Saved { snapshot, .. } = saved.map_err(|error| {
-        let what = format!("`{}` could not be read", history.workspace().display());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })?;
+    let Saved { snapshot, .. } =
+        saved.or_fail(|| format!("`{}` could not be read", history.workspace().display()))?;
     Ok(snapshot)
 }
 

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use caretaker_daemon::{
-    DaemonNote, PROTOCOL, Presence, ServeError, Stopped, judge, presence, stop, token_path,
+    DaemonNote, PROTOCOL, Presence, ServeError, Stopped, judge, stop, token_path,
 };
 use clap::Subcommand;
 use ground::now_ms;
@@ -21,12 +21,11 @@ use serde::Serialize;
 
 use self::logs::{LogsArgs, logs};
 use self::serving::{ServeArgs, StartReport, serve_here};
-use crate::agent_discovery::own_program;
 use crate::budgets;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commands::group::budget_lines;
-use crate::config::Config;
-use crate::daemon_client::{DaemonClient, other_protocol};
+use crate::daemon_client::{DaemonClient, daemon_presence, other_protocol};
 use crate::data_out::{print_json, print_text};
 use crate::host::Host;
 use crate::talk::{note, say};
@@ -111,29 +110,29 @@ struct Status {
     log: PathBuf,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     match &args.action {
-        Action::Start(args) => start(&host, args),
+        Action::Start(args) => start(helper, args),
         Action::Stop(args) => {
-            let stopped = stop_running(&host)?;
+            let stopped = stop_running(host)?;
             if args.json {
-                print_json(&Status { changed: Some(stopped), ..Status::of(&host, None) })?;
+                print_json(&Status { changed: Some(stopped), ..Status::of(host, None) })?;
             } else {
                 say(if stopped { "the daemon is stopped; runs go on" } else { "no daemon runs" });
             }
             Ok(ExitCode::Success)
         }
-        Action::Status(args) => status(&host, args.json),
+        Action::Status(args) => status(helper, args.json),
         Action::Restart(args) => {
-            refuse_older(&host)?;
-            refuse_unusable(&host, args)?;
-            let args = args.or_as(running(&host)?.as_ref());
-            stop_running(&host)?;
-            start(&host, &args)
+            refuse_older(host)?;
+            refuse_unusable(helper, args)?;
+            let args = args.or_as(running(host)?.as_ref());
+            stop_running(host)?;
+            start(helper, &args)
         }
-        Action::Logs(args) => logs(&host, args),
-        Action::Serve(args) => serve_here(&host, args),
+        Action::Logs(args) => logs(host, args),
+        Action::Serve(args) => serve_here(helper, args),
     }
 }
 
@@ -159,11 +158,7 @@ fn log_path(host: &Host) -> PathBuf {
 fn running(host: &Host) -> Result<Option<DaemonNote>, CommandError> {
     let deadline = Instant::now() + ENDING;
     loop {
-        let found = presence(&host.state).map_err(|error| {
-            CommandError::new(ExitCode::Failed, "whether a daemon runs cannot be found out")
-                .because(error)
-        })?;
-        match found {
+        match daemon_presence(host)? {
             Presence::None => return Ok(None),
             // The note of an earlier one is there until the present one has written its own.
             Presence::Held(Some(note)) if note.is_alive() => return Ok(Some(note)),
@@ -185,8 +180,8 @@ fn refuse_older(host: &Host) -> Result<(), CommandError> {
 }
 
 /// A daemon that could not start must not end the one that runs.
-fn refuse_unusable(host: &Host, args: &StartArgs) -> Result<(), CommandError> {
-    Config::load(&host.environment, &host.places)?;
+fn refuse_unusable(helper: &CommandHelper, args: &StartArgs) -> Result<(), CommandError> {
+    helper.config()?;
     match args.listen.filter(|address| !address.ip().is_loopback()) {
         Some(address) => Err(not_started().because(ServeError::NotLoopback(address))),
         None => Ok(()),
@@ -209,7 +204,8 @@ fn stop_running(host: &Host) -> Result<bool, CommandError> {
     }
 }
 
-fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
+fn start(helper: &CommandHelper, args: &StartArgs) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let mut changed = false;
     refuse_older(host)?;
     if let Some(note) = running(host)? {
@@ -218,7 +214,7 @@ fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
             return started(host, args, note, changed);
         }
     }
-    refuse_unusable(host, args)?;
+    refuse_unusable(helper, args)?;
     let mut args = args.clone();
     if let Some(note) = running(host)?.filter(|note| note.protocol != PROTOCOL) {
         say(&format!("replacing the daemon of caretaker {}", note.version));
@@ -227,10 +223,10 @@ fn start(host: &Host, args: &StartArgs) -> Result<ExitCode, CommandError> {
     }
     let args = &args;
     if args.foreground {
-        return serve_here(host, &ServeArgs { listen: args.listen, ..ServeArgs::default() });
+        return serve_here(helper, &ServeArgs { listen: args.listen, ..ServeArgs::default() });
     }
     loop {
-        match spawn(host, args)? {
+        match spawn(helper, args)? {
             StartReport::Ready { note } => {
                 changed = true;
                 return started(host, args, note, changed);
@@ -277,13 +273,14 @@ fn started(
 }
 
 /// Starts `caretaker daemon serve` as a process of its own, and hears from it how that came out.
-fn spawn(host: &Host, args: &StartArgs) -> Result<StartReport, CommandError> {
+fn spawn(helper: &CommandHelper, args: &StartArgs) -> Result<StartReport, CommandError> {
+    let host = &helper.host;
     let failed = |error: io::Error| {
         CommandError::new(ExitCode::DaemonUnavailable, "the daemon could not be started")
             .because(error)
     };
     let log = open_log(host).map_err(failed)?;
-    let mut command = Command::new(own_program()?);
+    let mut command = Command::new(helper.program()?);
     command.args(["daemon", "serve", "--report"]);
     if let Some(listen) = args.listen {
         command.arg("--listen").arg(listen.to_string());
@@ -320,16 +317,17 @@ fn open_log(host: &Host) -> io::Result<File> {
 }
 
 /// What was spent today of what, if there is a budget.
-fn budget_of_day(host: &Host) -> Result<Option<String>, CommandError> {
-    let budget = Config::load(&host.environment, &host.places)?.budgets.day.budget();
+fn budget_of_day(helper: &CommandHelper) -> Result<Option<String>, CommandError> {
+    let budget = helper.config()?.budgets.day.budget();
     if !budget.is_set() {
         return Ok(None);
     }
-    let spent = budgets::spending(&budgets::all_runs(host)?, budgets::day(now_ms()).0);
+    let spent = budgets::spending(&budgets::all_runs(&helper.host)?, budgets::day(now_ms()).0);
     Ok(Some(budget_lines("the day", &budget, &spent, judge(&budget, &spent).as_ref())))
 }
 
-fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
+fn status(helper: &CommandHelper, as_json: bool) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let note = running(host)?;
     let code = if note.is_some() { ExitCode::Success } else { ExitCode::DaemonUnavailable };
     if as_json {
@@ -368,7 +366,7 @@ fn status(host: &Host, as_json: bool) -> Result<ExitCode, CommandError> {
         ));
     }
     // A configuration that cannot be read is no reason not to say how the daemon is.
-    if let Ok(Some(day)) = budget_of_day(host) {
+    if let Ok(Some(day)) = budget_of_day(helper) {
         text.push_str(&format!("budget of the day:\n{day}"));
     }
     print_text(&text)?;

@@ -10,9 +10,8 @@ use ground::with_causes;
 use run_protocol::ExitCode;
 use serde::{Deserialize, Serialize};
 
-use crate::agent_discovery::own_program;
 use crate::command_error::CommandError;
-use crate::config::Config;
+use crate::command_helper::CommandHelper;
 use crate::daemon_host::DaemonHost;
 use crate::host::Host;
 use crate::talk::say;
@@ -45,13 +44,17 @@ pub(super) enum StartReport {
 }
 
 /// Is the daemon until it is told to end.
-pub(super) fn serve_here(host: &Host, args: &ServeArgs) -> Result<ExitCode, CommandError> {
+pub(super) fn serve_here(
+    helper: &CommandHelper,
+    args: &ServeArgs,
+) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     // A terminal that closes takes its session along, and we are not to be in it.
     if args.report {
         nix::unistd::setsid().ok();
     }
     start_log(host);
-    let config = Config::load(&host.environment, &host.places)?;
+    let config = helper.config()?;
     let variable = |name| host.environment.variable(name);
     let as_text = |name| variable(name).and_then(|value| value.to_str());
     // Meant for us only if it says so.
@@ -62,7 +65,7 @@ pub(super) fn serve_here(host: &Host, args: &ServeArgs) -> Result<ExitCode, Comm
         socket: host.places.daemon_socket(),
         run_sockets: host.places.sockets.clone(),
         listen: args.listen,
-        program: own_program()?,
+        program: helper.program()?.to_owned(),
         caps: config.queue.caps(),
         hooks: config.hooks.iter().map(|hook| hook.hook(&host.environment.home)).collect(),
         day_budget: config.budgets.day.budget(),
@@ -74,7 +77,7 @@ pub(super) fn serve_here(host: &Host, args: &ServeArgs) -> Result<ExitCode, Comm
         n_inherited: if is_for_us { n_inherited } else { 0 },
         notify_socket: variable("NOTIFY_SOCKET").map(ToOwned::to_owned),
     };
-    let services = Arc::new(DaemonHost::new(Host::of_process()?, own_program()?));
+    let services = Arc::new(DaemonHost::new(host.clone(), helper.program()?.to_owned()));
     let served = serve(daemon_config, services, |note| {
         if args.report {
             report(&StartReport::Ready { note: note.clone() });
@@ -91,12 +94,7 @@ pub(super) fn serve_here(host: &Host, args: &ServeArgs) -> Result<ExitCode, Comm
                     error => StartReport::Failed { error: with_causes(error) },
                 });
             }
-            let code = match &error {
-                ServeError::NotLoopback(_) => ExitCode::Usage,
-                ServeError::AlreadyThere(_) => ExitCode::Conflict,
-                _ => ExitCode::DaemonUnavailable,
-            };
-            Err(CommandError::new(code, "the daemon cannot run").because(error))
+            Err(error.into())
         }
     }
 }

@@ -7,9 +7,8 @@ use serde::Serialize;
 use super::known_runs_of;
 use crate::budgets::{self, BudgetOption};
 use crate::command_error::CommandError;
-use crate::config::Config;
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::host::Host;
 use crate::view::units;
 
 /// Show or set what the runs of a group may spend together; when it is spent, no more of them are started.
@@ -37,15 +36,15 @@ struct Report<'a> {
     overspent: Option<Overspent>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let config = Config::load(&host.environment, &host.places)?;
-    let runs = known_runs_of(&host, &args.group)?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let config = helper.config()?;
+    let runs = known_runs_of(host, &args.group)?;
     if let Some(BudgetOption(budget)) = args.budget {
-        budgets::set_of_group(&host, &args.group, budget)?;
+        budgets::set_of_group(host, &args.group, budget)?;
     }
-    let budget = budgets::of_group(&host, &config, &args.group);
-    let spent = budgets::spending_of_group(&host, &args.group, &runs);
+    let budget = budgets::of_group(host, config, &args.group);
+    let spent = budgets::spending_of_group(host, &args.group, &runs);
     let overspent = judge(&budget, &spent);
     if args.json {
         print_json(&Report { v: 1, group: &args.group, budget, spent, overspent })?;

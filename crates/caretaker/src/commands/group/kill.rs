@@ -6,8 +6,9 @@ use run_protocol::{ControlRequest, ExitCode, StopManner};
 
 use super::{runs_of, unfinished};
 use crate::batch::summary::worst;
-use crate::command_error::CommandError;
-use crate::host::{Host, overview};
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
+use crate::host::overview;
 use crate::run_report;
 use crate::stopping::{tell, wait_until_dead};
 use crate::talk::say;
@@ -28,26 +29,23 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let group = &args.group;
-    runs_of(&host, group)?;
+    runs_of(host, group)?;
     // First this: whoever starts more of it has to hear of it before we look what there is.
     let stopped =
         GroupRecord::update(&host.state, group, |record| record.stopped_ms = Some(now_ms()));
-    stopped.map_err(|error| {
-        let what = format!("that group `{group}` is stopped cannot be written down");
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })?;
+    stopped.or_fail(|| format!("that group `{group}` is stopped cannot be written down"))?;
     let manner = if args.now { StopManner::Now } else { StopManner::Ladder };
     let stop = ControlRequest::Stop { manner };
     let mut codes = Vec::new();
     // One may have been on its way when the others were looked for.
     loop {
-        let all = runs_of(&host, group)?;
+        let all = runs_of(host, group)?;
         // Those that wait first: else one takes the place of another that ends.
         let (queued, live): (Vec<_>, Vec<_>) =
-            unfinished(&host, &all).partition(|run| run.is_queued().unwrap_or(false));
+            unfinished(host, &all).partition(|run| run.is_queued().unwrap_or(false));
         let runs: Vec<_> = queued.into_iter().chain(live).collect();
         if runs.is_empty() {
             break;

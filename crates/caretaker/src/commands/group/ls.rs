@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::grouped_runs;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::host::Host;
 use crate::view::table::table;
 use crate::view::units;
 use crate::view::width::Width;
@@ -43,9 +43,9 @@ struct Listing<'a> {
     groups: &'a [Group<'a>],
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let runs = grouped_runs(&host)?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let runs = grouped_runs(host)?;
     let mut by_name: BTreeMap<&str, Vec<&RunOverview>> = BTreeMap::new();
     for run in &runs {
         by_name.entry(run.group.as_deref().unwrap_or_default()).or_default().push(run);

@@ -8,11 +8,12 @@ mod wait;
 
 use caretaker_daemon::GroupRecord;
 use clap::Subcommand;
-use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, Which};
+use run_journal::{RunDirectory, RunFilter, RunOverview, Which};
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
-use crate::host::Host;
+use crate::command_helper::CommandHelper;
+use crate::host::{Host, list_runs};
 use crate::run_marks::RunName;
 
 /// See, wait for and stop the runs of a group, and say what they may spend.
@@ -41,13 +42,13 @@ enum Action {
     Budget(budget::Args),
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     match &args.action {
-        Action::Ls(args) => ls::run(args),
-        Action::Show(args) => show::run(args),
-        Action::Wait(args) => wait::run(args),
-        Action::Kill(args) => kill::run(args),
-        Action::Budget(args) => budget::run(args),
+        Action::Ls(args) => ls::run(helper, args),
+        Action::Show(args) => show::run(helper, args),
+        Action::Wait(args) => wait::run(helper, args),
+        Action::Kill(args) => kill::run(helper, args),
+        Action::Budget(args) => budget::run(helper, args),
     }
 }
 
@@ -55,12 +56,8 @@ pub(crate) use budget::lines as budget_lines;
 
 /// All runs that are of a group, the oldest first.
 fn grouped_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the runs cannot be listed").because(error);
-    let mut index = RunIndex::open(&host.state).map_err(cannot)?;
-    index.refresh().map_err(cannot)?;
     let filter = RunFilter { which: Which::All, ..RunFilter::default() };
-    let mut runs = index.list(&filter).map_err(cannot)?;
+    let mut runs = list_runs(&host.state, &filter)?;
     runs.retain(|run| run.group.is_some());
     runs.sort_by_key(|run| run.run);
     Ok(runs)

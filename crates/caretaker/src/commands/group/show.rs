@@ -11,9 +11,8 @@ use super::known_runs_of;
 use crate::batch::summary::as_table;
 use crate::budgets;
 use crate::command_error::CommandError;
-use crate::config::Config;
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::host::Host;
 use crate::talk::say;
 use crate::view::units;
 use crate::view::width::Width;
@@ -44,12 +43,12 @@ struct Shown<'a> {
     runs: &'a [RunOverview],
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let runs = known_runs_of(&host, &args.group)?;
-    let config = Config::load(&host.environment, &host.places)?;
-    let budget = budgets::of_group(&host, &config, &args.group);
-    let spent = budgets::spending_of_group(&host, &args.group, &runs);
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let runs = known_runs_of(host, &args.group)?;
+    let config = helper.config()?;
+    let budget = budgets::of_group(host, config, &args.group);
+    let spent = budgets::spending_of_group(host, &args.group, &runs);
     let overspent = judge(&budget, &spent);
     let record = GroupRecord::read(&host.state, &args.group);
     let tally = record.tally(&args.group, &runs);

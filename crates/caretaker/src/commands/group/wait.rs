@@ -14,7 +14,7 @@ use crate::batch::runs_watch::RunsWatch;
 use crate::batch::summary::{as_table, exit_code, worst};
 use crate::budgets;
 use crate::command_error::CommandError;
-use crate::config::Config;
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::host::Host;
 use crate::human_duration::HumanDuration;
@@ -40,10 +40,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let deadline = args.timeout.limit().map(|limit| Instant::now() + limit);
-    let runs = wait(&host, &args.group, deadline)?;
+    let runs = wait(host, &args.group, deadline)?;
     let is_over = runs.iter().all(|run| !run.state.is_unfinished());
     if args.json {
         for run in &runs {
@@ -56,8 +56,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     }
     let record = GroupRecord::read(&host.state, &args.group);
     say(&describe(&args.group, record.tally(&args.group, &runs)));
-    if let Ok(config) = Config::load(&host.environment, &host.places) {
-        budgets::note_if_spent(&host, &config, Some(&args.group));
+    if let Ok(config) = helper.config() {
+        budgets::note_if_spent(host, config, Some(&args.group));
     }
     // How exactly a run failed goes with it; that it did stays.
     let has_gone_failed = record.gone.is_some_and(|gone| gone.n_failed > 0);

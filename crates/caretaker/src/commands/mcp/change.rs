@@ -12,7 +12,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::show::spec_of;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::commands::sessions::chat_place::take_lease;
 use crate::data_out::print_json;
 use crate::host::Host;
@@ -71,22 +72,25 @@ struct Changed<'a> {
     servers: Option<Vec<String>>,
 }
 
-pub(crate) fn enable(args: &EnableArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let spec = spec_of(&host, &args.which.run)?;
+pub(crate) fn enable(helper: &CommandHelper, args: &EnableArgs) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let spec = spec_of(host, &args.which.run)?;
     let roots = host.environment.cursor_roots()?;
     let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok();
     let user = workspace.and_then(|workspace| user_mcp::find(&workspace, &roots));
     let enable = args.which.servers.clone();
     let change = ServerChange { enable, user, ..ServerChange::default() };
-    make(&host, &spec, &change, args.which.json)
+    make(host, &spec, &change, args.which.json)
 }
 
-pub(crate) fn disable(args: &DisableArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let spec = spec_of(&host, &args.which.run)?;
+pub(crate) fn disable(
+    helper: &CommandHelper,
+    args: &DisableArgs,
+) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let spec = spec_of(host, &args.which.run)?;
     let disable = args.which.servers.clone();
-    make(&host, &spec, &ServerChange { disable, ..ServerChange::default() }, args.which.json)
+    make(host, &spec, &ServerChange { disable, ..ServerChange::default() }, args.which.json)
 }
 
 fn make(
@@ -194,8 +198,7 @@ fn change_record(
         .and_then(|record| spec_of(host, &record.run.to_string()).ok());
     let changed = change_servers_of_session(&host.state, last.as_ref().unwrap_or(spec), change);
     drop(lease);
-    changed.map_err(|error| {
-        let what = format!("the MCP servers of session {session} are not changed");
-        CommandError::new(ExitCode::Usage, what).because(error)
+    changed.or_fail_as(ExitCode::Usage, || {
+        format!("the MCP servers of session {session} are not changed")
     })
 }

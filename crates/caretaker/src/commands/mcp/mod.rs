@@ -8,6 +8,7 @@ use clap::Subcommand;
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 
 /// See and change the MCP servers that an agent gets.
 ///
@@ -27,11 +28,11 @@ enum McpCommand {
     Tools(tools::Args),
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
-        McpCommand::Show(args) => show::run(args),
-        McpCommand::Enable(args) => change::enable(args),
-        McpCommand::Disable(args) => change::disable(args),
-        McpCommand::Tools(args) => tools::run(args),
+        McpCommand::Show(args) => show::run(helper, args),
+        McpCommand::Enable(args) => change::enable(helper, args),
+        McpCommand::Disable(args) => change::disable(helper, args),
+        McpCommand::Tools(args) => tools::run(helper, args),
     }
 }

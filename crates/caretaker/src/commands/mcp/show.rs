@@ -9,14 +9,14 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::commands::sandbox::hypothetical_spec;
 use crate::data_out::{print_json, print_text};
 use crate::host::Host;
 use crate::profiles;
 use crate::run_options::{RunOptions, ServerOptions};
 use crate::talk::note;
-use crate::user_mcp;
 use crate::workspace_owner::become_owner;
 
 /// Print the mcp.json that a run's agent has, or that a run would get.
@@ -62,22 +62,22 @@ struct Shown {
     servers: Value,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     if args.run.is_some() && !args.servers.is_empty() {
         let what = "a run that exists has its servers; --mcp and --mcp-from-repo are for one that would be started";
         return Err(CommandError::new(ExitCode::Usage, what));
     }
     let spec = match &args.run {
-        Some(run) => spec_of(&host, run)?,
+        Some(run) => spec_of(host, run)?,
         None => {
-            become_owner(&host.environment, args.workspace.as_deref())?;
+            become_owner(helper, args.workspace.as_deref())?;
             let (user_mcp, servers) = (args.user_mcp, args.servers.clone());
             let options = RunOptions { user_mcp, servers, ..RunOptions::default() };
-            hypothetical_spec(&host, args.workspace.clone(), &options)?
+            hypothetical_spec(helper, args.workspace.clone(), &options)?
         }
     };
-    let shown = servers_of_run(&host.state, &spec).map_err(user_mcp::unusable)?;
+    let shown = servers_of_run(&host.state, &spec)?;
     let ShownServers { servers, off, is_live } = shown;
     let file = without_secrets(&servers);
     if args.json {
@@ -110,10 +110,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
 /// The spec of a run that has a sandbox, and so a generated `mcp.json`.
 pub(super) fn spec_of(host: &Host, run: &str) -> Result<RunSpec, CommandError> {
     let run = host.find_run(run)?;
-    let spec = run.spec().map_err(|error| {
-        let what = format!("the servers of run {} are not known", run.run_id());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })?;
+    let spec =
+        run.spec().or_fail(|| format!("the servers of run {} are not known", run.run_id()))?;
     if spec.profile == profiles::OFF {
         let what = format!("run {} has no sandbox, so its agent goes by your own files", spec.run);
         return Err(CommandError::new(ExitCode::Usage, what));

@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::admission::{Admission, Conversation};
-use crate::agent_discovery::{SIMULATED, own_program};
-use crate::command_error::CommandError;
-use crate::config::Config;
+use crate::agent_discovery::SIMULATED;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, overview};
+use crate::host::overview;
 use crate::human_duration::HumanDuration;
 use crate::interruption::TakenSignals;
 use crate::launching::Launch;
@@ -124,10 +124,9 @@ struct CountedServer {
     tools: Option<Vec<String>>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    become_owner(&host.environment, args.workspace.as_deref())?;
-    let counted = count(&host, args)?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    become_owner(helper, args.workspace.as_deref())?;
+    let counted = count(helper, args)?;
     if args.json {
         print_json(&counted)?;
         return Ok(ExitCode::Success);
@@ -143,31 +142,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::Success)
 }
 
-fn count(host: &Host, args: &Args) -> Result<Counted, CommandError> {
-    let config = Config::load(&host.environment, &host.places)?;
-    let program = own_program()?;
+fn count(helper: &CommandHelper, args: &Args) -> Result<Counted, CommandError> {
+    let (host, config, program) = (&helper.host, helper.config()?, helper.program()?);
     let options = options(args)?;
     let conversation = Conversation::New { workspace: args.workspace.clone() };
-    let admission = Admission::new(host, &config, &options, &conversation, &program, None)?;
+    let admission = Admission::new(host, config, &options, &conversation, program, None)?;
     let mut admitted = admission.counting_tools().admit()?;
-    let servers = servers_of_run(&host.state, &admitted.spec).map_err(user_mcp::unusable)?.servers;
+    let servers = servers_of_run(&host.state, &admitted.spec)?.servers;
     // What the simulated agent keeps of it is no conversation of the user's.
     let session = admitted.spec.session;
     let place = host.state.tool_counts().join(session.to_string());
     admitted.spec.host_config_root = place.clone().into();
     // The servers are asked before the agent's first line: one that is silent must not cost the answers of the others.
     admitted.spec.limits.startup_ms = USUAL_TIMEOUT.milliseconds();
-    let launch = Launch {
-        host,
-        config: &config,
-        options: &options,
-        program: &program,
-        route: &Route::Direct,
-    };
+    let launch = Launch { host, config, options: &options, program, route: &Route::Direct };
     // Before there is a run that a signal could leave behind.
-    let signals = TakenSignals::block().map_err(|error| {
-        CommandError::new(ExitCode::Failed, "signals cannot be awaited").because(error)
-    })?;
+    let signals = TakenSignals::block().or_fail(|| "signals cannot be awaited")?;
     let run = launch.start(admitted, PROMPT.as_bytes())?;
     let socket = host.control_socket(&run);
     let is_cancelled = stop_on_signals(signals, &run, &socket);

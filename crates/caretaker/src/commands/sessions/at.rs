@@ -1,6 +1,5 @@
 //! `caretaker sessions at` and `between`: which conversations led to commits.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use cursor_stores::model::{Head, Shelf, Workspace};
@@ -12,11 +11,11 @@ use super::journal::{Ground, JournalArgs};
 use super::selection::{Narrowing, Where, report};
 use super::unread::name_failures;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::commits::evidence::{Evidence, WorkspaceMatch};
 use crate::commits::git::{Commit, GitError, Repository};
 use crate::commits::ranking::{Match, Timing, rank};
-use crate::data_out::print_json;
-use crate::host::Host;
+use crate::data_out::{print_json, print_view};
 use crate::host_git;
 use crate::human_duration::HumanDuration;
 use crate::progress::Progress;
@@ -94,24 +93,27 @@ pub(crate) struct BetweenArgs {
     common: Common,
 }
 
-pub(crate) fn run_at(args: &AtArgs) -> Result<ExitCode, CommandError> {
+pub(crate) fn run_at(helper: &CommandHelper, args: &AtArgs) -> Result<ExitCode, CommandError> {
     let commit = args.commit.as_str();
     // No name of a branch or a tag has two dots.
     match commit.split_once("..") {
-        None => args.common.run(|repository| Ok(vec![repository.commit(commit)?])),
+        None => args.common.run(helper, |repository| Ok(vec![repository.commit(commit)?])),
         Some((_, newer)) if newer.starts_with('.') => {
             Err(CommandError::new(ExitCode::Usage, format!("`{commit}` is not a range of commits"))
                 .hint("write two dots: `A..B`"))
         }
         Some((older, newer)) => {
             let or_head = |name| if str::is_empty(name) { "HEAD" } else { name };
-            args.common.run_range(or_head(older), or_head(newer))
+            args.common.run_range(helper, or_head(older), or_head(newer))
         }
     }
 }
 
-pub(crate) fn run_between(args: &BetweenArgs) -> Result<ExitCode, CommandError> {
-    args.common.run_range(&args.older, &args.newer)
+pub(crate) fn run_between(
+    helper: &CommandHelper,
+    args: &BetweenArgs,
+) -> Result<ExitCode, CommandError> {
+    args.common.run_range(helper, &args.older, &args.newer)
 }
 
 /// A conversation and the commits it may have led to, the likeliest first.
@@ -129,8 +131,13 @@ impl Ranked {
 }
 
 impl Common {
-    fn run_range(&self, older: &str, newer: &str) -> Result<ExitCode, CommandError> {
-        self.run(|repository| {
+    fn run_range(
+        &self,
+        helper: &CommandHelper,
+        older: &str,
+        newer: &str,
+    ) -> Result<ExitCode, CommandError> {
+        self.run(helper, |repository| {
             let commits = repository.commits_between(older, newer, MOST_COMMITS)?;
             if commits.len() == MOST_COMMITS {
                 note(&format!(
@@ -147,14 +154,15 @@ impl Common {
 
     fn run(
         &self,
+        helper: &CommandHelper,
         commits: impl FnOnce(&Repository) -> Result<Vec<Commit>, GitError>,
     ) -> Result<ExitCode, CommandError> {
-        let host = Host::of_process()?;
+        let host = &helper.host;
         let directory = match &self.workspace {
             Some(path) => host.environment.absolute(path),
             None => host.environment.working_directory.clone(),
         };
-        let git = host_git::find(&host, None)?;
+        let git = host_git::find(host, None)?;
         let repository = Repository::around(git, &directory).map_err(refused)?;
         let commits = commits(&repository).map_err(refused)?;
         if commits.is_empty() && self.journal.is_wanted() {
@@ -163,7 +171,7 @@ impl Common {
                 "the older commit comes first; see the commits with `git log --oneline A..B`",
             ));
         }
-        let catalogue = self.place.open(&host)?;
+        let catalogue = self.place.open(host)?;
         let mut ranked = if commits.is_empty() {
             Vec::new()
         } else {
@@ -184,16 +192,13 @@ impl Common {
                 commits: &commits,
                 window: self.window,
             };
-            return self.journal.run(&host, &ground, &ranked);
+            return self.journal.run(host, &ground, &ranked);
         }
         if self.json {
             print_json(&Answer::of(&repository, &commits, &ranked, n_ranked))?;
             return Ok(ExitCode::Success);
         }
-        let mut out = anstream::stdout().lock();
-        commit_view::print(&mut out, &commits, &ranked, Width::of_stdout())
-            .and_then(|()| out.flush())
-            .map_err(CommandError::writing)?;
+        print_view(|out| commit_view::print(out, &commits, &ranked, Width::of_stdout()))?;
         if ranked.is_empty() && !commits.is_empty() {
             note(match self.window {
                 HumanDuration::Unlimited => "no conversation fits",

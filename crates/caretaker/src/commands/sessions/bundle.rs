@@ -20,6 +20,7 @@ use super::chat_place::{
 use super::fork::exit_code;
 use super::selection::{Where, find};
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::host::Host;
 use crate::inheritance::earlier_run::{self, Earlier};
@@ -104,12 +105,15 @@ struct ImportReport<'a> {
     n_paths_left_out: u64,
 }
 
-pub(crate) fn run_bundle(args: &BundleArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
+pub(crate) fn run_bundle(
+    helper: &CommandHelper,
+    args: &BundleArgs,
+) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.place.open(host)?;
     let head = find(&catalogue, &args.session)?;
     let place = ChatPlace::to_copy(&head)?;
-    let file = output_file(&host, args)?;
+    let file = output_file(host, args)?;
     if place.id.parse::<Uuid>().is_err() {
         let what = format!("{} has no UUID, and no other machine would find it", place.id);
         return Err(CommandError::new(ExitCode::NotResumable, what));
@@ -228,10 +232,13 @@ fn tell(bundled: &Bundled, file: &Path) {
     }
 }
 
-pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
+pub(crate) fn run_import(
+    helper: &CommandHelper,
+    args: &ImportArgs,
+) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
     let named = args.workspace.as_deref().unwrap_or(Path::new("."));
-    let workspace = physical_workspace(&host, named)?;
+    let workspace = physical_workspace(host, named)?;
     let file = host.environment.absolute(&args.file);
     let unimported = |error: ImportError| {
         let (code, hint) = match &error {
@@ -280,8 +287,8 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     };
     // A session that nobody here knows cannot be in use, and is never put in the place of one that comes up meanwhile.
     let is_known = target.directory().exists() || host.state.session_dir(&session).exists();
-    let _lease = if is_known { Some(take_lease(&host, session)?) } else { None };
-    let catalogue = Where::default().open(&host)?;
+    let _lease = if is_known { Some(take_lease(host, session)?) } else { None };
+    let catalogue = Where::default().open(host)?;
     if let Some(other) = others_with_id(&catalogue, &target.id, &target.directory()).first() {
         let what = format!("session {session} is here already, in another workspace");
         return Err(CommandError::new(ExitCode::Conflict, what)
@@ -291,7 +298,7 @@ pub(crate) fn run_import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     let imported = import(&mut bundle, &target).map_err(unimported)?;
     if let Some(place) = ChatPlace::of_directory(StoreKind::Cli, &target.directory()) {
         // What we remember may be of a store that was here before.
-        place.renew_record(&host);
+        place.renew_record(host);
     }
     let (outcome, directory, root, n_added_blobs, n_added_bytes, n_paths_left_out) = match &imported
     {

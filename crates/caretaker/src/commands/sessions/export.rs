@@ -10,7 +10,8 @@ use run_protocol::ExitCode;
 use super::selection::{Selection, find};
 use super::unread::name_failures;
 use crate::cancellation::Cancellation;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::data_out::Data;
 use crate::export::file_name::file_name;
 use crate::export::output_file::{Existing, WriteFileError, write_whole};
@@ -52,22 +53,22 @@ pub(crate) struct Args {
     orphans: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let export = Export::of(args, &host);
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let export = Export::of(args, host);
     match (&args.session, args.selection.is_given()) {
         (Some(_), true) => Err(usage("an id names one conversation, and a selection names many")
             .hint("leave one of them out")),
         (None, false) => Err(usage("it is not said which conversations to export")
             .hint("name one, or select many: `caretaker sessions export --all -o DIR`")),
         (Some(session), false) => {
-            let catalogue = args.selection.place.open(&host)?;
+            let catalogue = args.selection.place.open(host)?;
             export.one(&catalogue, &find(&catalogue, session)?)
         }
         (None, true) => {
             let target = export.target_for_many()?;
-            let catalogue = args.selection.place.open(&host)?;
-            let heads = args.selection.select(&host, &catalogue);
+            let catalogue = args.selection.place.open(host)?;
+            let heads = args.selection.select(host, &catalogue);
             match target {
                 Target::Stdout => export.many_to_stdout(&catalogue, &heads),
                 Target::Path(directory) => export.many(&catalogue, &heads, &directory),
@@ -201,10 +202,8 @@ impl Export {
         heads: &[Head],
         directory: &Path,
     ) -> Result<ExitCode, CommandError> {
-        std::fs::create_dir_all(directory).map_err(|error| {
-            let what = format!("the directory `{}` cannot be made", directory.display());
-            CommandError::new(ExitCode::Failed, what).because(error)
-        })?;
+        std::fs::create_dir_all(directory)
+            .or_fail(|| format!("the directory `{}` cannot be made", directory.display()))?;
         let cancellation = Cancellation::on_signals()?;
         let progress = Progress::of(heads.len(), "exporting");
         let outcomes = parallel::map(heads, |head| {

@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use super::chat_place::{ChatPlace, known_workspace, physical_workspace};
 use super::selection::{Where, find};
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::host::Host;
 use crate::inheritance::earlier_run;
 use crate::talk::{note, say};
 use crate::view::units::{bytes, counted};
@@ -65,13 +65,13 @@ struct Report<'a> {
     tally: cursor_stores::session_copy::CopyTally,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.place.open(host)?;
     let head = find(&catalogue, &args.session)?;
     let original = ChatPlace::all_of(&head).into_iter().next();
     let workspace = match args.workspace.clone().or_else(|| known_workspace(&catalogue, &head)) {
-        Some(workspace) => physical_workspace(&host, &workspace)
+        Some(workspace) => physical_workspace(host, &workspace)
             .map_err(|error| error.hint("name the directory of the copy with --workspace DIR"))?,
         None => {
             let what = format!("it is not known in which directory {} works", head.id);
@@ -130,9 +130,9 @@ fn tell_again(
             .because("its store keeps no checkpoints of earlier turns")
             .hint("leave out --at"));
     }
-    let conversation = catalogue.read(head, Extent::default()).map_err(|error| {
-        CommandError::new(ExitCode::Failed, format!("{} cannot be read", head.id)).because(error)
-    })?;
+    let conversation = catalogue
+        .read(head, Extent::default())
+        .or_fail(|| format!("{} cannot be read", head.id))?;
     retell(&conversation, target).map_err(|error| not_forked(&head.id, error))
 }
 

@@ -19,8 +19,9 @@ use serde::Serialize;
 use super::chat_place::ChatPlace;
 use super::selection::{Where, find, report};
 use super::verify::all_leftovers;
-use crate::command_error::CommandError;
-use crate::data_out::print_json;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
+use crate::data_out::{print_json, print_view};
 use crate::host::Host;
 use crate::progress::Progress;
 use crate::talk::{note, say};
@@ -75,9 +76,9 @@ struct Store {
     is_dropped: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.place.open(host)?;
     let heads = match &args.session {
         Some(text) => vec![find(&catalogue, text)?],
         None => {
@@ -87,9 +88,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         }
     };
     let places: Vec<ChatPlace> = heads.iter().flat_map(ChatPlace::all_of).collect();
-    let found = examine(&host, &places);
+    let found = examine(host, &places);
     let empty = empty_sessions(&heads);
-    let left = if args.session.is_none() { all_leftovers(&host)? } else { Vec::new() };
+    let left = if args.session.is_none() { all_leftovers(host)? } else { Vec::new() };
     let mut stores = Vec::new();
     let mut wanted = Vec::new();
     for (place, droppable) in places.into_iter().zip(found) {
@@ -119,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     };
     let mut code = ExitCode::Success;
     if args.yes {
-        code = drop_all(&host, args, &wanted, &mut gc);
+        code = drop_all(host, args, &wanted, &mut gc);
         let dropped = gc.sessions.iter().filter(|store| store.is_dropped);
         gc.n_bytes = dropped.map(|store| store.droppable.n_bytes).sum::<u64>()
             + gc.leftovers.iter().map(|left| left.n_bytes).sum::<u64>();
@@ -127,7 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     if args.json {
         print_json(&gc)?;
     } else {
-        print(&gc).map_err(CommandError::writing)?;
+        print_view(|out| print(out, &gc))?;
     }
     if is_nothing {
         say("There is nothing to drop.");
@@ -280,14 +281,10 @@ fn drop_empty(host: &Host, directory: &Path) -> Result<bool, CommandError> {
     // Not with all that is in it: what comes up meanwhile stays.
     let removed =
         fs::remove_file(directory.join("meta.json")).and_then(|()| fs::remove_dir(directory));
-    removed.map(|()| true).map_err(|error| {
-        let what = format!("`{}` was not removed", directory.display());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })
+    removed.map(|()| true).or_fail(|| format!("`{}` was not removed", directory.display()))
 }
 
-fn print(gc: &Report) -> std::io::Result<()> {
-    let mut out = anstream::stdout().lock();
+fn print(out: &mut impl Write, gc: &Report) -> std::io::Result<()> {
     for store in &gc.sessions {
         let Droppable { n_blobs, n_bytes, n_all_blobs, n_all_bytes, untouchable } =
             &store.droppable;
@@ -322,5 +319,5 @@ fn print(gc: &Report) -> std::io::Result<()> {
         let verb = if gc.is_done { "were dropped" } else { "can be dropped" };
         writeln!(out, "{} {verb}", bytes(gc.n_bytes))?;
     }
-    out.flush()
+    Ok(())
 }

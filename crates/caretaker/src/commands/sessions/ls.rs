@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::resumable::tell_refused;
 use super::selection::{Selection, changed_ms};
 use crate::command_error::CommandError;
-use crate::data_out::print_json;
-use crate::host::Host;
+use crate::command_helper::CommandHelper;
+use crate::data_out::{print_json, print_view};
 use crate::resumption::refusal::Reason;
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
@@ -68,10 +68,10 @@ struct Listed<'a> {
     refused: Option<Reason>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.selection.place.open(&host)?;
-    let heads = args.selection.select(&host, &catalogue);
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.selection.place.open(host)?;
+    let heads = args.selection.select(host, &catalogue);
     let n_sessions = heads.len();
     let is_for_programs = args.json || args.quiet;
     let limit = match args.limit {
@@ -83,21 +83,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let mut page: Vec<Head> = heads.into_iter().skip(args.skip).take(limit).collect();
     if !args.quiet {
         catalogue.complete(&mut page);
-        let refused = tell_refused(&host, &mut page);
+        let refused = tell_refused(host, &mut page);
         if args.json {
             let listed = page.iter().zip(refused).map(|(head, refused)| Listed { head, refused });
             print_json(&Listing { v: 1, n_sessions, sessions: listed.collect() })?;
             return Ok(ExitCode::Success);
         }
     }
-    let mut out = anstream::stdout().lock();
-    if args.quiet {
-        page.iter().try_for_each(|head| writeln!(out, "{}", on_one_line(&head.id)))
-    } else {
-        writeln!(out, "{}", sessions_table(&page, now_ms(), Width::of_stdout()))
-    }
-    .and_then(|()| out.flush())
-    .map_err(CommandError::writing)?;
+    print_view(|out| match args.quiet {
+        true => page.iter().try_for_each(|head| writeln!(out, "{}", on_one_line(&head.id))),
+        false => writeln!(out, "{}", sessions_table(&page, now_ms(), Width::of_stdout())),
+    })?;
     let n_left = n_sessions.saturating_sub(args.skip + page.len());
     if !args.quiet && n_left > 0 {
         let next = args.skip + page.len();

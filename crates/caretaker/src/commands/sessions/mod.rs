@@ -26,6 +26,7 @@ use clap::Subcommand;
 use run_protocol::ExitCode;
 
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 
 /// Read the conversations that Cursor keeps on this machine: of the command line, the IDE, the SDK.
 ///
@@ -58,23 +59,23 @@ enum SessionsCommand {
     Gc(gc::Args),
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
-        SessionsCommand::Ls(args) => ls::run(args),
-        SessionsCommand::New(args) => new::run(args),
-        SessionsCommand::Show(args) => show::run(args),
-        SessionsCommand::Tail(args) => tail::run(args),
-        SessionsCommand::Search(args) => search::run(args),
-        SessionsCommand::Stores(args) => stores::run(args),
-        SessionsCommand::Export(args) => export::run(args),
-        SessionsCommand::Stats(args) => stats::run(args),
-        SessionsCommand::At(args) => at::run_at(args),
-        SessionsCommand::Between(args) => at::run_between(args),
-        SessionsCommand::Fork(args) => fork::run(args),
-        SessionsCommand::Bundle(args) => bundle::run_bundle(args),
-        SessionsCommand::Import(args) => bundle::run_import(args),
-        SessionsCommand::Verify(args) => verify::run_verify(args),
-        SessionsCommand::Repair(args) => verify::run_repair(args),
-        SessionsCommand::Gc(args) => gc::run(args),
+        SessionsCommand::Ls(args) => ls::run(helper, args),
+        SessionsCommand::New(args) => new::run(helper, args),
+        SessionsCommand::Show(args) => show::run(helper, args),
+        SessionsCommand::Tail(args) => tail::run(helper, args),
+        SessionsCommand::Search(args) => search::run(helper, args),
+        SessionsCommand::Stores(args) => stores::run(helper, args),
+        SessionsCommand::Export(args) => export::run(helper, args),
+        SessionsCommand::Stats(args) => stats::run(helper, args),
+        SessionsCommand::At(args) => at::run_at(helper, args),
+        SessionsCommand::Between(args) => at::run_between(helper, args),
+        SessionsCommand::Fork(args) => fork::run(helper, args),
+        SessionsCommand::Bundle(args) => bundle::run_bundle(helper, args),
+        SessionsCommand::Import(args) => bundle::run_import(helper, args),
+        SessionsCommand::Verify(args) => verify::run_verify(helper, args),
+        SessionsCommand::Repair(args) => verify::run_repair(helper, args),
+        SessionsCommand::Gc(args) => gc::run(helper, args),
     }
 }

@@ -7,9 +7,9 @@ use run_shim::mint_session;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::host::Host;
 use crate::workspace;
 use crate::workspace_owner::become_owner;
 
@@ -40,16 +40,13 @@ struct Minted<'a> {
     workspace: &'a str,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    become_owner(&host.environment, args.workspace.as_deref())?;
-    let workspace = workspace::check(&host, args.workspace.as_deref())?;
-    let workspace = workspace
-        .as_utf8()
-        .map_err(|error| CommandError::new(ExitCode::Usage, error.to_string()))?;
-    let minted = mint_session(&host.state, workspace).map_err(|error| {
-        CommandError::new(ExitCode::Failed, "the new session cannot be remembered").because(error)
-    })?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    become_owner(helper, args.workspace.as_deref())?;
+    let workspace = workspace::check(host, args.workspace.as_deref())?;
+    let workspace = workspace.as_utf8()?;
+    let minted =
+        mint_session(&host.state, workspace).or_fail(|| "the new session cannot be remembered")?;
     let session = minted.session;
     if args.json {
         print_json(&Minted { v: 1, kind: "session.minted", session, workspace })?;

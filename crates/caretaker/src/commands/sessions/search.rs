@@ -16,8 +16,8 @@ use super::finding::{FoundHit, Hits, MOST_HITS, Search};
 use super::ls::workspace;
 use super::selection::{Selection, changed_ms};
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::Data;
-use crate::host::Host;
 use crate::talk::note;
 use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{BOLD, DIM, GOOD, PLAIN, write_line};
@@ -88,11 +88,11 @@ struct JsonHit<'a> {
     snippet: &'a Snippet,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let matcher = matcher(args)?;
-    let host = Host::of_process()?;
-    let catalogue = args.selection.place.open(&host)?;
-    let search = Search { args, host: &host, catalogue: &catalogue, matcher: &matcher };
+    let host = &helper.host;
+    let catalogue = args.selection.place.open(host)?;
+    let search = Search { args, host, catalogue: &catalogue, matcher: &matcher };
     let Hits { hits, is_cut } = search.hits()?;
     let found = by_conversation(hits);
     let n_hits: usize = found.iter().map(|found| found.hits.len()).sum();

@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::resumable::tell_refused;
 use super::selection::{Filter, Where, find_filtered};
 use crate::command_error::CommandError;
-use crate::data_out::{Data, print_json};
-use crate::host::Host;
+use crate::command_helper::CommandHelper;
+use crate::data_out::{Data, print_json, print_view};
 use crate::talk::note;
 use crate::view::conversation::{self, Folding};
 use crate::view::safe_text::on_one_line;
@@ -55,25 +55,22 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
-    let head = find_filtered(&host, &catalogue, &args.filter, &args.session)?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.place.open(host)?;
+    let head = find_filtered(host, &catalogue, &args.filter, &args.session)?;
     let branches = if args.orphans { Branches::WithOrphans } else { Branches::Current };
     if args.raw {
         return print_raw(&catalogue, &head, branches);
     }
     let mut conversation = read(&catalogue, &head, Extent { last: args.last, branches })?;
-    tell_refused(&host, std::slice::from_mut(&mut conversation.head));
+    tell_refused(host, std::slice::from_mut(&mut conversation.head));
     if args.json {
         print_json(&conversation)?;
         return Ok(ExitCode::Success);
     }
     let folding = if args.full { Folding::Open } else { Folding::Folded };
-    let mut out = anstream::stdout().lock();
-    conversation::print(&mut out, &conversation, folding)
-        .and_then(|()| out.flush())
-        .map_err(CommandError::writing)?;
+    print_view(|out| conversation::print(out, &conversation, folding))?;
     Ok(ExitCode::Success)
 }
 

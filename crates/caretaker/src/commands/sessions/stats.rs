@@ -1,7 +1,5 @@
 //! `caretaker sessions stats`: how much was said and done, by whom, when and where.
 
-use std::io::Write;
-
 use cursor_stores::{Extent, parallel};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -11,9 +9,9 @@ use serde::Serialize;
 use super::selection::Selection;
 use super::unread::name_failures;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::conversation_stats::ConversationStats;
-use crate::data_out::print_json;
-use crate::host::Host;
+use crate::data_out::{print_json, print_view};
 use crate::progress::Progress;
 use crate::view::stats_view;
 use crate::view::width::Width;
@@ -45,10 +43,10 @@ struct Report<'a> {
     stats: &'a ConversationStats,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.selection.place.open(&host)?;
-    let heads = args.selection.select(&host, &catalogue);
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.selection.place.open(host)?;
+    let heads = args.selection.select(host, &catalogue);
     let zone = TimeZone::system();
     let progress = Progress::of(heads.len(), "reading");
     // What is left of a conversation is small, so no more of them are in memory than there are threads.
@@ -73,9 +71,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         print_json(&Report { v: 1, unread, stats: &stats })?;
         return Ok(ExitCode::Success);
     }
-    let mut out = anstream::stdout().lock();
-    stats_view::print(&mut out, &stats, Zoned::now().date(), Width::of_stdout())
-        .and_then(|()| out.flush())
-        .map_err(CommandError::writing)?;
+    print_view(|out| stats_view::print(out, &stats, Zoned::now().date(), Width::of_stdout()))?;
     Ok(ExitCode::Success)
 }

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::selection::Where;
 use crate::command_error::CommandError;
-use crate::data_out::print_json;
-use crate::host::Host;
+use crate::command_helper::CommandHelper;
+use crate::data_out::{print_json, print_view};
 use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{BOLD, DIM, ODD, PLAIN, write_line};
 use crate::view::units::{counted, grouped};
@@ -46,19 +46,16 @@ struct Counted {
     account: Account,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.place.open(host)?;
     let stores: Vec<Counted> = catalogue.stores().map(Counted::of).collect();
     if args.json {
         let (skipped, others) = (catalogue.skipped(), catalogue.others());
         let absent = catalogue.absent().iter().map(|path| path.as_path().into()).collect();
         print_json(&Stores { v: 1, stores: &stores, skipped, others, absent })?;
     } else {
-        let mut out = anstream::stdout().lock();
-        write(&mut out, &stores, &catalogue, Width::of_stdout())
-            .and_then(|()| out.flush())
-            .map_err(CommandError::writing)?;
+        print_view(|out| write(out, &stores, &catalogue, Width::of_stdout()))?;
     }
     Ok(ExitCode::Success)
 }

@@ -13,9 +13,9 @@ use super::selection::{Filter, Where, find_filtered};
 use super::show::read;
 use super::tail_all::follow_all;
 use crate::command_error::CommandError;
+use crate::command_helper::CommandHelper;
 use crate::data_out::Data;
 use crate::directory_watch::DirectoryWatch;
-use crate::host::Host;
 use crate::session_news::SessionNews;
 use crate::view::conversation::{Folding, MessageView};
 use crate::view::safe_text::on_one_line;
@@ -75,15 +75,15 @@ struct JsonNews<'a> {
     message: &'a Message,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let mut catalogue = args.place.open(&host)?;
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let mut catalogue = args.place.open(host)?;
     let mut printer = Printer::new(args);
     // Watching begins before reading, so that nothing falls between the two.
     let mut watch = if args.follow { Some(DirectoryWatch::new()?) } else { None };
     match &args.session {
         Some(session) => {
-            let head = find_filtered(&host, &catalogue, &args.filter, session)?;
+            let head = find_filtered(host, &catalogue, &args.filter, session)?;
             if let Some(watch) = &mut watch {
                 watch.cover(&directories(&catalogue, &head));
             }
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
                 let is_change = watch.wait()?.is_some();
                 let is_moved = is_moved(&followed.head);
                 if is_moved {
-                    catalogue = args.place.open(&host)?;
+                    catalogue = args.place.open(host)?;
                     followed.find_again(&catalogue);
                 }
                 if is_change || is_moved {
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         }
         None => {
             if let Some(watch) = watch {
-                follow_all(&host, args, catalogue, watch, &mut printer)?;
+                follow_all(host, args, catalogue, watch, &mut printer)?;
             }
         }
     }

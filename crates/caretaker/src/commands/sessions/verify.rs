@@ -19,8 +19,9 @@ use serde::Serialize;
 use super::chat_place::ChatPlace;
 use super::selection::{Where, find, report};
 use super::verify_view;
-use crate::command_error::CommandError;
-use crate::data_out::print_json;
+use crate::command_error::{CommandError, OrFail};
+use crate::command_helper::CommandHelper;
+use crate::data_out::{print_json, print_view};
 use crate::host::Host;
 use crate::progress::Progress;
 use crate::talk::{note, say};
@@ -135,9 +136,12 @@ impl SessionReport {
     }
 }
 
-pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
+pub(crate) fn run_verify(
+    helper: &CommandHelper,
+    args: &VerifyArgs,
+) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.place.open(host)?;
     let all = all_places(&catalogue);
     let wanted: Vec<ChatPlace> = match &args.session {
         None => all.clone(),
@@ -149,7 +153,7 @@ pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
     };
     let progress = Progress::of(wanted.len(), "checking");
     let verdicts = parallel::map(&wanted, |place| {
-        let kept: Vec<BlobId> = place.recorded_root(&host).into_iter().collect();
+        let kept: Vec<BlobId> = place.recorded_root(host).into_iter().collect();
         let verdict = verify_store(&place.database(), &kept);
         progress.step();
         verdict
@@ -159,7 +163,7 @@ pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
     let mut unread = None;
     for (place, verdict) in wanted.iter().zip(verdicts) {
         match verdict {
-            Ok(verdict) => sessions.push(session_report(&host, place, verdict, &all)),
+            Ok(verdict) => sessions.push(session_report(host, place, verdict, &all)),
             Err(error) => {
                 let what = format!("{} cannot be checked now", place.id);
                 let error = CommandError::new(ExitCode::Failed, what).because(error);
@@ -168,14 +172,14 @@ pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, CommandError> {
             }
         }
     }
-    let left = if args.all { all_leftovers(&host)? } else { Vec::new() };
+    let left = if args.all { all_leftovers(host)? } else { Vec::new() };
     let is_sound =
         unread.is_none() && left.is_empty() && sessions.iter().all(SessionReport::is_sound);
     let report = VerifyReport { v: 1, is_sound, sessions, leftovers: left };
     if args.json {
         print_json(&report)?;
     } else {
-        print(&report).map_err(CommandError::writing)?;
+        print_view(|out| print(out, &report))?;
     }
     Ok(if is_sound { ExitCode::Success } else { ExitCode::Failed })
 }
@@ -249,8 +253,7 @@ fn stale_lock(host: &Host, place: &ChatPlace) -> Option<String> {
     matches!(state, RunState::Lost { .. }).then(|| holder.run.to_string())
 }
 
-fn print(report: &VerifyReport) -> std::io::Result<()> {
-    let mut out = anstream::stdout().lock();
+fn print(out: &mut impl Write, report: &VerifyReport) -> std::io::Result<()> {
     let is_one = report.sessions.len() == 1;
     for session in report.sessions.iter().filter(|session| is_one || !session.is_sound()) {
         let SessionReport { verdict, .. } = session;
@@ -300,7 +303,7 @@ fn print(report: &VerifyReport) -> std::io::Result<()> {
         let n_sound = report.sessions.iter().filter(|session| session.is_sound()).count();
         writeln!(out, "{n_sound} of {} sound", counted(n_all, "session is", "sessions are"))?;
     }
-    out.flush()
+    Ok(())
 }
 
 #[derive(Serialize)]
@@ -313,9 +316,12 @@ struct RepairReport<'a> {
     backup: Option<PathBuf>,
 }
 
-pub(crate) fn run_repair(args: &RepairArgs) -> Result<ExitCode, CommandError> {
-    let host = Host::of_process()?;
-    let catalogue = args.place.open(&host)?;
+pub(crate) fn run_repair(
+    helper: &CommandHelper,
+    args: &RepairArgs,
+) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    let catalogue = args.place.open(host)?;
     let head = find(&catalogue, &args.session)?;
     let place = ChatPlace::to_copy(&head)?;
     let unmended = |error: RepairError| {
@@ -328,16 +334,16 @@ pub(crate) fn run_repair(args: &RepairArgs) -> Result<ExitCode, CommandError> {
     };
     let plan = plan_repair(&place.directory).map_err(unmended)?;
     if !args.json {
-        print_plan(&plan).map_err(CommandError::writing)?;
+        print_view(|out| print_plan(out, &plan))?;
     }
     let is_whole = plan.actions.is_empty() && plan.beyond_repair.is_empty();
     let mut backup = None;
     if args.yes && !plan.actions.is_empty() {
-        let _lease = place.lease(&host)?;
-        let kept = place.backup(&host);
+        let _lease = place.lease(host)?;
+        let kept = place.backup(host);
         let at = i64::try_from(now_ms()).unwrap_or(i64::MAX);
         let repaired = repair(&place.directory, &place.root, &plan, &kept, at).map_err(unmended)?;
-        place.renew_record(&host);
+        place.renew_record(host);
         backup = Some(repaired.backup);
     }
     if args.json {
@@ -350,7 +356,7 @@ pub(crate) fn run_repair(args: &RepairArgs) -> Result<ExitCode, CommandError> {
             "Done. The original is kept in {}",
             on_one_line(&backup.display().to_string())
         )),
-        None if is_whole => return whole_store(&host, &place, &catalogue),
+        None if is_whole => return whole_store(host, &place, &catalogue),
         None if plan.actions.is_empty() => {
             return Err(CommandError::new(ExitCode::Failed, "nothing can be done about it"));
         }
@@ -365,10 +371,8 @@ fn whole_store(
     place: &ChatPlace,
     catalogue: &Catalogue,
 ) -> Result<ExitCode, CommandError> {
-    let verdict = verify_store(&place.database(), &[]).map_err(|error| {
-        let what = format!("{} cannot be checked now", place.id);
-        CommandError::new(ExitCode::Failed, what).because(error)
-    })?;
+    let verdict = verify_store(&place.database(), &[])
+        .or_fail(|| format!("{} cannot be checked now", place.id))?;
     let around = session_report(host, place, verdict, &all_places(catalogue)).around_the_store();
     if around.is_empty() {
         say("Nothing is wrong with it.");
@@ -379,8 +383,7 @@ fn whole_store(
     Err(CommandError::new(ExitCode::Failed, what).hint(hint))
 }
 
-fn print_plan(plan: &RepairPlan) -> std::io::Result<()> {
-    let mut out = anstream::stdout().lock();
+fn print_plan(out: &mut impl Write, plan: &RepairPlan) -> std::io::Result<()> {
     for action in &plan.actions {
         writeln!(out, "to do: {}", on_one_line(&verify_view::action(action)))?;
         if let RepairAction::SetRoot { from: Some(from), .. } = action {
@@ -390,5 +393,5 @@ fn print_plan(plan: &RepairPlan) -> std::io::Result<()> {
     for finding in &plan.beyond_repair {
         writeln!(out, "stays: {}", on_one_line(&verify_view::finding(finding)))?;
     }
-    out.flush()
+    Ok(())
 }

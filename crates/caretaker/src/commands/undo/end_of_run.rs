@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use run_protocol::RunId;
 use workspace_history::{History, Snapshot, SnapshotName};
 
-use super::not_kept;
 use crate::command_error::CommandError;
 use crate::host::{Host, short_id};
 
@@ -23,7 +22,7 @@ pub(crate) enum RunEnd {
 impl RunEnd {
     pub(crate) fn find(host: &Host, history: &History, run: RunId) -> Result<Self, CommandError> {
         let kept = |name: &SnapshotName| {
-            let found = history.snapshot(name).map_err(not_kept)?;
+            let found = history.snapshot(name)?;
             Ok::<_, CommandError>(found.filter(|snapshot| snapshot.commit.is_some()))
         };
         if let Some(saved) = kept(&SnapshotName::after(run))? {

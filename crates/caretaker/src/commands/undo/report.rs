@@ -1,7 +1,5 @@
 //! What an undo did or would do, for a person and for a program.
 
-use std::io::Write;
-
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{
@@ -12,7 +10,7 @@ use super::refs::{RefReport, RefUndo};
 use super::task::Task;
 use super::{Args, Place, RunEnd};
 use crate::command_error::CommandError;
-use crate::data_out::print_json;
+use crate::data_out::{print_json, print_view};
 use crate::host::short_id;
 use crate::talk::{note, say};
 use crate::view::change_view;
@@ -102,11 +100,7 @@ impl<'a> Report<'a> {
         if self.args.json {
             print_json(&self.for_programs())?;
         } else {
-            let mut out = anstream::stdout().lock();
-            change_view::print_paths(&mut out, self.changes)
-                .and_then(|()| out.flush())
-                .map_err(CommandError::writing)?;
-            drop(out);
+            print_view(|out| change_view::print_paths(out, self.changes))?;
             self.note_all();
             if self.is_refused {
                 return Err(self.refusal());

@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use run_journal::{JournalEntry, Position, Progress, RunDirectory};
+use run_journal::{JournalEntry, Position, RunDirectory};
 use run_protocol::{ExitCode, RunEvent};
 use workspace_history::{
     Head, History, MergePlan, Operation, OperationKind, Reversal, Snapshot, SnapshotName, TreePath,
     Undo, Unfinished, base_after_undo, repositories_made, standing,
 };
 
-use super::{Args, Place, RunEnd, not_kept};
-use crate::command_error::CommandError;
-use crate::following::open_journal;
+use super::{Args, Place, RunEnd};
+use crate::command_error::{CommandError, OrFail};
+use crate::following::{open_journal, read_to_end};
 use crate::host::short_id;
 use crate::view::safe_text::on_one_line;
 
@@ -110,10 +110,7 @@ impl Task {
             Self::Reverse(task) => task.reversal().plan(history, None, present),
             Self::Finish(task) => task.unfinished().plan(history, present),
         };
-        planned.map_err(|error| {
-            let what = "the changes could not be compared, so nothing was changed";
-            CommandError::new(ExitCode::Failed, what).because(error)
-        })
+        planned.or_fail(|| "the changes could not be compared, so nothing was changed")
     }
 
     pub(super) fn kind(&self) -> OperationKind {
@@ -190,7 +187,7 @@ impl Place<'_> {
         {
             return Ok(None);
         }
-        let snapshot = |name| self.history.snapshot(name).map_err(not_kept);
+        let snapshot = |name| self.history.snapshot(name);
         let states = (snapshot(&operation.replaced)?, snapshot(&operation.restored)?);
         let (Some(replaced), Some(restored)) = states else { return Ok(None) };
         let is_redo = operation.kind == OperationKind::Redo;
@@ -205,7 +202,7 @@ impl Place<'_> {
 
     /// A snapshot that has contents.
     fn kept(&self, name: &SnapshotName) -> Result<Option<Snapshot>, CommandError> {
-        let found = self.history.snapshot(name).map_err(not_kept)?;
+        let found = self.history.snapshot(name)?;
         Ok(found.filter(|snapshot| snapshot.commit.is_some()))
     }
 
@@ -242,7 +239,7 @@ impl Place<'_> {
         end: Option<&Snapshot>,
     ) -> Result<Snapshot, CommandError> {
         let snapshot = |name: &SnapshotName| {
-            let found = self.history.snapshot(name).map_err(not_kept)?;
+            let found = self.history.snapshot(name)?;
             found.ok_or_else(|| no_longer_kept(name))
         };
         let goal = snapshot(undo.goal())?;
@@ -261,7 +258,7 @@ impl Place<'_> {
             .filter(|operation| operation.run == self.run && operation.kind == OperationKind::Redo);
         let mut found = Vec::new();
         for redo in redos {
-            let snapshot = |name| self.history.snapshot(name).map_err(not_kept);
+            let snapshot = |name| self.history.snapshot(name);
             found.extend(snapshot(&redo.replaced)?.zip(snapshot(&redo.restored)?));
         }
         Ok(found)
@@ -317,7 +314,7 @@ impl Place<'_> {
             return Err(CommandError::new(ExitCode::NotFound, what));
         };
         let snapshot = |name: &SnapshotName| {
-            let found = self.history.snapshot(name).map_err(not_kept)?;
+            let found = self.history.snapshot(name)?;
             found.ok_or_else(|| no_longer_kept(name))
         };
         let since = if last.kind == OperationKind::Undo { "the undo" } else { "the redo" };
@@ -347,8 +344,6 @@ fn marks_of(run: &RunDirectory) -> Result<Vec<Mark>, CommandError> {
             marks.push(Mark { number, label });
         }
     };
-    let cannot =
-        |error| CommandError::new(ExitCode::Failed, "the journal cannot be read").because(error);
-    while reader.next_batch(&mut on_entry).map_err(cannot)? == Progress::Advanced {}
+    read_to_end(&mut reader, &mut on_entry)?;
     Ok(marks)
 }
