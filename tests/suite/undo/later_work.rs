@@ -257,3 +257,21 @@ fn an_undo_that_was_killed_is_finished_by_the_next_one_before_anything_else() {
     let (code, said) = undo(&stage, &[&other]);
     assert_eq!((code, stage.workspace().join("other").exists()), (Some(0), false), "{said}");
 }
+
+#[test]
+fn a_second_undo_with_nothing_left_to_do_does_not_stand_between_the_first_and_its_redo() {
+    let stage = Stage::new();
+    git(&stage.workspace(), &["init", "--quiet"]);
+    write(&stage, ".gitignore", "*.log\n");
+    // The ignored file keeps the directory, so every undo has it among its changes.
+    let run = play(&stage, "shell mkdir out && echo 1 > out/a.txt && echo 2 > out/b.log");
+    for said in ["undone: 1 file", "nothing to do: nothing of the run is left"] {
+        let (code, output) = undo(&stage, &[&run]);
+        assert_eq!(code, Some(0), "{output}");
+        assert!(output.contains(said), "{output}");
+    }
+    assert!(!stage.workspace().join("out/a.txt").exists());
+    let (code, output) = undo(&stage, &[&run, "--redo"]);
+    assert_eq!(code, Some(0), "{output}");
+    assert_eq!(read(&stage, "out/a.txt"), "1\n");
+}
