@@ -236,7 +236,7 @@ impl<'a> Report<'a> {
         let is_nothing = (self.changes.is_empty() || self.outcome.as_ref().is_some_and(stayed))
             && self.refs.is_empty();
         say(&match (is_nothing, &self.outcome) {
-            (true, None) if !self.plan.conflicts.is_empty() => {
+            (true, _) if !self.plan.conflicts.is_empty() => {
                 "nothing to do but what is in conflict".to_owned()
             }
             (true, _) if is_redo => "nothing to do: it is all there".to_owned(),
