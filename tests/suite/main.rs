@@ -29,6 +29,7 @@ mod ends;
 mod export_page;
 mod flipped_bits;
 mod follow_all;
+mod formats;
 mod full_disk;
 mod homes_of_others;
 mod hooks;

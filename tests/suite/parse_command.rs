@@ -111,26 +111,6 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named_with_a_hint_and_exit_code_3() {
-    let output = caretaker().args(["parse", "/no/such/stream.ndjson"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3));
-    assert_eq!(text(&output.stdout), "");
-    assert_eq!(
-        text(&output.stderr),
-        "error: the stream `/no/such/stream.ndjson` cannot be read\n  \
-         because No such file or directory (os error 2)\n\n\
-         hint: name a file that holds cursor-agent's stream-json output, or pipe it in\n"
-    );
-}
-
-#[test]
-fn text_and_json_together_are_refused_as_a_usage_error() {
-    let output = caretaker().args(["parse", "--text", "--json"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("cannot be used with"));
-}
-
-#[test]
 fn a_line_over_the_ceiling_is_reported_and_the_stream_goes_on() {
     let mut stream =
         b"{\"type\":\"tool_call\",\"subtype\":\"completed\",\"call_id\":\"c\",\"x\":\"".to_vec();

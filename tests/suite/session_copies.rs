@@ -87,7 +87,6 @@ fn a_fork_remembers_all_of_it_or_all_before_a_turn_and_the_original_is_untouched
     let before = files_of(&directory_of(&stage, &session));
     let output = stage.output(&["sessions", "fork", &session]);
     let copy = stdout(&output);
-    assert!(stderr(&output).contains("saves"), "{}", stderr(&output));
     assert_eq!(files_of(&directory_of(&stage, &session)), before);
     assert_eq!(messages(&stage, &copy), messages(&stage, &session));
 
@@ -143,7 +142,6 @@ fn a_bundle_says_the_same_under_another_home_and_is_continued_there() {
     let file = file.to_str().unwrap();
     let bundled = first.output(&["sessions", "bundle", &session, "-o", file]);
     assert_eq!(bundled.status.code(), Some(0), "{}", stderr(&bundled));
-    assert!(stderr(&bundled).contains("as it was said"), "{}", stderr(&bundled));
     assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     let again = first.output(&["sessions", "bundle", &session, "-o", file]);
     assert_eq!(again.status.code(), Some(4), "{}", stderr(&again));
@@ -313,7 +311,6 @@ fn what_our_own_record_counts_on_is_not_dropped() {
     assert_eq!(json(&stage.output(&["sessions", "gc", "--json"]))["n_bytes"], 0);
     let nothing = stage.output(&["sessions", "gc"]);
     assert_eq!(stdout(&nothing), "");
-    assert!(stderr(&nothing).contains("nothing to drop"), "{}", stderr(&nothing));
 
     // Gone all the same, by another hand: that is told, and the way out works.
     let connection = rusqlite::Connection::open(&store).unwrap();

@@ -53,6 +53,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "workspace-history",
         ],
     ),
+    // Tests only: reads `fixtures/formats` for the crates whose formats lie there.
+    ("format-fixtures", &[]),
     // Tests and the bench only: writes what the readers read.
     ("store-fixtures", &["cursor-stores"]),
     // All of them for the bench alone.

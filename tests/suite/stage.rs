@@ -27,6 +27,8 @@ kill_after = \"300ms\"
 
 pub(crate) struct Stage {
     directory: TempDir,
+    /// How commands are started that are to see its paths under other names.
+    command: Option<fn(&Self, &[&str]) -> Command>,
 }
 
 /// One event of a journal: its number, and the whole line.
@@ -47,10 +49,14 @@ impl Stage {
     }
 
     fn in_directory(directory: TempDir) -> Self {
-        let stage = Self { directory };
+        let stage = Self { directory, command: None };
         std::fs::create_dir_all(stage.workspace()).unwrap();
         stage.configure(CONFIG);
         stage
+    }
+
+    pub(crate) fn seen_as(self, command: fn(&Self, &[&str]) -> Command) -> Self {
+        Self { command: Some(command), ..self }
     }
 
     pub(crate) fn configure(&self, config: &str) {
@@ -87,6 +93,9 @@ impl Stage {
     }
 
     pub(crate) fn caretaker(&self, args: &[&str]) -> Command {
+        if let Some(command) = self.command {
+            return command(self, args);
+        }
         let mut command = Command::new(program("caretaker"));
         command
             .args(args)

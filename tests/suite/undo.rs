@@ -109,7 +109,7 @@ fn a_run_is_undone_exactly_and_undo_is_undone_too() {
     assert_eq!((&report["left"], &report["failed"]), (&json!([]), &json!([])));
 
     let again = stage.output(&["undo", &run]);
-    assert!(stderr(&again).contains("nothing to do"), "{}", stderr(&again));
+    assert_eq!((again.status.code(), again.stdout.as_slice()), (Some(0), &b""[..]));
     let redone = stage.output(&["undo", &run, "--redo"]);
     assert_eq!(redone.status.code(), Some(0), "{}", stderr(&redone));
     assert_eq!(seen(&workspace), after);
@@ -137,7 +137,6 @@ fn a_workspace_in_use_is_not_touched() {
     stage.wait_until(&run, |line| line["kind"] == "agent.tool_completed");
     let refused = stage.output(&["undo", &run]);
     assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("in use by run"), "{}", stderr(&refused));
     assert!(stage.workspace().join("made").exists());
     stage.output(&["kill", "--now", &run]);
     let undone = stage.output(&["undo", &run]);
@@ -152,7 +151,6 @@ fn what_cannot_be_undone_says_why() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let refused = stage.output(&["undo", "-"]);
     assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("was not saved"), "{}", stderr(&refused));
     let redo = stage.output(&["undo", "-", "--redo"]);
     assert_eq!(redo.status.code(), Some(3), "{}", stderr(&redo));
     assert!(stage.workspace().join("made").exists());
@@ -167,7 +165,6 @@ fn what_cannot_be_undone_says_why() {
         .output()
         .unwrap();
     assert_eq!(gone.status.code(), Some(3), "{}", stderr(&gone));
-    assert!(stderr(&gone).contains("is gone"), "{}", stderr(&gone));
 }
 
 #[test]
@@ -336,7 +333,6 @@ fn a_run_is_undone_to_a_checkpoint_of_its_agent_exactly_and_no_further() {
 
     let unknown = stage.output(&["undo", &run, "--to", "nothing"]);
     assert_eq!(unknown.status.code(), Some(3), "{}", stderr(&unknown));
-    assert!(stderr(&unknown).contains("1 `parsed`"), "{}", stderr(&unknown));
     let dry = stage.output(&["undo", &run, "--to", "parsed", "--dry-run"]);
     assert_eq!(dry.status.code(), Some(0), "{}", stderr(&dry));
     assert_eq!(seen(&workspace), after, "a dry run changes nothing");

@@ -26,6 +26,8 @@ mod connections;
 mod counters;
 mod daemon;
 mod delivery;
+#[cfg(test)]
+mod format_tests;
 mod group_record;
 mod hooks;
 mod host_services;

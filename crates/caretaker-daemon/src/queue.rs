@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ground::now_ms;
 use run_journal::{EndQueued, RunOverview, RunState};
 use run_protocol::{FailureClass, RunId, RunOutcome};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::clock::until;
 use crate::daemon::Daemon;
@@ -50,6 +50,8 @@ struct Inner {
     outcomes: BTreeMap<RunId, Dependency>,
     /// What was brought for runs that wait; on no disk.
     brought: BTreeMap<RunId, Brought>,
+    /// Requests that wait for the next decision.
+    asking: Vec<oneshot::Sender<()>>,
 }
 
 /// The queue as it is told.
@@ -160,6 +162,15 @@ impl Queue {
         self.wake();
     }
 
+    /// Waits for a decision that begins after this call.
+    pub(crate) async fn next_decision(&self) {
+        let (sender, decided) = oneshot::channel();
+        self.inner().asking.push(sender);
+        self.wake();
+        // Without an answer the daemon is about to end, and the request with it.
+        decided.await.ok();
+    }
+
     /// What a run waits for; `None` if it does not.
     pub(crate) fn waiting(&self, run: RunId) -> Option<Waiting> {
         let inner = self.inner();
@@ -217,6 +228,8 @@ pub(crate) async fn work(daemon: Arc<Daemon>, mut changes: mpsc::UnboundedReceiv
 impl Daemon {
     fn decide(&self) -> Decision {
         let began = Instant::now();
+        // Who asks from here on may know of something that this decision does not.
+        let asking = std::mem::take(&mut self.queue.inner().asking);
         let caps = self.queue.caps();
         let mut waiting = Vec::new();
         let mut live = Vec::new();
@@ -252,6 +265,10 @@ impl Daemon {
         inner.waiting.clone_from(&decision.waiting);
         inner.starting.extend(&decision.starts);
         drop(inner);
+        for asker in asking {
+            // A client that has gone waits for nothing.
+            asker.send(()).ok();
+        }
         self.counters.decisions.one();
         let took = began.elapsed().as_micros();
         self.counters.decision_us.add(u64::try_from(took).unwrap_or(u64::MAX));

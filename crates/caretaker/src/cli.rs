@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use clap::builder::styling::{AnsiColor, Styles};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand, ValueEnum};
 use run_protocol::ExitCode;
 
@@ -58,6 +59,28 @@ pub(crate) enum Command {
     Config(commands::config::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
+}
+
+impl Cli {
+    /// Reads the command line, or ends the process with what is wrong.
+    pub(crate) fn read() -> Self {
+        Self::try_parse().unwrap_or_else(|error| without_value(error).exit())
+    }
+}
+
+/// A refused `NAME=VALUE` may hold a secret that the user gave in the wrong place, so the refusal names only NAME.
+fn without_value(mut error: clap::Error) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    if text(ContextKind::InvalidArg).is_some_and(|argument| argument.starts_with("--env "))
+        && let Some((name, _)) = text(ContextKind::InvalidValue).and_then(|it| it.split_once('='))
+    {
+        let shown = format!("{name}=…");
+        error.insert(ContextKind::InvalidValue, ContextValue::String(shown));
+    }
+    error
 }
 
 impl Command {

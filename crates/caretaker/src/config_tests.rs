@@ -1,3 +1,4 @@
+use format_fixtures::{Form, fixtures, unread_fields};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -102,4 +103,22 @@ fn without_a_file_everything_is_as_by_default() {
     let environment = environment_of(&[("HOME", Path::new("/no/such/home"))]);
     let places = Places::of(&environment);
     assert_eq!(Config::load(&environment, &places).unwrap(), Config::default());
+}
+
+#[test]
+fn a_configuration_of_version_1_is_read_whole() {
+    let fixture = fixtures("v1/home/.config/caretaker/config.toml").remove(0);
+    let text = fixture.text();
+    let config = Config::parse(&text).unwrap();
+    fixture.compare_with_snapshot(&format!("{config:#?}"));
+    let tell = |text: &str| Config::parse(text).ok().map(|config| format!("{config:?}"));
+    let unread = unread_fields(Form::Toml, [text.clone()], tell);
+    assert!(unread.is_empty(), "{unread:#?}");
+    let tables = ["", "limits", "stop", "queue", "budgets", "budgets.day", "budgets.group"];
+    for table in tables.into_iter().chain(["retention", "children"]) {
+        for key in keys_of(table) {
+            let is_there = [format!("\n{key} = "), format!("[{key}"), format!("[{table}.{key}]")];
+            assert!(is_there.iter().any(|it| text.contains(it)), "`{key}` of `[{table}]`");
+        }
+    }
 }

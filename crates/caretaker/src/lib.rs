@@ -85,15 +85,13 @@ mod worktrees;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some(code) = entry_points::enter(&arguments) {
         return code;
     }
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::read();
     cli.color.write_global();
     match cli.command.run() {
         Ok(code) => code.into(),

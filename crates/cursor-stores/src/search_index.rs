@@ -377,3 +377,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     Ok(connection)
 }
+
+#[cfg(test)]
+#[path = "search_index_tests.rs"]
+mod tests;

@@ -62,7 +62,7 @@ fn a_program_that_hangs_is_killed_with_its_children() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test starts itself once more, as who is killed")]
 fn a_program_is_killed_with_its_children_when_we_are_killed() {
-    const CHILD: &str = "HOST_COMMAND_TEST_FIFO";
+    const CHILD: &str = "GROUND_COMMAND_TEST_FIFO";
     if let Some(path) = std::env::var_os(CHILD) {
         run(shell(HOLDS).env("FIFO", path), None, AMPLE).ok();
         return;
@@ -71,7 +71,10 @@ fn a_program_is_killed_with_its_children_when_we_are_killed() {
     let path = directory.path().join("fifo");
     let mut held = fifo(&path);
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "tests::a_program_is_killed_with_its_children_when_we_are_killed"])
+        .args([
+            "--exact",
+            "command::tests::a_program_is_killed_with_its_children_when_we_are_killed",
+        ])
         .env(CHILD, &path)
         .stdout(Stdio::null())
         .spawn()

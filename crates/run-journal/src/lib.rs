@@ -68,6 +68,8 @@ mod disk_full_tests;
 #[cfg(test)]
 mod fixture_tests;
 #[cfg(test)]
+mod format_tests;
+#[cfg(test)]
 mod test_child;
 #[cfg(test)]
 mod test_run;

@@ -12,6 +12,9 @@ mod control;
 mod correspondence;
 mod event;
 mod exit_code;
+#[cfg(test)]
+mod format_tests;
+mod limit_words;
 mod limits;
 mod login;
 mod network;

@@ -24,6 +24,8 @@ mod descendants;
 mod drive;
 mod entry;
 mod failure_class;
+#[cfg(test)]
+mod format_tests;
 mod gate;
 mod held_lock;
 pub mod http_exchange;

@@ -70,51 +70,13 @@ pub(crate) fn why(
             LimitKind::Idle => {
                 format!("the agent was silent for {} with no tool open", seconds(limits.idle_ms))
             }
-            LimitKind::Tool { name } => format!("the tool {name} did not come back in time"),
             LimitKind::WallClock => {
                 format!("the run took longer than {}", seconds(limits.wall_ms))
             }
-            LimitKind::Memory { bytes } => format!(
-                "its processes needed more memory than {} together; `--memory` allows more",
-                size(*bytes)
-            ),
-            LimitKind::Processes { most } => format!(
-                "it started more than {most} processes and threads; `--processes` allows more"
-            ),
-            LimitKind::Disk { bytes } => format!(
-                "it added more than {} to the workspace, to what else it can write and to its record; `--disk` allows more",
-                size(*bytes)
-            ),
-            LimitKind::Journal { bytes } => {
-                format!("its journal grew beyond {}; `--journal` allows more", size(*bytes))
-            }
-            LimitKind::ToolCalls { most } => {
-                format!("it called more than {most} tools; `--max-tool-calls` allows more")
-            }
-            LimitKind::Tokens { most, taken } => format!(
-                "it took {taken} tokens, more than {most}, which is known only now: what it did stays done; `--max-tokens` \
-                 allows more"
-            ),
-            LimitKind::Connections { most } => format!(
-                "it went on asking for more than {most} connections at once; `connections` in a profile's `[network]` allows more"
-            ),
-            LimitKind::FileSize { bytes } => format!(
-                "it wrote a file larger than {}; `--max-file-size` allows more",
-                size(*bytes)
-            ),
-            LimitKind::Tmp { bytes } => format!(
-                "it filled its /tmp, which has {}; `tmp` in a profile's `[temporary]` allows more",
-                size(*bytes)
-            ),
-            LimitKind::Home { bytes } => format!(
-                "it filled its private home directory, which has {}; `size` in a profile's `[home]` allows more",
-                size(*bytes)
-            ),
-            LimitKind::Scratch { path, bytes } => format!(
-                "it filled `{}`, which is in memory and has {}; a profile's `[temporary]` and `[kernel]` allow more",
-                path.0.display(),
-                size(*bytes)
-            ),
+            limit => match limit.remedy() {
+                Some(remedy) => format!("{limit}; {remedy}"),
+                None => limit.to_string(),
+            },
         },
         RunOutcome::Cancelled => "it was stopped on request".to_owned(),
         RunOutcome::Suspended => "it was stopped on request, to be taken up again".to_owned(),
@@ -170,11 +132,4 @@ pub(crate) fn lost_memory(recollection: &Recollection) -> Option<String> {
             format!("the run left the conversation's store so that it cannot be read: {problem}")
         }
     })
-}
-
-/// A size as it is written in a flag.
-fn size(bytes: u64) -> String {
-    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let unit = units.into_iter().find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift));
-    unit.map_or_else(|| format!("{bytes}B"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
 }

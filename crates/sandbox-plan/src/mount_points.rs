@@ -99,13 +99,22 @@ impl MountPoints {
 
     /// Creates them, and leaves in the file `record` what [`Self::remove_ours`] needs, also after a crash in between.
     pub fn create(&self, record: &Path) -> Result<(), MountPointError> {
+        self.create_and(record, |entries| write_record(record, entries))
+    }
+
+    /// As [`Self::create`], with `write` for the record: first what we are about to make, then what we made.
+    fn create_and(
+        &self,
+        record: &Path,
+        mut write: impl FnMut(&[Entry]) -> Result<(), MountPointError>,
+    ) -> Result<(), MountPointError> {
         if self.is_empty() {
             return Ok(());
         }
         let mut entries: Vec<Entry> =
             self.paths().map(|path| Entry { path: path.to_owned(), identity: None }).collect();
-        write_record(record, &entries)?;
-        let made = make_all(&self.0, &mut entries).and_then(|()| write_record(record, &entries));
+        write(&entries)?;
+        let made = make_all(&self.0, &mut entries).and_then(|()| write(&entries));
         if made.is_err() {
             take_back(&entries, record);
         }

@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use format_fixtures::fixtures;
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;
 
@@ -138,14 +139,18 @@ fn the_mounts_in_our_own_dot_cursor_are_made_and_keep_what_is_there() {
 
 #[test]
 fn a_record_that_cannot_be_completed_takes_back_what_was_made() {
-    let (host, _) = host();
-    // The second directory stands where the record's next version is to be written.
-    let in_the_way = PathBuf::from(format!("{}.new", host.record.display()));
-    let point = |path: &PathBuf| MountPoint { path: path.clone(), kind: PointKind::Directory };
-    let points = MountPoints(vec![point(&host.dot_cursor), point(&in_the_way)]);
-    let err = points.create(&host.record).unwrap_err();
+    let (host, points) = host();
+    let mut n_written = 0;
+    let outcome = points.create_and(&host.record, |entries| {
+        n_written += 1;
+        match n_written {
+            1 => write_record(&host.record, entries),
+            _ => Err(record_error(&host.record, io::ErrorKind::StorageFull.into())),
+        }
+    });
+    let err = outcome.unwrap_err();
     assert!(matches!(err, MountPointError::Record { .. }), "{err}");
-    for path in [&host.dot_cursor, &in_the_way, &host.record] {
+    for path in points.paths().chain([host.record.as_path()]) {
         assert!(!path.exists(), "{}", path.display());
     }
 }
@@ -197,4 +202,18 @@ fn a_common_dir_says_that_everything_is_here_and_goes_again_unless_somebody_else
     assert!(matches!(points.create(&host.record), Err(MountPointError::Appeared(_))));
     assert_eq!(fs::read_dir(&git).unwrap().count(), 1, "and nothing half-made stays");
     assert_eq!(fs::read_to_string(&path).unwrap(), "../elsewhere\n");
+}
+
+#[test]
+fn a_record_of_version_1_is_read_whole_and_written_again_to_the_byte() {
+    let fixture = fixtures("v1/state/runs/*/mount-points.json").remove(0);
+    let entries = read_entries(&fixture.bytes());
+    let path = PathBuf::from("/home/ada/project/.git/commondir");
+    let identity = entries[0].identity;
+    assert!(identity.is_some_and(|it| it.device != 0 && it.inode != 0), "{identity:?}");
+    assert_eq!(entries, [Entry { path, identity }]);
+    let directory = tempfile::tempdir().unwrap();
+    let again = directory.path().join("again");
+    write_record(&again, &entries).unwrap();
+    assert_eq!(fs::read(&again).unwrap(), fixture.bytes());
 }

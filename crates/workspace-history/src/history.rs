@@ -396,6 +396,13 @@ impl History {
         written().map_err(|source| HistoryError::Io { path: path.clone(), source })
     }
 
+    /// Forgets an operation that began and then had nothing to change. Recorded, it would stand between the operation
+    /// before it and a redo.
+    pub fn forget_begun(&self) -> Result<(), HistoryError> {
+        let path = self.directory.join("restoring.json");
+        fs::remove_file(&path).map_err(|source| HistoryError::Io { path, source })
+    }
+
     /// Forgets everything.
     pub fn remove(&self) -> Result<(), HistoryError> {
         match fs::remove_dir_all(&self.directory) {

@@ -29,6 +29,8 @@ mod contents;
 mod coverage;
 mod end_of_run;
 mod file_tree;
+#[cfg(test)]
+mod format_tests;
 mod git;
 mod history;
 mod ignore_rules;

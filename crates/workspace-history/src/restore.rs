@@ -27,6 +27,16 @@ pub struct Restored {
     pub failed: Vec<(TreePath, String)>,
 }
 
+impl Restored {
+    /// Whether none of these changes was made.
+    pub fn has_changed_nothing(&self, planned: &[Change<'_>]) -> bool {
+        let stayed = |path: &TreePath| {
+            self.left.contains(path) || self.failed.iter().any(|(failed, _)| failed == path)
+        };
+        planned.iter().all(|change| stayed(change.path))
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {

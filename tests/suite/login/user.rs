@@ -21,11 +21,16 @@ pub(crate) const WAIT_FOR_GO: &str = "shell while [ ! -e go ]; do sleep 0.02; do
 /// `issued` and `expires` are seconds from now.
 pub(crate) fn token(account: &str, issued: i64, expires: i64, mark: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+    token_of(account, now + issued, now + expires, mark)
+}
+
+/// The same, with seconds since 1970.
+pub(crate) fn token_of(account: &str, issued: i64, expires: i64, mark: &str) -> String {
     let says = json!({
         "sub": account,
         "iss": "https://authentication.example",
-        "time": (now + issued).to_string(),
-        "exp": now + expires,
+        "time": issued.to_string(),
+        "exp": expires,
         "randomness": mark,
     });
     let part = |text: &str| base64url(text.as_bytes());

@@ -32,7 +32,7 @@ while read -r line; do
 done
 "#;
 
-fn server(name: &str) -> Value {
+pub(crate) fn server(name: &str) -> Value {
     json!({"command": "/bin/sh", "args": ["-c", SERVER], "env": {"NAME": name, "NOTES_KEY": KEY}})
 }
 

@@ -44,7 +44,6 @@ fn nothing_goes_without_yes_and_what_is_pinned_live_or_cut_off_stays() {
 
     let aimless = stage.output(&["gc"]);
     assert_eq!(aimless.status.code(), Some(2));
-    assert!(stderr(&aimless).contains("--older-than"), "{}", stderr(&aimless));
 
     let all = ["--older-than", "1ms"];
     let would = gc(&stage, &all);

@@ -61,6 +61,19 @@ fn run_refuses_what_cannot_be() {
         ("bad-name", &["hello", "--name", "Not A Name"]),
         ("bad-label", &["hello", "--label", "team"]),
         ("bad-env", &["hello", "--env", "NAME"]),
+        ("reserved-env", &["hello", "--agent", "simulated", "--env", "PATH=/x"]),
+        ("dangerous-env", &["hello", "--agent", "simulated", "--env", "LD_PRELOAD=x"]),
+        ("secret-env", &["hello", "--agent", "simulated", "--env", "CURSOR_API_KEY=x"]),
+        ("name-like-an-id", &["hello", "--name", "beef"]),
+        ("bad-model", &["hello", "--agent", "simulated", "--model", "a b"]),
+        ("bad-mode", &["hello", "--mode", "think"]),
+        ("nothing-to-expose", &["hello", "--agent", "simulated", "--expose", "/no/such/tools"]),
+        ("workspace-is-a-file", &["hello", "--agent", "simulated", "-C", "prompts"]),
+        ("workspace-is-everything", &["hello", "--agent", "simulated", "-C", "/"]),
+        ("workspace-is-home", &["hello", "--agent", "simulated", "-C", ".."]),
+        ("profile-with-a-path", &["hello", "--agent", "simulated", "--profile", "../x"]),
+        ("agent-not-executable", &["hello", "--agent", "./prompts"]),
+        ("words-for-the-agent", &["hello", "--agent", "simulated", "--", "words"]),
         ("bad-secret", &["hello", "--agent", "simulated", "--secret", "NAME=word"]),
         ("bad-host", &["hello", "--allow-host", "https://example.org"]),
         ("bad-priority", &["hello", "--priority", "999"]),
@@ -100,6 +113,13 @@ fn resume_continues_a_session() {
 }
 
 #[test]
+fn resume_checks_what_a_session_holds() {
+    let stage = Stage::of_fixed_width();
+    assert!(stage.play("say The first turn.", &["--name", "first"]).status.success());
+    Shown::live(&stage).command("resume/check", &["resume", "first", "--check"]);
+}
+
+#[test]
 fn resume_refuses_what_cannot_be() {
     let stage = past::stage();
     let shown = Shown::live(&stage);
@@ -111,6 +131,7 @@ fn resume_refuses_what_cannot_be() {
         ("run-without-store", &[CHANGELOG, "go on", "--agent", "simulated"]),
         ("none-interrupted", &["--interrupted", "--agent", "simulated"]),
         ("unknown-flag", &[SESSION, "--colour"]),
+        ("unknown-as-json", &["no-such-session", "go on", "--json"]),
     ] {
         shown.once(&format!("resume/{name}"), &[&["resume"], args].concat());
     }

@@ -1,201 +1,123 @@
-//! `daemon`, `login`, `mcp`, `doctor`, `completions` and `man`.
+//! `doctor`, `completions` and `man`.
 
-use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
-use super::past::{self, TIDY};
+use super::past;
 use super::{Form, Shown, output_in};
-use crate::daemon_stage::DaemonStage;
 use crate::stage::Stage;
 
-/// A stage whose sockets lie in it.
-fn with_sockets(stage: Stage) -> DaemonStage {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().mode(0o700).create(stage.root().join("run")).unwrap();
-    DaemonStage::on(stage, 2)
-}
-
-/// The socket is named after the state directory. A daemon is asked when it is as old as it is.
-fn shown_of(stage: &Stage) -> Shown<'_> {
-    Shown::live(stage)
-        .also(r"daemon-[0-9a-f]{8}\.sock", "daemon-<id>.sock")
-        .also(r#"("started": ?)\d+"#, "${1}<ticks>")
-        .also(r"pid=\d+", "pid=<pid>")
-        .also(r"\bfor \d+ s\b", "for <age>")
-        .also(r"caretaker \d+\.\d+\.\d+\b", "caretaker <version>")
-        .also(r#"("version": ?)"\d+\.\d+\.\d+""#, r#"$1"<version>""#)
-        .also(r"####-##-##T##:##:##\.#+Z", "<time>")
-}
-
-fn shows_a_daemon(name: &str, form: Form) {
-    let stage = with_sockets(past::queued());
-    let shown = shown_of(&stage);
-    let flags: &[&str] = if matches!(form, Form::Json) { &["--json"] } else { &[] };
-    for (case, args) in [
-        ("status-of-none", &["daemon", "status"][..]),
-        ("stop-none", &["daemon", "stop"]),
-        ("start", &["daemon", "start"]),
-        ("start-twice", &["daemon", "start"]),
-        ("status", &["daemon", "status"]),
-        ("restart", &["daemon", "restart"]),
-        ("stop", &["daemon", "stop"]),
-    ] {
-        shown.show(&format!("daemon/{case}.{name}"), &[args, flags].concat(), form);
-    }
-}
-
-#[test]
-fn daemon_starts_tells_of_itself_and_stops() {
-    shows_a_daemon("100", Form::Terminal { columns: 100 });
-}
-
-#[test]
-fn daemon_says_the_same_on_a_narrow_terminal() {
-    shows_a_daemon("60", Form::Terminal { columns: 60 });
-}
-
-#[test]
-fn daemon_says_it_as_json() {
-    shows_a_daemon("json", Form::Json);
-}
-
-#[test]
-fn daemon_logs_what_it_did() {
-    let stage = with_sockets(past::stage());
-    let shown = shown_of(&stage);
-    shown.once("daemon/no-log", &["daemon", "logs"]);
-    stage.start_daemon();
-    assert!(stage.output(&["daemon", "stop"]).status.success());
-    shown.once("daemon/logs", &["daemon", "logs"]);
-    shown.once("daemon/bad-address", &["daemon", "start", "--listen", "example.org"]);
-    shown.once("daemon/address-of-others", &["daemon", "start", "--listen", "0.0.0.0:7777"]);
-    shown.once("daemon/no-command", &["daemon"]);
-    shown.once("daemon/unknown-command", &["daemon", "reload"]);
-}
-
-/// Two logins that were replaced in September 2020, of which the first says whose it is.
-fn with_logins() -> Stage {
+/// Runs of the past, and a place for sockets.
+fn stage() -> Stage {
     let stage = past::stage();
-    let file = stage.home().join(".config/cursor/auth.json");
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(&file, login("opaque-of-today")).unwrap();
-    let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEiLCJpc3MiOiJodHRwczovL2F1dGhlbnRpY2F0aW9uLmV4YW1wbGUiLCJ0aW1lIjoiMTU5OTkxMzYwMCIsImV4cCI6MTYwMDAwMzYwMCwicmFuZG9tbmVzcyI6Im9uZSJ9.b25l";
-    let kept = |id: &str, by: &str, run: Value, content: String| json!({"id": id, "kept_ms": 1_600_000_000_000_u64, "file": file, "by": by, "replaced_by": run, "content": content});
-    let shelf = json!({"v": 1, "carried": [], "kept": [
-        kept("5b1c7f0e", "agent", Value::Null, login("opaque-0123456789abcdef")),
-        kept("5b9d2a41", "user", json!(TIDY), login(token)),
-    ]});
-    let logins = stage.root().join("state/logins.json");
-    std::fs::write(logins, shelf.to_string()).unwrap();
+    fs::create_dir(stage.root().join("run")).unwrap();
     stage
 }
 
-fn login(token: &str) -> String {
-    json!({"accessToken": token, "refreshToken": token}).to_string()
+/// What depends on the machine is left out.
+fn shown(stage: &Stage) -> Shown<'_> {
+    Shown::of(stage)
+        .also(r"(?m)^[✓!] (bubblewrap|privileges|limits) .*\n(?:             .*\n)*", "? $1: of this machine\n")
+        .also(
+            r#"("id": "(?:bubblewrap|privileges|limits)",\s*)"status": "[a-z]+",\s*"summary": "[^"]*"(?:,\s*"fix": "[^"]*")?"#,
+            r#"$1"status": <of this machine>"#,
+        )
+        .also(r"\b[0-9.]+ [KMGT]iB free\b", "<n> free")
+        .also(r"(?m)(caretaker |^v)\d+\.\d+\.\d+\b", "$1<version>")
+}
+
+fn set_mode(stage: &Stage, mode: u32) {
+    let state = stage.root().join("state");
+    fs::set_permissions(state, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
-fn login_lists_and_restores_what_agents_replaced() {
-    let stage = with_logins();
-    let shown = Shown::live(&stage);
-    shown.command("login/ls", &["login", "ls"]);
-    shown.once("login/unknown", &["login", "restore", "77777777"]);
-    shown.once("login/ambiguous", &["login", "restore", "5b"]);
-    shown.once("login/no-command", &["login"]);
-    shown.on_fresh_stages("login/restore", &["login", "restore"], with_logins);
-    shown.on_fresh_stages("login/restore-one", &["login", "restore", "5b1c"], with_logins);
+fn doctor_finds_that_all_is_well() {
+    let stage = stage();
+    set_mode(&stage, 0o700);
+    let shown = shown(&stage);
+    shown.command("doctor/well", &["doctor", "--agent", "simulated"]);
+    shown.once("doctor/unknown-flag", &["doctor", "--fix"]);
 }
 
 #[test]
-fn login_has_nothing_to_restore_where_no_agent_replaced_one() {
-    let stage = Stage::of_fixed_width();
-    let shown = Shown::of(&stage);
-    shown.command("login/ls-empty", &["login", "ls"]);
-    shown.once("login/restore-nothing", &["login", "restore"]);
-}
-
-/// A user with two MCP servers, one of which does not start, and a run.
-fn with_servers() -> Stage {
-    let stage = Stage::of_fixed_width();
-    std::fs::create_dir_all(stage.home().join(".cursor")).unwrap();
-    let servers = json!({"mcpServers": {
-        "notes": {"command": "/bin/sh", "args": ["-c", "exit 1"], "env": {"KEY": "of-mine"}},
-        "remote": {"url": "https://mcp.example.org/sse"},
-    }});
-    std::fs::write(stage.home().join(".cursor/mcp.json"), servers.to_string()).unwrap();
-    assert!(stage.play("say hi", &["--name", "first"]).status.success());
-    stage
-}
-
-#[test]
-fn mcp_shows_the_servers_of_an_agent() {
-    let stage = with_servers();
-    let shown = Shown::live(&stage);
-    shown.command("mcp/show", &["mcp", "show"]);
-    shown.command("mcp/show-own", &["mcp", "show", "--user-mcp"]);
-    shown.command("mcp/show-run", &["mcp", "show", "first"]);
-    shown.once("mcp/show-unknown", &["mcp", "show", "--mcp", "nothing"]);
-    shown.once("mcp/show-unknown-run", &["mcp", "show", "no-such-run"]);
-    shown.command("mcp/tools", &["mcp", "tools"]);
-    shown.command("mcp/tools-own", &["mcp", "tools", "--user-mcp"]);
-    shown.once("mcp/no-command", &["mcp"]);
-}
-
-#[test]
-fn mcp_switches_servers_on_and_off() {
-    let stage = with_servers();
-    let shown = Shown::live(&stage);
-    shown.once("mcp/enable-first", &["mcp", "enable", "first", "notes"]);
-    shown.once("mcp/enable-twice", &["mcp", "enable", "first", "notes"]);
-    shown.once("mcp/disable", &["mcp", "disable", "first", "notes"]);
-    shown.once("mcp/disable-twice", &["mcp", "disable", "first", "notes"]);
-    for command in ["enable", "disable"] {
-        shown.once(&format!("mcp/{command}-unknown"), &["mcp", command, "first", "nothing"]);
-        shown
-            .once(&format!("mcp/{command}-unknown-run"), &["mcp", command, "no-such-run", "notes"]);
-        shown.once(&format!("mcp/{command}-nothing"), &["mcp", command, "first"]);
-    }
-    shown.on_fresh_stages("mcp/enable", &["mcp", "enable", "first", "notes"], with_servers);
-}
-
-/// What it says of this machine is another on every machine.
-#[test]
-fn doctor_checks_the_machine() {
-    let stage = with_sockets(Stage::of_fixed_width());
-    let of_machine = "bubblewrap|sandbox|privileges|limits|disk|clock|agent";
-    let line = format!(r"(?m)^[✓!✗] ({of_machine})( +).*$(?:\n {{13}}.*$)*");
-    let entry = format!(r#""id": "({of_machine})",[^}}]*"#);
-    let shown = Shown::live(&stage)
-        .also(&line, "? $1$2<of this machine>")
-        .also(&entry, r#""id": "$1", <of this machine> "#)
-        .also(r#""ok": (true|false)"#, r#""ok": <of this machine>"#)
-        .also(r"\[exit \d+\]", "[exit <of this machine>]");
-    shown.piped("doctor/all", &["doctor"]);
-    shown.json("doctor/all", &["doctor"]);
+fn doctor_says_what_to_change() {
+    let stage = stage();
+    // A run of the year 2050: the clock went back.
+    fs::create_dir(stage.runs().join("024bcdc5-5c00-7000-8000-00000000a001")).unwrap();
+    set_mode(&stage, 0o755);
+    let profiles = stage.home().join(".config/caretaker/profiles");
+    fs::create_dir_all(&profiles).unwrap();
+    let alone = "extends = \"default\"\ndescription = \"alone\"\n[network]\nmode = \"none\"\n";
+    fs::write(profiles.join("alone.toml"), alone).unwrap();
+    stage.configure("profile = \"alone\"\nmin_free = \"900TiB\"\n");
+    let shown = shown(&stage);
+    shown.command("doctor/warnings", &["doctor", "--agent", "/opt/no-such-agent"]);
+    stage.configure("profile = \"mine\"\n");
+    set_mode(&stage, 0o777);
+    shown.human("doctor/no-profile", &["doctor", "--agent", "simulated"]);
     stage.configure("min_fre = 0\n");
-    shown.piped("doctor/bad-config", &["doctor"]);
-    Shown::of(&stage).once("doctor/unknown-flag", &["doctor", "--fix"]);
+    shown.json("doctor/bad-config", &["doctor", "--agent", "simulated"]);
+    // Neither bubblewrap nor an agent is installed, and the names of sockets are too long.
+    let mut command = stage.caretaker(&["doctor"]);
+    command.env("PATH", stage.root().join("no-programs"));
+    let sockets = stage.root().join("r".repeat(100));
+    fs::create_dir(&sockets).unwrap();
+    command.env("XDG_RUNTIME_DIR", sockets);
+    let form = Form::Terminal { columns: 100 };
+    let output = output_in(command, form);
+    shown.text("doctor/nothing-installed", &shown.page(&["doctor"], &output, form));
 }
 
-/// The whole text of each is long, and is made from the help that has snapshots of its own.
-#[test]
-fn completions_and_manual_pages_are_printed() {
-    let stage = Stage::of_fixed_width();
-    let shown = Shown::of(&stage).also(r"caretaker \d+\.\d+\.\d+\b", "caretaker <version>");
-    shown.once("completions/unknown-shell", &["completions", "tcl"]);
-    shown.once("completions/no-shell", &["completions"]);
-    for shell in ["bash", "elvish", "fish", "zsh"] {
-        let output = output_in(stage.caretaker(&["completions", shell]), Form::Pipe);
-        let text = String::from_utf8(output.stdout).unwrap();
-        let beginning: Vec<&str> = text.lines().take(12).collect();
-        shown.text(&format!("completions/{shell}-begins"), &beginning.join("\n"));
-    }
-    shown.once("man/caretaker", &["man"]);
-    shown.once("man/into-a-directory", &["man", "pages"]);
-    let mut pages: Vec<String> = std::fs::read_dir(stage.workspace().join("pages"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+/// Every command that the completions of bash know, with its own commands below it.
+fn commands_of(bash: &str) -> Vec<String> {
+    let cases = bash.lines().map(str::trim).filter_map(|line| line.strip_suffix(')'));
+    let mut commands: Vec<String> = cases
+        .filter(|case| case.starts_with("caretaker"))
+        .filter_map(|case| case.split_once(','))
+        .map(|(parent, command)| format!("{} {command}", parent.replace("__subcmd__", " ")))
+        // `help` has every command once more.
+        .filter(|command| !command.contains(" help "))
         .collect();
-    pages.sort();
-    shown.text("man/pages", &pages.join("\n"));
-    shown.once("man/into-a-file", &["man", "pages/caretaker.1"]);
+    commands.sort();
+    commands
+}
+
+#[test]
+fn completions_know_every_command() {
+    let stage = Stage::of_fixed_width();
+    let shown = shown(&stage);
+    let script = |shell: &str| {
+        let output = stage.output(&["completions", shell]);
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let commands = commands_of(&script("bash"));
+    shown.text("completions/bash", &commands.join("\n"));
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        let script = script(shell);
+        for command in &commands {
+            let name = command.rsplit(' ').next().unwrap();
+            assert!(script.contains(name), "{shell} does not complete {command}");
+        }
+    }
+    shown.once("completions/unknown-shell", &["completions", "tcsh"]);
+    shown.once("completions/no-shell", &["completions"]);
+}
+
+#[test]
+fn man_prints_the_manual_page_and_writes_those_of_all_commands() {
+    let stage = Stage::of_fixed_width();
+    let shown = shown(&stage);
+    shown.once("man/caretaker", &["man"]);
+    shown.once("man/written", &["man", "pages"]);
+    let pages = stage.workspace().join("pages");
+    let names = fs::read_dir(&pages).unwrap().map(|page| page.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    shown.text("man/pages", &names.join("\n"));
+    let page = fs::read_to_string(pages.join("caretaker-undo.1")).unwrap();
+    shown.text("man/undo", &page);
+    fs::write(stage.workspace().join("file"), "").unwrap();
+    shown.once("man/not-written", &["man", "file"]);
 }

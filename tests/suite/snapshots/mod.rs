@@ -6,15 +6,18 @@
 
 mod acting;
 mod changing_sessions;
-mod changing_work;
+mod daemon;
 mod help;
+mod logins;
 mod machine;
 mod normal;
 mod past;
 mod reading_runs;
 mod reading_sessions;
 mod reading_state;
+mod servers;
 mod stores;
+mod taking_back;
 mod terminal;
 
 use std::cell::RefCell;

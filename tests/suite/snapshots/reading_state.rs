@@ -127,6 +127,7 @@ fn parse_reads_a_transcript() {
     shown.human("parse/odd-summary", &["parse", "odd.ndjson", "--summary"]);
     shown.once("parse/no-file", &["parse", "missing.ndjson"]);
     shown.once("parse/directory", &["parse", "."]);
+    shown.once("parse/text-and-json", &["parse", "run.ndjson", "--text", "--json"]);
     shown.once("parse/text-and-summary", &["parse", "run.ndjson", "--text", "--summary"]);
 }
 

@@ -142,8 +142,7 @@ pub(crate) async fn set_cap(
 
 /// The queue after the decision that the change brings about.
 async fn decided(daemon: &Daemon) -> Json<QueueReport> {
-    tokio::task::yield_now().await;
-    tokio::task::yield_now().await;
+    daemon.queue.next_decision().await;
     Json(report(daemon))
 }
 

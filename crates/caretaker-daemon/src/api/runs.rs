@@ -178,10 +178,7 @@ pub(super) fn refuse_while_draining(daemon: &Daemon) -> Result<(), ApiError> {
 
 pub(super) async fn accepted(daemon: &Arc<Daemon>, run: RunId) -> Result<Response, ApiError> {
     daemon.watch.look(run);
-    daemon.queue.wake();
-    // The decision is made by another task, which has its turn now.
-    tokio::task::yield_now().await;
-    tokio::task::yield_now().await;
+    daemon.queue.next_decision().await;
     let waiting = daemon.queue.waiting(run);
     Ok((StatusCode::ACCEPTED, Json(Accepted { v: 1, run, waiting })).into_response())
 }

@@ -12,7 +12,8 @@ use run_journal::RunDirectory;
 use run_protocol::{ExitCode, RunId};
 use run_shim::hold_workspace;
 use workspace_history::{
-    History, MergePlan, Operation, Restored, Scope, Snapshot, SnapshotName, changes_to, restore,
+    Change, History, MergePlan, Operation, Restored, Scope, Snapshot, SnapshotName, changes_to,
+    restore,
 };
 
 use crate::command_error::{CommandError, OrFail};
@@ -104,7 +105,8 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         // To be saved, directories may have been opened up.
         restore(&history, &present, &present).map_err(not_put_back)?;
     } else {
-        report.outcome = Some(place.carry_out(&task, &present, &plan, &mut report.refs)?);
+        report.outcome =
+            Some(place.carry_out(&task, &present, &plan, &changes, &mut report.refs)?);
     }
     report.print()
 }
@@ -139,6 +141,7 @@ impl Place<'_> {
         task: &Task,
         present: &Snapshot,
         plan: &MergePlan,
+        changes: &[Change<'_>],
         refs: &mut RefUndo,
     ) -> Result<Restored, CommandError> {
         let operation = match task.unfinished() {
@@ -156,8 +159,12 @@ impl Place<'_> {
         };
         self.history.begin(&operation)?;
         let outcome = restore(self.history, present, &plan.target).map_err(not_put_back)?;
+        let is_nothing = refs.is_empty() && outcome.has_changed_nothing(changes);
         refs.apply(self.history);
-        self.history.end(&operation)?;
+        match is_nothing && task.unfinished().is_none() {
+            true => self.history.forget_begun()?,
+            false => self.history.end(&operation)?,
+        }
         Ok(outcome)
     }
 }

@@ -149,7 +149,7 @@ impl RunView {
             }
             RunEvent::LimitReached { limit, after_ms } => {
                 let after = units::duration(*after_ms);
-                self.odd(out, &format!("! {}, after {after}", words::limit(limit)))
+                self.odd(out, &format!("! {}, after {after}", on_one_line(&limit.to_string())))
             }
             RunEvent::SettledWithoutResult { silent_ms } => {
                 let silent = units::duration(*silent_ms);

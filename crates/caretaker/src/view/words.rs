@@ -72,45 +72,6 @@ pub(crate) fn why(state: &RunState) -> Option<&str> {
     }
 }
 
-pub(crate) fn limit(limit: &LimitKind) -> String {
-    match limit {
-        LimitKind::Startup => "the agent did not begin in time".to_owned(),
-        LimitKind::Idle => "the agent was silent for too long".to_owned(),
-        LimitKind::Tool { name } => {
-            format!("the tool {} did not come back in time", on_one_line(name))
-        }
-        LimitKind::WallClock => "the whole run took too long".to_owned(),
-        LimitKind::Memory { bytes } => {
-            format!("its processes needed more memory than {} together", units::bytes(*bytes))
-        }
-        LimitKind::Processes { most } => {
-            format!("it started more than {most} processes and threads")
-        }
-        LimitKind::Disk { bytes } => {
-            format!("it added more than {} to what it can write", units::bytes(*bytes))
-        }
-        LimitKind::Journal { bytes } => format!("its journal grew beyond {}", units::bytes(*bytes)),
-        LimitKind::ToolCalls { most } => format!("the agent called more than {most} tools"),
-        LimitKind::Tokens { most, taken } => {
-            format!("the agent took {taken} tokens, more than {most}")
-        }
-        LimitKind::Connections { most } => {
-            format!("it went on asking for more than {most} connections at once")
-        }
-        LimitKind::FileSize { bytes } => {
-            format!("it wrote a file larger than {}", units::bytes(*bytes))
-        }
-        LimitKind::Tmp { bytes } => format!("it filled its /tmp of {}", units::bytes(*bytes)),
-        LimitKind::Home { bytes } => {
-            format!("it filled its private home directory of {}", units::bytes(*bytes))
-        }
-        LimitKind::Scratch { path, bytes } => {
-            let path = on_one_line(&path.0.display().to_string()).into_owned();
-            format!("it filled its {path} of {}", units::bytes(*bytes))
-        }
-    }
-}
-
 /// What holds a run to its limits.
 pub(crate) fn backend(backend: LimitBackend) -> &'static str {
     match backend {

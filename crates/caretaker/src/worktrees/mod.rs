@@ -143,3 +143,15 @@ pub(crate) fn note_discarded(host: &Host, workspace: &Path, now_ms: u64) -> io::
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use format_fixtures::{Layout, check};
+
+    use super::*;
+
+    #[test]
+    fn records_of_version_1_are_read_whole() {
+        check::<Record>(&["v1/state/worktrees/*.json"], Layout::Compact);
+    }
+}

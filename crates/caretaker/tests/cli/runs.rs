@@ -119,17 +119,6 @@ fn a_run_that_is_over_is_shown_listed_and_waited_for() {
     let outcome = RunOutcome::Failed { class: FailureClass::Auth };
     let id = ended(&scene, Some("nightly"), outcome, "nobody is logged in");
 
-    let shown = scene.caretaker(["show", "nightly"]);
-    for words in [
-        id.as_str(),
-        "✗ failed (authentication): nobody is logged in",
-        "shell: 1 success",
-        "14,921 tokens in, 806 out",
-        "something on stderr",
-        "after 4.2 s",
-    ] {
-        assert!(shown.stdout().contains(words), "`{words}` is not in:\n{}", shown.stdout());
-    }
     let shown: Value =
         serde_json::from_str(scene.caretaker(["show", "-", "--json"]).stdout()).unwrap();
     assert_eq!(
@@ -236,11 +225,9 @@ fn a_run_whose_supervisor_died_is_lost_and_says_so() {
     let id = run.die();
 
     assert_eq!(scene.caretaker(["ps", "-q"]).stdout(), format!("{id}\n"));
-    assert!(scene.caretaker(["ps"]).stdout().contains(" lost "));
     assert_eq!(scene.caretaker(["wait", "doomed"]).code(), 5);
     let tail = scene.caretaker(["tail", "-f", "--json", "doomed"]);
     assert_eq!(kinds(tail.stdout()), ["run.created", "run.released", "agent.init"]);
-    assert!(tail.stderr().contains("lost"), "{}", tail.stderr());
     assert_eq!(scene.caretaker(["kill", "doomed"]).code(), 0);
 }
 
@@ -252,11 +239,9 @@ fn a_run_under_way_is_listed_and_waited_for_in_vain() {
     run.event(&RunEvent::Progress { text: "half way".to_owned(), percent: Some(50.0) });
     let listed: Value = serde_json::from_str(scene.caretaker(["ps", "--json"]).stdout()).unwrap();
     assert_eq!(listed["runs"][0]["state"]["state"], "running");
-    assert!(scene.caretaker(["ps"]).stdout().contains("half way"));
 
     let waited = scene.caretaker(["wait", "busy", "--timeout", "50ms"]);
     assert_eq!((waited.code(), waited.stdout()), (75, ""));
-    assert!(waited.stderr().contains("goes on"));
     let waited = scene.caretaker(["wait", "busy", "--timeout", "50ms", "--json"]);
     let report: Value = serde_json::from_str(waited.stdout()).unwrap();
     assert_eq!(
@@ -299,7 +284,6 @@ fn a_run_is_found_by_the_end_of_its_id_and_a_name_means_its_last_run() {
     // Both were made in the same hour, so they begin alike.
     let ambiguous = scene.caretaker(["show", &first[..6]]);
     assert_eq!(ambiguous.code(), 2);
-    assert!(ambiguous.stderr().contains(&first) && ambiguous.stderr().contains(&second));
 }
 
 #[test]

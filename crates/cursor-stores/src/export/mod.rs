@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod export_tests;
 mod file_form;
+#[cfg(test)]
+mod format_tests;
 mod nesting;
 mod store;
 

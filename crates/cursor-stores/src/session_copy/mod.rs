@@ -23,6 +23,8 @@ mod bundle_reader;
 mod bundle_writer;
 mod fork;
 mod fork_point;
+#[cfg(test)]
+mod format_tests;
 mod gc;
 mod id_set;
 mod import;

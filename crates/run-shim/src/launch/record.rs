@@ -160,7 +160,14 @@ fn path_in(run_dir: &Path) -> PathBuf {
 mod tests {
     use std::process::Command;
 
+    use format_fixtures::{Layout, check};
+
     use super::*;
+
+    #[test]
+    fn a_record_of_version_1_is_read_whole() {
+        check::<SandboxRecord>(&["v1/state/runs/*/sandbox.json"], Layout::Compact);
+    }
 
     #[test]
     fn only_the_process_that_was_written_down_is_ended() {

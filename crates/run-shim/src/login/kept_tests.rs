@@ -159,3 +159,8 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn kept_logins_of_version_1_are_read_whole() {
+    format_fixtures::check::<Shelf>(&["v1/state/logins.json"], format_fixtures::Layout::Compact);
+}

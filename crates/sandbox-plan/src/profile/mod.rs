@@ -1,6 +1,8 @@
 //! A profile: what a sandboxed process may see and reach, as its TOML file says.
 
 mod comparison;
+#[cfg(test)]
+mod format_tests;
 mod layers;
 mod limits;
 mod network;

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use caretaker_daemon::{DaemonNote, PROTOCOL, Presence, Stopped, judge, stop, token_path};
+use caretaker_daemon::{
+    DaemonNote, PROTOCOL, Presence, ServeError, Stopped, judge, stop, token_path,
+};
 use clap::Subcommand;
 use ground::now_ms;
 use run_protocol::ExitCode;
@@ -124,6 +126,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         Action::Status(args) => status(helper, args.json),
         Action::Restart(args) => {
             refuse_older(host)?;
+            refuse_unusable(helper, args)?;
             let args = args.or_as(running(host)?.as_ref());
             stop_running(host)?;
             start(helper, &args)
@@ -176,6 +179,19 @@ fn refuse_older(host: &Host) -> Result<(), CommandError> {
     }
 }
 
+/// A daemon that could not start must not end the one that runs.
+fn refuse_unusable(helper: &CommandHelper, args: &StartArgs) -> Result<(), CommandError> {
+    helper.config()?;
+    match args.listen.filter(|address| !address.ip().is_loopback()) {
+        Some(address) => Err(not_started().because(ServeError::NotLoopback(address))),
+        None => Ok(()),
+    }
+}
+
+fn not_started() -> CommandError {
+    CommandError::new(ExitCode::DaemonUnavailable, "the daemon did not start")
+}
+
 fn stop_running(host: &Host) -> Result<bool, CommandError> {
     let Some(note) = running(host)? else { return Ok(false) };
     let cannot = || {
@@ -198,6 +214,7 @@ fn start(helper: &CommandHelper, args: &StartArgs) -> Result<ExitCode, CommandEr
             return started(host, args, note, changed);
         }
     }
+    refuse_unusable(helper, args)?;
     let mut args = args.clone();
     if let Some(note) = running(host)?.filter(|note| note.protocol != PROTOCOL) {
         say(&format!("replacing the daemon of caretaker {}", note.version));
@@ -208,8 +225,6 @@ fn start(helper: &CommandHelper, args: &StartArgs) -> Result<ExitCode, CommandEr
     if args.foreground {
         return serve_here(helper, &ServeArgs { listen: args.listen, ..ServeArgs::default() });
     }
-    // What it would only say in its log is said here.
-    helper.config()?;
     loop {
         match spawn(helper, args)? {
             StartReport::Ready { note } => {
@@ -222,12 +237,9 @@ fn start(helper: &CommandHelper, args: &StartArgs) -> Result<ExitCode, CommandEr
                 }
             }
             StartReport::Failed { error } => {
-                return Err(CommandError::new(
-                    ExitCode::DaemonUnavailable,
-                    "the daemon did not start",
-                )
-                .because(error)
-                .hint(format!("see its log: {}", log_path(host).display())));
+                return Err(not_started()
+                    .because(error)
+                    .hint(format!("see its log: {}", log_path(host).display())));
             }
         }
     }

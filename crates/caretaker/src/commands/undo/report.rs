@@ -232,7 +232,9 @@ impl<'a> Report<'a> {
         let id = short_id(self.place.run);
         let counts = change_view::counts(count(self.changes));
         let is_redo = self.is_redo();
-        let is_nothing = self.changes.is_empty() && self.refs.is_empty();
+        let stayed = |outcome: &Restored| outcome.has_changed_nothing(self.changes);
+        let is_nothing = (self.changes.is_empty() || self.outcome.as_ref().is_some_and(stayed))
+            && self.refs.is_empty();
         say(&match (is_nothing, &self.outcome) {
             (true, None) if !self.plan.conflicts.is_empty() => {
                 "nothing to do but what is in conflict".to_owned()

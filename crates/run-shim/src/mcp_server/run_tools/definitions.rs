@@ -35,9 +35,12 @@ pub(super) const NAMES: [&str; 12] = [
     REQUEST_ACCESS,
 ];
 
+/// Tools that are answered from memory. All others use files, locks or the daemon, so a call of them may block.
+const FROM_MEMORY: [&str; 3] = [WHOAMI, REPORT_PROGRESS, REPORT_RESULT];
+
 /// Whether a call takes files, locks or the daemon.
 pub(super) fn is_for_the_desk(tool: &str) -> bool {
-    NAMES[3..].contains(&tool)
+    NAMES.contains(&tool) && !FROM_MEMORY.contains(&tool)
 }
 
 /// What the model reads of the server as a whole.

@@ -1,0 +1,28 @@
+//! The files of version 1 that this crate writes, as a binary of version 0.1.0 wrote them. They stay readable for ever.
+
+use format_fixtures::{Layout, check};
+
+use crate::group_record::GroupRecord;
+use crate::hooks::HookRecord;
+use crate::instance::DaemonNote;
+use crate::queue_file::QueueMemory;
+
+#[test]
+fn what_the_queue_remembers_is_read_whole() {
+    check::<QueueMemory>(&["v1/state/queue.json"], Layout::Pretty);
+}
+
+#[test]
+fn records_of_groups_are_read_whole() {
+    check::<GroupRecord>(&["v1/state/groups/*.json"], Layout::Compact);
+}
+
+#[test]
+fn records_of_hooks_are_read_whole() {
+    check::<HookRecord>(&["v1/state/hooks/*/*.json"], Layout::Compact);
+}
+
+#[test]
+fn the_note_of_a_daemon_is_read_whole() {
+    check::<DaemonNote>(&["v1/state/daemon.lock"], Layout::Compact);
+}

@@ -1,0 +1,162 @@
+//! Which fields of a fixture nobody reads: those that can be removed and nobody sees a difference.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// Of a long list only so many entries are tried.
+const MOST_ENTRIES: usize = 3;
+
+/// What a fixture is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Json,
+    JsonLines,
+    Toml,
+}
+
+/// The fields that no fixture shows to be read. `tell` says all that a reader knows of a text, or `None` where it refuses it.
+///
+/// A field counts by its path, with `*` for the place in a list. One fixture in which its absence shows is enough: another
+/// may say what the reader takes for granted.
+///
+/// # Panics
+///
+/// If a fixture is not of that form, or the reader refuses it as it is.
+pub fn unread_fields(
+    form: Form,
+    fixtures: impl IntoIterator<Item = String>,
+    tell: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let mut is_read = BTreeMap::new();
+    for fixture in fixtures {
+        let whole = form.parse(&fixture);
+        let told = tell(&form.print(&whole));
+        assert!(told.is_some(), "this is refused as it is: {fixture}");
+        for place in places_in(&whole) {
+            let without = form.print(&removed(&whole, &place));
+            let shows = tell(&without) != told;
+            *is_read.entry(path_of(&whole, &place)).or_insert(false) |= shows;
+        }
+    }
+    is_read.into_iter().filter(|(_, is_read)| !is_read).map(|(path, _)| path).collect()
+}
+
+impl Form {
+    fn parse(self, text: &str) -> Value {
+        let json = |text: &str| {
+            serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
+        };
+        match self {
+            Self::Json => json(text),
+            Self::JsonLines => Value::Array(text.lines().map(json).collect()),
+            Self::Toml => toml::from_str(text).unwrap_or_else(|error| panic!("{error}")),
+        }
+    }
+
+    fn print(self, value: &Value) -> String {
+        match (self, value) {
+            (Self::JsonLines, Value::Array(lines)) => {
+                lines.iter().map(|line| format!("{line}\n")).collect()
+            }
+            (Self::Toml, value) => toml::to_string(value).unwrap_or_else(|error| panic!("{error}")),
+            (_, value) => value.to_string(),
+        }
+    }
+}
+
+/// One step into a value: which of its fields or entries. Counted, because a name may be anything.
+type Place = Vec<usize>;
+
+/// All fields and list entries of a value, at any depth.
+fn places_in(value: &Value) -> Vec<Place> {
+    let inner: Vec<&Value> = match value {
+        Value::Object(fields) => fields.values().collect(),
+        Value::Array(entries) => entries.iter().collect(),
+        _ => return Vec::new(),
+    };
+    // The lines of a file are a list too, and all of them are tried where they are few enough.
+    let most = if value.is_array() && inner.len() > 64 { MOST_ENTRIES } else { inner.len() };
+    let mut places = Vec::new();
+    for (step, inner) in inner.into_iter().enumerate().take(most) {
+        places.push(vec![step]);
+        places.extend(places_in(inner).into_iter().map(|rest| [vec![step], rest].concat()));
+    }
+    places
+}
+
+fn removed(value: &Value, place: &[usize]) -> Value {
+    let mut value = value.clone();
+    let mut at = &mut value;
+    let (last, way) = place.split_last().map_or((0, &[][..]), |(last, way)| (*last, way));
+    for step in way {
+        let inner = match at {
+            Value::Object(fields) => fields.values_mut().nth(*step),
+            Value::Array(entries) => entries.get_mut(*step),
+            _ => None,
+        };
+        at = inner.unwrap_or_else(|| panic!("{place:?} leads nowhere"));
+    }
+    match at {
+        Value::Object(fields) => {
+            let name = fields.keys().nth(last).cloned().unwrap_or_default();
+            fields.shift_remove(&name);
+        }
+        Value::Array(entries) => drop(entries.remove(last)),
+        _ => panic!("{place:?} leads nowhere"),
+    }
+    value
+}
+
+fn path_of(value: &Value, place: &[usize]) -> String {
+    let mut at = value;
+    let mut path = String::new();
+    for step in place {
+        let (name, inner) = match at {
+            Value::Object(fields) => fields
+                .iter()
+                .nth(*step)
+                .map_or((String::new(), at), |(name, inner)| (name.clone(), inner)),
+            Value::Array(entries) => ("*".to_owned(), entries.get(*step).unwrap_or(at)),
+            _ => (String::new(), at),
+        };
+        path.push_str(&format!("/{name}"));
+        // Kinds have fields of their own.
+        if let Some(kind) = inner.get("kind").and_then(Value::as_str) {
+            path.push_str(&format!("({kind})"));
+        }
+        at = inner;
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields of this text that a reader of `a` and `b.c` does not read.
+    fn unread(form: Form, text: &str) -> Vec<String> {
+        let tell = |text: &str| {
+            let value = form.parse(text);
+            let values =
+                if form == Form::JsonLines { value.as_array()?.clone() } else { vec![value] };
+            Some(
+                values
+                    .iter()
+                    .map(|value| format!("{:?}{:?}", value["a"], value["b"]["c"]))
+                    .collect(),
+            )
+        };
+        unread_fields(form, [text.to_owned()], tell)
+    }
+
+    #[test]
+    fn a_field_that_nobody_reads_is_named_in_every_form() {
+        let json = r#"{"a":[1,{"x":2}],"b":{"c":3,"d":4},"e":5}"#;
+        assert_eq!(unread(Form::Json, json), ["/b/d", "/e"]);
+        let lines = format!("{json}\n{json}\n");
+        assert_eq!(unread(Form::JsonLines, &lines), ["/*/b/d", "/*/e"]);
+        let toml = "a = [1, 2]\ne = 5\n[b]\nc = 3\nd = 4\n";
+        assert_eq!(unread(Form::Toml, toml), ["/b/d", "/e"]);
+    }
+}

@@ -1,0 +1,75 @@
+//! The files below `fixtures/formats`, for tests alone: how a test reads them, and how it proves that it reads all of them.
+//!
+//! ```text
+//!   fixture ─► its hash is the one in SHA256SUMS: nobody changed it
+//!      ├─────► parse ─► value ─► written again: the same bytes, so nothing is lost
+//!      └─────► each field removed in turn ─► parse: must fail, or give another value, so every field is read
+//! ```
+//!
+//! Formats that are only read (configuration, profiles) are compared with a snapshot of what was read instead.
+
+mod fields;
+mod files;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use fields::{Form, unread_fields};
+pub use files::{Fixture, directory, fixtures};
+
+/// How a program lays out what it writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// One JSON value without white space.
+    Compact,
+    /// One JSON value, indented.
+    Pretty,
+    /// One JSON value a line.
+    Lines,
+}
+
+/// Reads every fixture of the patterns as a `T` and writes it again: not a byte differs. Every field that one of them has is
+/// one that `T` reads.
+///
+/// # Panics
+///
+/// If any of that is not so.
+pub fn check<T: DeserializeOwned + Serialize>(patterns: &[&str], layout: Layout) {
+    let fixtures: Vec<Fixture> = patterns.iter().flat_map(|pattern| fixtures(pattern)).collect();
+    check_these::<T>(&fixtures, layout);
+}
+
+/// The same for some of the fixtures of a pattern.
+///
+/// # Panics
+///
+/// If any of that is not so, or there are none.
+pub fn check_these<T: DeserializeOwned + Serialize>(fixtures: &[Fixture], layout: Layout) {
+    assert!(!fixtures.is_empty(), "there is nothing to read");
+    for fixture in fixtures {
+        let text = fixture.text();
+        let rewritten = rewrite::<T>(&text, layout);
+        assert_eq!(rewritten.as_deref(), Ok(text.as_str()), "{} written again", fixture.name);
+    }
+    let texts: Vec<String> = match layout {
+        Layout::Compact | Layout::Pretty => fixtures.iter().map(Fixture::text).collect(),
+        Layout::Lines => fixtures.iter().flat_map(Fixture::lines).collect(),
+    };
+    let tell = |text: &str| rewrite::<T>(text, Layout::Compact).ok();
+    let unread = unread_fields(Form::Json, texts, tell);
+    assert!(unread.is_empty(), "nothing reads these fields: {unread:#?}");
+}
+
+/// What a program writes that has read this text.
+fn rewrite<T: DeserializeOwned + Serialize>(text: &str, layout: Layout) -> Result<String, String> {
+    let broken = |error: serde_json::Error| error.to_string();
+    let one = |text: &str| serde_json::from_str::<T>(text).map_err(broken);
+    match layout {
+        Layout::Compact => serde_json::to_string(&one(text)?).map_err(broken),
+        Layout::Pretty => serde_json::to_string_pretty(&one(text)?).map_err(broken),
+        Layout::Lines => text
+            .lines()
+            .map(|line| Ok(serde_json::to_string(&one(line)?).map_err(broken)? + "\n"))
+            .collect(),
+    }
+}
