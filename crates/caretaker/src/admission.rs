@@ -203,7 +203,7 @@ impl Admission<'_> {
         let profile = &chosen.profile.profile;
         let usual = self.before.as_ref().map_or(&config.labels, |before| &before.labels);
         let labels = run_marks::labels(usual, &options.labels)
-            .map_err(|error| refused("a label cannot be used", error))?;
+            .or_fail_as(ExitCode::Usage, || "a label cannot be used")?;
         if profile.confinement() == Confinement::None && !options.servers.is_empty() {
             let what = "--mcp and --mcp-from-repo choose servers for a sandbox; without one the agent goes by your own files";
             return Err(CommandError::new(ExitCode::Usage, what).hint("leave them out"));
@@ -291,7 +291,7 @@ impl Admission<'_> {
     fn model(&self) -> Result<Option<String>, CommandError> {
         let named = self.options.model.as_deref().or(self.config.model.as_deref());
         let model = named.map(ModelSlug::parse).transpose();
-        let model = model.map_err(|error| refused("the model cannot be used", error))?;
+        let model = model.or_fail_as(ExitCode::Usage, || "the model cannot be used")?;
         Ok(model.map(|model| model.as_str().to_owned()))
     }
 
@@ -430,10 +430,6 @@ fn physical_home(host: &Host) -> Result<BytesPath, CommandError> {
     std::fs::canonicalize(home).map(BytesPath::from).or_fail_as(ExitCode::Usage, || {
         format!("the home directory `{}` cannot be used", home.display())
     })
-}
-
-fn refused(what: &str, why: impl std::error::Error + Send + Sync + 'static) -> CommandError {
-    CommandError::new(ExitCode::Usage, what).because(why)
 }
 
 #[cfg(test)]

@@ -33,6 +33,12 @@ struct RefusalBody {
     hint: Option<String>,
 }
 
+/// Where only a daemon can help.
+pub(crate) fn no_queue() -> CommandError {
+    CommandError::new(ExitCode::DaemonUnavailable, "there is no daemon, and so no queue")
+        .hint("start it: caretaker daemon start")
+}
+
 impl DaemonClient {
     /// The daemon of our state directory; `None` if there is none. One that speaks another protocol is refused by name.
     pub(crate) fn find(host: &Host) -> Result<Option<Self>, CommandError> {

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::admission::{Admission, Conversation, SIMULATED_KEY, host_proxy};
 use crate::budgets;
 use crate::children::{self, NotMade};
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::commands::sessions::selection::{Selection, Where};
 use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
 use crate::event_schema::EventWriter;
@@ -362,18 +362,16 @@ impl HostServices for DaemonHost {
             error: format!("there is no session `{id}`"),
             hint: None,
         })?;
-        let conversation = catalogue.read(head, Extent::default()).map_err(|error| {
-            let what = format!("session {id} cannot be read");
-            as_refusal(CommandError::new(ExitCode::Failed, what).because(error))
-        })?;
+        let conversation = catalogue
+            .read(head, Extent::default())
+            .or_fail(|| format!("session {id} cannot be read"))
+            .map_err(as_refusal)?;
         to_json(&One { v: 1, session: &conversation })
     }
 }
 
 fn to_json(value: &impl Serialize) -> Result<String, Refusal> {
-    serde_json::to_string(value).map_err(|error| {
-        as_refusal(CommandError::new(ExitCode::Failed, "it cannot be told").because(error))
-    })
+    serde_json::to_string(value).or_fail(|| "it cannot be told").map_err(as_refusal)
 }
 
 struct PublicForm(EventWriter);

@@ -7,7 +7,7 @@ use run_protocol::{ExitCode, QueueTerms, RunId};
 
 use crate::budgets::{self, BudgetOption};
 use crate::command_error::CommandError;
-use crate::daemon_client::DaemonClient;
+use crate::daemon_client::{DaemonClient, no_queue};
 use crate::host::Host;
 use crate::human_duration::HumanDuration;
 use crate::run_marks::RunName;
@@ -117,9 +117,7 @@ impl Route {
         }
         let Some(daemon) = DaemonClient::find(host)? else {
             if options.need_the_queue() {
-                let what = "there is no daemon, and so no queue";
-                return Err(CommandError::new(ExitCode::DaemonUnavailable, what)
-                    .hint("start it: caretaker daemon start"));
+                return Err(no_queue());
             }
             return Ok(Self::Direct);
         };

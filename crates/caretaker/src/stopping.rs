@@ -1,13 +1,12 @@
 //! Stopping runs from outside, and waiting until they are dead.
 
-use std::io;
 use std::path::Path;
 
 use run_journal::{Follower, RunDirectory, Woken, WriterPresence};
 use run_protocol::{ControlRequest, ExitCode, RunId};
 use run_shim::{Given, NotGiven, Order};
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::talk::note;
 
 /// The journal of a run says this that was cancelled while it waited in the queue.
@@ -48,7 +47,10 @@ fn not_told(run: RunId, error: NotGiven) -> CommandError {
             let what = format!("run {run} waits in the queue and cannot be ended");
             CommandError::new(ExitCode::Failed, what).because(error)
         }
-        NotGiven::Lock(error) => lock_unknown(run, error),
+        NotGiven::Lock(error) => {
+            let what = format!("the lock of run {run} cannot be examined");
+            CommandError::new(ExitCode::Failed, what).because(error)
+        }
         NotGiven::Kill(error) => {
             let what = format!("the sandbox of run {run} cannot be killed");
             CommandError::new(ExitCode::SupervisorFailed, what).because(error)
@@ -71,24 +73,19 @@ fn not_told(run: RunId, error: NotGiven) -> CommandError {
 }
 
 pub(crate) fn wait_until_dead(run: &RunDirectory, socket: &Path) -> Result<(), CommandError> {
-    let cannot = |error| {
-        let what = format!("the end of run {} cannot be waited for", run.run_id());
-        CommandError::new(ExitCode::Failed, what).because(error)
-    };
     let mut follower = Follower::new(run, socket);
     while !matches!(writer(run)?, WriterPresence::Gone(_)) {
-        if follower.wait(None).map_err(cannot)? == Woken::WriterGone {
+        let woken = follower
+            .wait(None)
+            .or_fail(|| format!("the end of run {} cannot be waited for", run.run_id()))?;
+        if woken == Woken::WriterGone {
             break;
         }
     }
     Ok(())
 }
 
-fn writer(run: &RunDirectory) -> Result<WriterPresence, CommandError> {
-    run.writer().map_err(|error| lock_unknown(run.run_id(), error))
-}
-
-fn lock_unknown(run: RunId, error: io::Error) -> CommandError {
-    let what = format!("the lock of run {run} cannot be examined");
-    CommandError::new(ExitCode::Failed, what).because(error)
+/// Whether a run's supervisor is there.
+pub(crate) fn writer(run: &RunDirectory) -> Result<WriterPresence, CommandError> {
+    run.writer().or_fail(|| format!("the lock of run {} cannot be examined", run.run_id()))
 }

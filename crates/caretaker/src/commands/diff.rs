@@ -8,12 +8,12 @@ use run_journal::RunOverview;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{
-    ChangeKind, GitAnswer, History, Snapshot, SnapshotName, TreePath, compare, count, run_git,
+    ChangeKind, GitAnswer, History, Snapshot, TreePath, compare, count, run_git,
 };
 
 use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::commands::undo::RunEnd;
+use crate::commands::undo::{RunEnd, saved_before};
 use crate::data_out::{print_json, print_view};
 use crate::host::{Host, overview, short_id};
 use crate::host_git;
@@ -104,12 +104,7 @@ fn sides(
     overview: &RunOverview,
 ) -> Result<(Snapshot, Snapshot), CommandError> {
     let run = overview.run;
-    let before = history.snapshot(&SnapshotName::before(run))?;
-    let Some(before) = before.filter(|snapshot| snapshot.commit.is_some()) else {
-        let what = format!("the workspace was not saved before run {run}");
-        return Err(CommandError::new(ExitCode::NotFound, what)
-            .because("it was made without a checkpoint, or is older than what is kept"));
-    };
+    let before = saved_before(history, run)?;
     let end = RunEnd::find(host, history, run)?;
     if !matches!(end, RunEnd::Saved(_)) && !overview.state.is_unfinished() {
         let (id, until) = (short_id(run), end.until());
@@ -151,12 +146,7 @@ impl Comparison<'_> {
     fn pipe(&self) -> Result<(), CommandError> {
         let mut command = self.command(&["--patch", "--binary"])?;
         let status = command.stdin(Stdio::null()).stdout(Stdio::inherit()).status();
-        match status {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                Err(CommandError::new(ExitCode::Failed, "git cannot be started").because(error))
-            }
-        }
+        status.map(drop).or_fail(|| "git cannot be started")
     }
 
     fn report(&self, run: RunId) -> Result<DiffReport, CommandError> {

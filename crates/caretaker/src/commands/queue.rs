@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::daemon_client::DaemonClient;
+use crate::daemon_client::{DaemonClient, no_queue};
 use crate::data_out::{print_json, print_text};
 use crate::host::short_id;
 use crate::talk::say;
@@ -112,11 +112,7 @@ struct Lowered {
 
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
-    let Some(daemon) = DaemonClient::find(host)? else {
-        let what = "there is no daemon, and so no queue";
-        return Err(CommandError::new(ExitCode::DaemonUnavailable, what)
-            .hint("start it: caretaker daemon start"));
-    };
+    let daemon = DaemonClient::find(host)?.ok_or_else(no_queue)?;
     let nothing = Value::Object(serde_json::Map::new());
     let answer: Value = match &args.action {
         None => daemon.get("/v1/queue")?,

@@ -26,6 +26,7 @@ pub(crate) use end_of_run::RunEnd;
 use refs::RefUndo;
 use report::Report;
 use task::Task;
+pub(crate) use task::saved_before;
 
 /// Take back what a run changed in its workspace, or what it changed after a checkpoint that its agent made.
 ///

@@ -114,3 +114,41 @@ fn what_cannot_be_is_a_usage_error() {
         assert_eq!((answer.code(), answer.stdout()), (2, ""), "{args:?}: {}", answer.stderr());
     }
 }
+
+#[test]
+fn a_command_asks_only_for_the_surroundings_that_it_needs() {
+    let mut scene = Scene::new();
+    scene.write("config/caretaker/config.toml", "modle = 1\n");
+    assert_eq!(scene.caretaker(["ps"]).code(), 0);
+    assert_eq!(scene.caretaker(["gc", "--keep", "3"]).code(), 2);
+    scene.set("HOME", "relative");
+    assert_eq!(scene.caretaker(["completions", "bash"]).code(), 0);
+    assert_eq!(scene.caretaker(["man"]).code(), 0);
+    assert_eq!(scene.caretaker(["ps"]).code(), 2);
+}
+
+#[test]
+fn where_no_run_was_made_looking_for_runs_makes_nothing() {
+    let scene = Scene::new();
+    let before = scene.inventory();
+    for args in [&["ps"][..], &["group", "ls"], &["suspend", "--all"]] {
+        let answer = scene.caretaker(args);
+        assert_eq!(answer.code(), 0, "{args:?}: {}", answer.stderr());
+        assert_eq!(scene.inventory(), before, "{args:?}");
+    }
+}
+
+#[test]
+fn runs_that_cannot_be_listed_are_not_taken_for_none() {
+    let mut scene = Scene::new();
+    scene.write("state/runs", "");
+    scene.set("CARETAKER_HOME", scene.path("state"));
+    for args in [&["ps"][..], &["group", "ls"], &["suspend", "--all"], &["resume", "--interrupted"]]
+    {
+        let answer = scene.caretaker(args);
+        assert_eq!(answer.code(), 1, "{args:?}: {}{}", answer.stdout(), answer.stderr());
+        let expected =
+            "error: the runs cannot be listed\n  because the directory of runs could not be read";
+        assert!(answer.stderr().contains(expected), "{args:?}: {}", answer.stderr());
+    }
+}

@@ -17,6 +17,7 @@ use crate::command_helper::CommandHelper;
 use crate::commands::sessions::chat_place::take_lease;
 use crate::data_out::print_json;
 use crate::host::Host;
+use crate::stopping::writer;
 use crate::talk::say;
 use crate::user_mcp;
 use crate::view::words;
@@ -148,13 +149,8 @@ fn told_run(
         if run.is_queued().unwrap_or(false) {
             return Err(not_begun(&run));
         }
-        match run.writer() {
-            Ok(WriterPresence::Gone(_)) => return Ok(None),
-            Ok(WriterPresence::NotYet | WriterPresence::Live(_)) => {}
-            Err(error) => {
-                let what = format!("the lock of run {named} cannot be examined");
-                return Err(CommandError::new(ExitCode::Failed, what).because(error));
-            }
+        if matches!(writer(&run)?, WriterPresence::Gone(_)) {
+            return Ok(None);
         }
         match control_client::order(&host.control_socket(&run), named, &request) {
             Ok(()) => return Ok(Some(named)),

@@ -13,7 +13,8 @@ use uuid::Uuid;
 
 use super::chat_place::{ChatPlace, known_workspace, physical_workspace};
 use super::selection::{Where, find};
-use crate::command_error::{CommandError, OrFail};
+use super::show::read;
+use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::inheritance::earlier_run;
@@ -130,9 +131,7 @@ fn tell_again(
             .because("its store keeps no checkpoints of earlier turns")
             .hint("leave out --at"));
     }
-    let conversation = catalogue
-        .read(head, Extent::default())
-        .or_fail(|| format!("{} cannot be read", head.id))?;
+    let conversation = read(catalogue, head, Extent::default())?;
     retell(&conversation, target).map_err(|error| not_forked(&head.id, error))
 }
 

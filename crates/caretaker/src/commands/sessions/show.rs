@@ -4,13 +4,13 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use cursor_stores::model::{Conversation, Head, StoreKind};
-use cursor_stores::{Branches, Catalogue, Extent, RawRecord, ReadConversationError};
+use cursor_stores::{Branches, Catalogue, Extent, RawRecord};
 use run_protocol::{BytesPath, ExitCode};
 use serde::Serialize;
 
 use super::resumable::tell_refused;
 use super::selection::{Filter, Where, find_filtered};
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{Data, print_json, print_view};
 use crate::talk::note;
@@ -115,7 +115,7 @@ fn print_raw(
             note(&format!("not everything could be read: {}", on_one_line(&error.to_string())));
             Ok(ExitCode::Success)
         }
-        Some(error) => Err(unreadable(head, error)),
+        Some(error) => Err(error).or_fail(|| unreadable(head)),
     }
 }
 
@@ -124,10 +124,9 @@ pub(super) fn read(
     head: &Head,
     extent: Extent,
 ) -> Result<Conversation, CommandError> {
-    catalogue.read(head, extent).map_err(|error| unreadable(head, error))
+    catalogue.read(head, extent).or_fail(|| unreadable(head))
 }
 
-fn unreadable(head: &Head, error: ReadConversationError) -> CommandError {
-    let what = format!("the conversation {} cannot be read", head.id);
-    CommandError::new(ExitCode::Failed, what).because(error)
+fn unreadable(head: &Head) -> String {
+    format!("the conversation {} cannot be read", head.id)
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use run_journal::{JournalEntry, Position, RunDirectory};
-use run_protocol::{ExitCode, RunEvent};
+use run_protocol::{ExitCode, RunEvent, RunId};
 use workspace_history::{
     Head, History, MergePlan, Operation, OperationKind, Reversal, Snapshot, SnapshotName, TreePath,
     Undo, Unfinished, base_after_undo, repositories_made, standing,
@@ -265,13 +265,7 @@ impl Place<'_> {
     }
 
     fn before(&self) -> Result<(SnapshotName, Snapshot), CommandError> {
-        let name = SnapshotName::before(self.run);
-        let goal = self.kept(&name)?.ok_or_else(|| {
-            let what = format!("the workspace was not saved before run {}", self.run);
-            CommandError::new(ExitCode::NotFound, what)
-                .because("it was made without a checkpoint, or is older than what is kept")
-        })?;
-        Ok((name, goal))
+        Ok((SnapshotName::before(self.run), saved_before(self.history, self.run)?))
     }
 
     /// The checkpoint of that label, the latest if there are several; or of that number.
@@ -321,6 +315,16 @@ impl Place<'_> {
         let (replaced, restored) = (snapshot(&last.replaced)?, snapshot(&last.restored)?);
         Ok(ReverseTask { replaced, restored, since })
     }
+}
+
+/// The workspace as it was before a run.
+pub(crate) fn saved_before(history: &History, run: RunId) -> Result<Snapshot, CommandError> {
+    let saved = history.snapshot(&SnapshotName::before(run))?;
+    saved.filter(|snapshot| snapshot.commit.is_some()).ok_or_else(|| {
+        let what = format!("the workspace was not saved before run {run}");
+        CommandError::new(ExitCode::NotFound, what)
+            .because("it was made without a checkpoint, or is older than what is kept")
+    })
 }
 
 fn no_longer_kept(name: &SnapshotName) -> CommandError {
