@@ -23,6 +23,8 @@ use crate::schedule::{
 };
 use crate::starting::{self, StartOutcome};
 
+/// How long a request waits for the decision that it brings about.
+const DECISION_PATIENCE: Duration = Duration::from_secs(5);
 /// How soon what could not be started is tried again, unless a run ends before that.
 const RETRY: Duration = Duration::from_secs(15);
 /// For so long a run that appeared waits for what is brought for it; whoever made it may have died in between.
@@ -167,8 +169,8 @@ impl Queue {
         let (sender, decided) = oneshot::channel();
         self.inner().asking.push(sender);
         self.wake();
-        // Without an answer the daemon is about to end, and the request with it.
-        decided.await.ok();
+        // Decisions take milliseconds. Should the task that makes them be gone, the client hears how things stand.
+        tokio::time::timeout(DECISION_PATIENCE, decided).await.ok();
     }
 
     /// What a run waits for; `None` if it does not.

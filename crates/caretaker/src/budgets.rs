@@ -186,7 +186,7 @@ pub(crate) fn set_of_group(host: &Host, group: &str, budget: Budget) -> Result<(
         return daemon.post::<serde_json::Value>(&path, &budget).map(drop);
     }
     let set = GroupRecord::update(&host.state, group, |record| record.budget = Some(budget));
-    set.map(drop).or_fail(|| format!("the budget of group `{group}` cannot be written down"))
+    set.map(drop).or_fail(|| format!("the budget of group `{group}` could not be saved"))
 }
 
 /// Every run there is.

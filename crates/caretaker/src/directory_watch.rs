@@ -84,7 +84,15 @@ impl DirectoryWatch {
     /// Adds directories, the first of them first. One that is not there is passed over.
     pub(crate) fn cover<'a>(&mut self, directories: impl IntoIterator<Item = &'a PathBuf>) {
         for directory in directories {
-            if self.watched.contains_key(directory) {
+            if let Some(known) = self.watched.get(directory).copied() {
+                // A directory above it may have been renamed and made again, and this is another one by now. The kernel
+                // gives a directory that it watches its old number.
+                if let Ok(watch) = self.inotify.add(directory, CHANGES)
+                    && watch != known
+                {
+                    self.watched.insert(directory.clone(), watch);
+                    self.directories.insert(watch, directory.clone());
+                }
                 continue;
             }
             let has_room = self.watched.len() < self.n_watches;
@@ -134,15 +142,21 @@ impl DirectoryWatch {
         };
         let what = change.what;
         // What comes again under this name is another directory, and gets a watch of its own.
-        let moved = ReadFlags::MOVED_FROM | ReadFlags::MOVE_SELF;
-        if what.intersects(moved)
+        // A process that has a deleted directory open keeps its watch alive, so the kernel may not say that it ended.
+        let replaced = ReadFlags::MOVED_FROM
+            | ReadFlags::MOVED_TO
+            | ReadFlags::DELETE
+            | ReadFlags::MOVE_SELF
+            | ReadFlags::DELETE_SELF;
+        if what.intersects(replaced)
             && let Some(watch) = self.watched.remove(&path)
         {
             self.directories.remove(&watch);
             self.inotify.remove(watch);
         }
         let Some(directory) = path.parent() else { return };
-        let news = ReadFlags::CREATE | ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO;
+        let news =
+            ReadFlags::CREATE | ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO | ReadFlags::MOVE_SELF;
         if what.intersects(news) && !is_log(&path) {
             changes.with_news.insert(directory.to_owned());
         }
@@ -254,6 +268,31 @@ mod tests {
         watch.cover(&all);
         fs::write(all[0].join("a"), "").unwrap();
         wait_for(&mut watch, &all[0]);
+    }
+
+    #[test]
+    fn a_directory_that_comes_again_is_covered_though_the_old_one_is_still_open() {
+        let (root, all) = directories(1);
+        let below = all[0].join("below");
+        fs::create_dir(&below).unwrap();
+        let covered = [root.path().to_owned(), all[0].clone(), below.clone()];
+        let mut watch = DirectoryWatch::with_watches(10).unwrap();
+        for is_moved in [false, true] {
+            watch.cover(&covered);
+            let held = (fs::File::open(&all[0]).unwrap(), fs::File::open(&below).unwrap());
+            match is_moved {
+                false => fs::remove_dir_all(&all[0]).unwrap(),
+                true => fs::rename(&all[0], root.path().join("renamed")).unwrap(),
+            }
+            fs::create_dir_all(&below).unwrap();
+            wait_for(&mut watch, root.path());
+            watch.cover(&covered);
+            for directory in [&all[0], &below] {
+                fs::write(directory.join("a"), "").unwrap();
+                wait_for(&mut watch, directory);
+            }
+            drop(held);
+        }
     }
 
     #[test]

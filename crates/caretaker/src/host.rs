@@ -38,6 +38,9 @@ impl Host {
     /// Takes away what runs that died have left: in workspaces, of logins, of sockets.
     pub(crate) fn clean_up_after_the_dead(&self) {
         run_shim::clean_up_after_the_dead(&self.state, &self.places.sockets);
+        for directory in [self.state.path(), &self.state.groups(), &self.state.worktrees()] {
+            ground::remove_dead_drafts(directory);
+        }
     }
 
     /// The run that the user means: by id, by a beginning of one, by name, or `-` for the latest.

@@ -66,7 +66,7 @@ fn not_told(run: RunId, error: NotGiven) -> CommandError {
             CommandError::new(ExitCode::SupervisorFailed, what).because(error)
         }
         error => {
-            let what = format!("run {run} could not be told");
+            let what = format!("the order did not reach run {run}");
             CommandError::new(ExitCode::SupervisorFailed, what).because(error)
         }
     }

@@ -118,6 +118,8 @@ pub fn run(
     // We have not reaped the guard yet, so the number is still its own.
     kill_process_group(group, Signal::KILL).ok();
     guard.wait().ok();
+    // It may have left the group with a session of its own.
+    child.kill().ok();
     let status = child.wait().map_err(NoAnswer::Wait)?;
     if timed_out {
         return Err(NoAnswer::TimedOut(bounds.within));

@@ -23,4 +23,4 @@ pub mod surrogates;
 
 pub use clock::now_ms;
 pub use error_text::with_causes;
-pub use replacing::{Durable, replace_file, replace_with};
+pub use replacing::{Durable, remove_dead_drafts, replace_file, replace_with};

@@ -1,12 +1,19 @@
 //! Replacing a file so that a reader sees the old content or the new, never half of one.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
 
-/// Whether the new content must survive a crash of the machine from the moment that the call returns.
+/// What the names of drafts begin with.
+const DRAFT: &str = ".new-";
+/// No draft is written for that long, so its writer is dead.
+const DEAD_FOR_SURE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Whether a crash of the machine may leave half of the new content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durable {
-    /// The content is on the disk before the file gets its name.
+    /// The content is on the disk before the file gets its name: there is the old content or the new.
     Yes,
     /// Enough for what can be made again. A kill of this process still loses nothing.
     No,
@@ -28,7 +35,7 @@ pub fn replace_with(
         Some(directory) if !directory.as_os_str().is_empty() => directory,
         _ => Path::new("."),
     };
-    let mut draft = tempfile::Builder::new().prefix(".new-").tempfile_in(directory)?;
+    let mut draft = tempfile::Builder::new().prefix(DRAFT).tempfile_in(directory)?;
     write(draft.as_file_mut())?;
     if durable == Durable::Yes {
         draft.as_file().sync_all()?;
@@ -36,9 +43,19 @@ pub fn replace_with(
     draft.persist(path).map(drop).map_err(|error| error.error)
 }
 
+/// Removes drafts from this directory whose writers were killed.
+pub fn remove_dead_drafts(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let is_draft = entry.file_name().to_str().is_some_and(|name| name.starts_with(DRAFT));
+        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+        if is_draft && age().is_some_and(|age| age > DEAD_FOR_SURE) {
+            fs::remove_file(entry.path()).ok();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -67,6 +84,22 @@ mod tests {
         assert_eq!(failed.unwrap_err().to_string(), "it broke");
         assert_eq!(fs::read(&path).unwrap(), b"one");
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_drafts_of_the_dead_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let make = |name: &str| fs::File::create(place.path().join(name)).unwrap();
+        let long_ago = std::time::SystemTime::now() - 2 * DEAD_FOR_SURE;
+        make(".new-young");
+        for name in [".new-old", "record.json"] {
+            make(name).set_modified(long_ago).unwrap();
+        }
+        remove_dead_drafts(place.path());
+        let mut left: Vec<_> =
+            fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, [".new-young", "record.json"]);
     }
 
     #[test]

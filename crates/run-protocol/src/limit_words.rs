@@ -49,7 +49,7 @@ impl LimitKind {
             Self::Journal { .. } => "`--journal` allows more",
             Self::ToolCalls { .. } => "`--max-tool-calls` allows more",
             Self::Tokens { .. } => {
-                "which is known only now: what it did stays done; `--max-tokens` allows more"
+                "tokens are known only after the turn, so its changes stay; `--max-tokens` allows more"
             }
             Self::Connections { .. } => "`connections` in a profile's `[network]` allows more",
             Self::FileSize { .. } => "`--max-file-size` allows more",

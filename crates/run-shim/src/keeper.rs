@@ -11,7 +11,7 @@
 //! ```
 //!
 //! It is no guard against an agent that wants to escape it: without a sandbox an agent may kill its keeper. Then what is
-//! left becomes the shim's, which ends it.
+//! left becomes the shim's, which ends it; only a process that began a session of its own may get away.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};

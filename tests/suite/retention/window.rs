@@ -210,3 +210,16 @@ fn a_minted_id_that_a_run_came_for_after_gc_decided_is_not_forgotten() {
     assert!(stage.output(&["queue", "resume"]).status.success());
     assert_eq!(stage.wait_for_end(&run), Some(0), "{}", stage.why(&run));
 }
+
+#[test]
+fn an_entry_that_is_no_run_of_ours_does_not_keep_gc_from_its_work() {
+    let stage = Stage::new();
+    play(&stage, "say hello", &[]);
+    let stray = stage.root().join("state/runs/01a1ec15-f30f-7126-b9e9-8b21165eea6c");
+    std::os::unix::fs::symlink("/nowhere", &stray).unwrap();
+    let gc = stage.output(&["gc", "--keep", "0", "--yes", "--json"]);
+    assert_eq!(gc.status.code(), Some(0), "{}", stderr(&gc));
+    let report: Value = serde_json::from_slice(&gc.stdout).unwrap();
+    assert_eq!(runs(&report, "runs").len(), 1, "{report}");
+    assert!(stray.is_symlink());
+}

@@ -234,7 +234,7 @@ async fn order(
             Err(ApiError::new(StatusCode::CONFLICT, what).hint("stop it, or let it wait"))
         }
         Err(error) => {
-            let what = format!("run {} could not be told: {}", run.run_id(), error.why());
+            let what = format!("the order did not reach run {}: {}", run.run_id(), error.why());
             Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what).hint("try again in a moment"))
         }
     }

@@ -1,7 +1,7 @@
 //! `caretaker discard`: removes the worktree of a run, and its branch.
 
 use ground::now_ms;
-use run_journal::{KernelLock, RunFilter, Which};
+use run_journal::{KernelLock, RunFilter, RunOverview, Which};
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{compare, count};
@@ -98,14 +98,14 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 
 /// A run that waits in the queue does not hold the workspace yet.
 fn must_not_be_waited_for(host: &Host, worktree: &Worktree) -> Result<(), CommandError> {
-    let workspace = Some(BytesPath::from(worktree.path.as_path()));
-    let filter = RunFilter { which: Which::All, workspace, ..RunFilter::default() };
+    let filter = RunFilter { which: Which::All, ..RunFilter::default() };
     let runs = list_runs(&host.state, &filter)?;
-    match runs.iter().find(|run| run.state.is_unfinished()) {
+    let is_there = |run: &&RunOverview| run.workspace.0.starts_with(&worktree.path);
+    match runs.iter().filter(is_there).find(|run| run.state.is_unfinished()) {
         None => Ok(()),
         Some(waiting) => {
             let id = short_id(waiting.run);
-            let what = format!("run {} is to work in the worktree", waiting.run);
+            let what = format!("run {} is queued to work in this worktree", waiting.run);
             Err(CommandError::new(ExitCode::Conflict, what).hint(format!(
                 "wait for it with `caretaker wait {id}`, or stop it: caretaker kill {id}"
             )))
@@ -113,16 +113,30 @@ fn must_not_be_waited_for(host: &Host, worktree: &Worktree) -> Result<(), Comman
     }
 }
 
-/// Removes a worktree of which the checkout has everything.
-pub(crate) fn discard_worktree(host: &Host, worktree: &Worktree) -> Result<(), CommandError> {
-    let _lock = hold(host, &worktree.path, worktree.run)?;
-    // It may have been worked in since it was looked at.
-    let taken = worktree.taken()?;
-    if !compare(&taken, &worktree.present(&taken)?).is_empty() {
-        let what = "its worktree has what the checkout does not";
-        return Err(CommandError::new(ExitCode::Conflict, what));
+/// A worktree in which no run can work while this value lives.
+pub(crate) struct HeldWorktree<'a> {
+    worktree: &'a Worktree,
+    _hold: run_shim::WorkspaceHold,
+}
+
+impl<'a> HeldWorktree<'a> {
+    pub(crate) fn take(host: &Host, worktree: &'a Worktree) -> Result<Self, CommandError> {
+        Ok(Self { worktree, _hold: hold(host, &worktree.path, worktree.run)? })
     }
-    discard_held(host, worktree, Branch::Delete)
+
+    /// It may have been worked in since it was looked at.
+    pub(crate) fn must_be_in_the_checkout(&self) -> Result<(), CommandError> {
+        let taken = self.worktree.taken()?;
+        if compare(&taken, &self.worktree.present(&taken)?).is_empty() {
+            return Ok(());
+        }
+        let what = "its worktree has what the checkout does not";
+        Err(CommandError::new(ExitCode::Conflict, what))
+    }
+
+    pub(crate) fn discard(self, host: &Host) -> Result<(), CommandError> {
+        discard_held(host, self.worktree, Branch::Delete)
+    }
 }
 
 fn discard_held(host: &Host, worktree: &Worktree, branch: Branch) -> Result<(), CommandError> {

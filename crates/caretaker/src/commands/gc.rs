@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::budgets::CountLimit;
 use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::commands::discard::discard_worktree;
+use crate::commands::discard::HeldWorktree;
 use crate::config::Config;
 use crate::data_out::{print_json, print_text};
 use crate::host::{Host, list_runs, short_id};
@@ -310,20 +310,41 @@ enum Removed {
 
 /// Removes a run that nothing has come to need since `known` was listed. First the worktree: without its run nobody could
 /// name it any more.
+///
+/// No run can be made and none pinned while the lock for removals is held, so a worktree, which may take long to compare,
+/// is compared without it.
 fn take_away(
     host: &Host,
     known: &[RunOverview],
     run: RunId,
     worktree: Option<&Worktree>,
 ) -> Result<Removed, String> {
-    let lock = KernelLock::take_waiting(&host.state.removal_lock());
-    let lock = lock.map_err(|error| format!("the lock for removals cannot be used: {error}"))?;
-    let need = came_since(host, known, run, worktree).map_err(|error| error.to_string())?;
+    let look = || {
+        let lock = KernelLock::take_waiting(&host.state.removal_lock());
+        let lock =
+            lock.map_err(|error| format!("the lock for removals cannot be used: {error}"))?;
+        let need = came_since(host, known, run, worktree).map_err(|error| error.to_string())?;
+        Ok::<_, String>((lock, need))
+    };
+    let said = |error: CommandError| error.message_with_causes();
+    let mut held = None;
+    if let Some(worktree) = worktree {
+        let (lock, need) = look()?;
+        if let Some(need) = need {
+            return Ok(Removed::No(need));
+        }
+        held = Some(HeldWorktree::take(host, worktree).map_err(said)?);
+        drop(lock);
+    }
+    if let Some(held) = &held {
+        held.must_be_in_the_checkout().map_err(said)?;
+    }
+    let (lock, need) = look()?;
     if let Some(need) = need {
         return Ok(Removed::No(need));
     }
-    if let Some(worktree) = worktree {
-        discard_worktree(host, worktree).map_err(|error| error.message_with_causes())?;
+    if let Some(held) = held {
+        held.discard(host).map_err(said)?;
     }
     let directory = RunDirectory::open(&host.state, run).map_err(|error| error.to_string())?;
     let removed = remove(&host.state, &directory, lock);

@@ -61,8 +61,7 @@ fn change(
             true => (pins::pin(&host.state, run), "pinned"),
             false => (pins::unpin(&host.state, run).map(|_| true), "not pinned"),
         };
-        let is_there =
-            done.or_fail(|| format!("that run {run} is {word} cannot be written down"))?;
+        let is_there = done.or_fail(|| format!("run {run} could not be {word}"))?;
         if !is_there {
             let what = format!("run {run} was removed and cannot be pinned");
             return Err(CommandError::new(ExitCode::NotFound, what));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use ground::now_ms;
-use run_journal::{RunDirectory, RunOverview, RunState, StateRoot};
+use run_journal::{OpenRunError, RunDirectory, RunOverview, RunState, StateRoot};
 use run_protocol::{ChangeCounts, RunId, RunOutcome, RunSpec};
 use uuid::Uuid;
 use workspace_history::{compare, count};
@@ -94,7 +94,7 @@ pub(crate) fn came_since(
         if queue.iter().any(|terms| terms.after.contains(&run) || terms.after_ok.contains(&run)) {
             return Ok(Some(Need::Follower { follower: by }));
         }
-        if worktree.is_some_and(|worktree| worktree.path == Path::new(&workspace)) {
+        if worktree.is_some_and(|worktree| Path::new(&workspace).starts_with(&worktree.path)) {
             return Ok(Some(Need::Worktree { why: format!("run {by} came into its worktree") }));
         }
     }
@@ -115,6 +115,8 @@ pub(super) fn newcomers(state: &StateRoot, known: &[RunOverview]) -> std::io::Re
         let Some(run) = run.filter(|run| !known.contains(run)) else { continue };
         match RunDirectory::open(state, run).map(|directory| directory.spec()) {
             Ok(Ok(spec)) => newcomers.push(spec),
+            // Nothing that we made: lists of runs pass it over too.
+            Err(OpenRunError::NotOurs { .. }) => {}
             // The shim refused the run and removed it.
             _ if !state.run_dir(&run).exists() => {}
             Ok(Err(error)) => return Err(std::io::Error::other(error)),
@@ -146,7 +148,8 @@ pub(crate) enum WorktreeSight {
 
 /// Looks at the worktree of a run that would go. `others`: the workspaces of those that stay.
 pub(crate) fn worktree(host: &Host, run: &RunOverview, others: &BTreeSet<&Path>) -> WorktreeSight {
-    if run.worktree.is_none() || !run.workspace.0.is_dir() || others.contains(&*run.workspace.0) {
+    let is_used = || others.iter().any(|other| other.starts_with(&run.workspace.0));
+    if run.worktree.is_none() || !run.workspace.0.is_dir() || is_used() {
         return WorktreeSight::None;
     }
     let needed = |why: String| WorktreeSight::Needed(Need::Worktree { why });

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
@@ -72,7 +73,11 @@ impl FirstProcess {
 pub(super) async fn end_adopted() {
     // What is dead is not found again.
     while let Some(first) = adopted() {
-        let Ok(first) = FirstProcess::open(first) else { continue };
+        let Ok(first) = FirstProcess::open(first) else {
+            // Where descriptors have run out, others must have the time to close theirs.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
         tracing::warn!(pid = ?first.pid, "bubblewrap died and left its sandbox");
         first.signal(Signal::KILL);
         first.ended().await;

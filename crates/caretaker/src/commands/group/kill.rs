@@ -36,7 +36,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     // First this: whoever starts more of it has to hear of it before we look what there is.
     let stopped =
         GroupRecord::update(&host.state, group, |record| record.stopped_ms = Some(now_ms()));
-    stopped.or_fail(|| format!("that group `{group}` is stopped cannot be written down"))?;
+    stopped.or_fail(|| format!("group `{group}` could not be marked as stopped"))?;
     let manner = if args.now { StopManner::Now } else { StopManner::Ladder };
     let stop = ControlRequest::Stop { manner };
     let mut codes = Vec::new();

@@ -53,7 +53,7 @@ const PROMPT: &str = "```agent\nservers\n```\n";
 /// The servers are started inside a sandbox like the run's, never on the host, asked for their tools, and stopped.
 /// Servers that have a `url` are asked from there too, with the network that the run would have; that needs `curl` in
 /// the sandbox. If a server gives no answer, `enabledTools` of its definition counts, where it is there. Cursor is said to
-/// use 40 tools and to ignore the rest: more than that is warned of.
+/// use 40 tools and to ignore the rest, so caretaker warns if there are more.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

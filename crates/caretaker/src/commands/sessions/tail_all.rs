@@ -236,9 +236,11 @@ impl Following<'_> {
                 Some(known) => {
                     let n_before = known.head.origins.len();
                     take_over(&mut known.head, head);
-                    if known.head.origins.len() > n_before {
-                        let head = known.head.clone();
-                        self.settle(&head);
+                    let (head, has_more) =
+                        (known.head.clone(), known.head.origins.len() > n_before);
+                    // A directory that went and came again under its name needs a new watch.
+                    self.settle(&head);
+                    if has_more {
                         begun.push(head.id);
                     }
                 }
