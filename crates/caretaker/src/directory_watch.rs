@@ -85,8 +85,9 @@ impl DirectoryWatch {
     pub(crate) fn cover<'a>(&mut self, directories: impl IntoIterator<Item = &'a PathBuf>) {
         for directory in directories {
             if let Some(known) = self.watched.get(directory).copied() {
-                // A directory above it may have been renamed and made again, and this is another one by now. The kernel
-                // gives a directory that it watches its old number.
+                // The directory, or one above it, may have been deleted or renamed and made again: then this is another
+                // one by now. The kernel gives a directory that it watches its old number. A renamed directory stays
+                // watched, under the name that it had.
                 if let Ok(watch) = self.inotify.add(directory, CHANGES)
                     && watch != known
                 {
@@ -130,7 +131,9 @@ impl DirectoryWatch {
     fn take(&mut self, change: &Change, changes: &mut Changes) {
         changes.is_everything |= change.is_overflow();
         if change.is_end_of_watch() {
-            if let Some(directory) = self.directories.remove(&change.watch) {
+            if let Some(directory) = self.directories.remove(&change.watch)
+                && self.watched.get(&directory) == Some(&change.watch)
+            {
                 self.watched.remove(&directory);
             }
             return;
@@ -140,24 +143,10 @@ impl DirectoryWatch {
             Some(name) => watched.join(name),
             None => watched.clone(),
         };
-        let what = change.what;
-        // What comes again under this name is another directory, and gets a watch of its own.
-        // A process that has a deleted directory open keeps its watch alive, so the kernel may not say that it ended.
-        let replaced = ReadFlags::MOVED_FROM
-            | ReadFlags::MOVED_TO
-            | ReadFlags::DELETE
-            | ReadFlags::MOVE_SELF
-            | ReadFlags::DELETE_SELF;
-        if what.intersects(replaced)
-            && let Some(watch) = self.watched.remove(&path)
-        {
-            self.directories.remove(&watch);
-            self.inotify.remove(watch);
-        }
         let Some(directory) = path.parent() else { return };
         let news =
             ReadFlags::CREATE | ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO | ReadFlags::MOVE_SELF;
-        if what.intersects(news) && !is_log(&path) {
+        if change.what.intersects(news) && !is_log(&path) {
             changes.with_news.insert(directory.to_owned());
         }
         changes.directories.insert(directory.to_owned());
