@@ -175,7 +175,7 @@ fn a_run_that_took_too_many_tokens_says_so_and_what_it_did_stays_done() {
     assert_eq!(ended["outcome"], "quota_exceeded");
     assert_eq!(ended["limit"], json!({"limit": "tokens", "most": 1, "taken": taken}));
     let why = ended["why"].as_str().unwrap();
-    assert!(why.contains("what it did stays done") && why.contains("--max-tokens"), "{why}");
+    assert!(why.contains("so its changes stay") && why.contains("--max-tokens"), "{why}");
     assert!(stage.workspace().join("made.txt").exists());
     let journal = stage.journal(&run);
     let reached = journal.iter().filter(|entry| entry.line["run"]["kind"] == "limit_reached");
@@ -212,7 +212,7 @@ fn nothing_follows_by_itself_a_run_that_took_too_many_tokens() {
     let boss = stage.queue("one", &script, &["--name", "boss", "--max-tokens", "1"]);
     let after = stage.queue("two", "say never", &["--after-ok", &boss]);
     assert_eq!(stage.wait_for_end(&boss), Some(137), "{}", stage.why(&boss));
-    assert!(stage.why(&boss).contains("stays done"), "{}", stage.why(&boss));
+    assert!(stage.why(&boss).contains("so its changes stay"), "{}", stage.why(&boss));
     stage.wait_for_end(&after);
     assert!(stage.why(&after).contains("dependency failed"), "{}", stage.why(&after));
     let spec = |run: &str| -> Value {
