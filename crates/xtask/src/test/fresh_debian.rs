@@ -25,8 +25,12 @@ pub(super) fn demo(tools: &Tools) -> anyhow::Result<()> {
     let rustup_home = home_of("RUSTUP_HOME", ".rustup")?;
     let source = commands::workspace_root().to_string_lossy().into_owned();
     // A root file system of its own, entered by bubblewrap: a chroot would refuse the user namespaces of the sandbox.
-    let mut words: Vec<&str> = vec!["--bind", &place, "/", "--dev", "/dev", "--proc", "/proc"];
-    words.extend(["--tmpfs", "/tmp", "--unshare-pid", "--die-with-parent", "--cap-add", "ALL"]);
+    // And it has this machine's own /proc: over parts of a new one bubblewrap mounts others, and then the kernel refuses
+    // a further one to the sandbox inside.
+    let mut words: Vec<&str> =
+        vec!["--bind", &place, "/", "--dev", "/dev", "--bind", "/proc", "/proc"];
+    words.extend(["--perms", "1777", "--tmpfs", "/tmp", "--die-with-parent"]);
+    words.extend(["--cap-add", "ALL"]);
     words.extend(["--ro-bind", &source, "/source", "--ro-bind", &rustup_home, "/rustup"]);
     words.extend(["--ro-bind", "/etc/resolv.conf", "/etc/resolv.conf"]);
     let registry = format!("{cargo_home}/registry");
