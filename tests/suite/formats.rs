@@ -37,7 +37,7 @@ fn copy(from: &Path, to: &Path) {
             copy(&entry.path(), &to);
         } else {
             fs::copy(entry.path(), &to).unwrap();
-            // Whoever checked this out may have a mask that the binary had not.
+            // Git makes files with the umask of this machine; the snapshots need fixed modes.
             let is_program = entry.metadata().unwrap().permissions().mode() & 0o100 != 0;
             let mode = if is_program { 0o755 } else { 0o644 };
             fs::set_permissions(&to, Permissions::from_mode(mode)).unwrap();

@@ -23,7 +23,17 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(
     args: &[S],
     environment: &[(&str, &OsStr)],
 ) -> anyhow::Result<()> {
-    let status = status(program, args, environment)?;
+    run_in(workspace_root(), program, args, environment)
+}
+
+/// As [`run_with`], in another directory, for programs that leave files where they run.
+pub(crate) fn run_in<S: AsRef<OsStr>>(
+    directory: &Path,
+    program: &str,
+    args: &[S],
+    environment: &[(&str, &OsStr)],
+) -> anyhow::Result<()> {
+    let status = status(directory, program, args, environment)?;
     if !status.success() {
         bail!("`{}` ended with {status}", shown(program, args));
     }
@@ -32,6 +42,7 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(
 
 #[expect(clippy::print_stderr, reason = "a chore tells what it does")]
 fn status<S: AsRef<OsStr>>(
+    directory: &Path,
     program: &str,
     args: &[S],
     environment: &[(&str, &OsStr)],
@@ -40,7 +51,7 @@ fn status<S: AsRef<OsStr>>(
     Command::new(program)
         .args(args)
         .envs(environment.iter().copied())
-        .current_dir(workspace_root())
+        .current_dir(directory)
         .status()
         .with_context(|| format!("`{program}` could not be started"))
 }

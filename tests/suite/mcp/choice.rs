@@ -64,7 +64,7 @@ fn a_server_of_the_repository_needs_the_users_word_and_is_given_only_as_the_user
     );
     assert!(latest_journal(&stage).contains("told by theirs: [redacted]"));
 
-    // Another definition is not what the user allowed, whoever continues the run.
+    // The user allowed the old definition only.
     let run = stage.run_ids().pop().unwrap();
     let spec = std::fs::read_to_string(stage.runs().join(&run).join("spec.json")).unwrap();
     assert!(!spec.contains(KEY), "{spec}");

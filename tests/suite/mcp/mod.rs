@@ -16,7 +16,7 @@ use crate::stage::{Stage, stderr};
 
 const KEY: &str = "key-of-the-users-own-server";
 
-/// A server with as many tools as it is told to have, of which `tell` is one.
+/// A server with `N_TOOLS` tools in all, `tell` among them.
 const SERVER: &str = r#"
 tools='{"name":"tell","inputSchema":{"type":"object"}}'
 n=1; while [ "$n" -lt "${N_TOOLS:-1}" ]; do tools="$tools,{\"name\":\"t$n\",\"inputSchema\":{\"type\":\"object\"}}"; n=$((n+1)); done

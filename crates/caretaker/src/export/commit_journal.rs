@@ -17,7 +17,7 @@ const MOST_FILES: usize = 100;
 /// As much of a command as anyone reads.
 const LONGEST_COMMAND: usize = 1000;
 
-/// A commit and what is told of it.
+/// A commit, with the conversations of its window.
 pub(crate) struct Entry<'a> {
     pub(crate) commit: &'a Commit,
     /// Written by [`episode`], the likeliest first.

@@ -226,7 +226,7 @@ proptest! {
     }
 }
 
-/// Does something as modes allow it to the owner, whoever runs the test. Only this thread is without root's rights.
+/// Runs `deed` in a thread without root's capabilities, so that file modes hold for it even when root runs the test.
 fn as_an_ordinary_user<T: Send>(deed: impl FnOnce() -> T + Send) -> T {
     let without_rights = || {
         let mut sets = rustix::thread::capabilities(None).unwrap();

@@ -25,7 +25,9 @@ pub(super) fn probe(tools: &Tools) -> anyhow::Result<()> {
         "--seed=1".to_owned(),
         "--no-color".to_owned(),
     ];
-    commands::run(&tools.schemathesis().to_string_lossy(), &words)?;
+    // It keeps what it found beside itself.
+    let program = tools.schemathesis();
+    commands::run_in(scratch.path(), &program.to_string_lossy(), &words, &[])?;
     daemon.is_well()
 }
 

@@ -62,7 +62,10 @@ fn take_over_settings(root: &Path) -> anyhow::Result<()> {
 }
 
 /// Where this machine's toolchain lies: the variable, or the usual place below the home directory.
-#[expect(clippy::disallowed_methods, reason = "rustup and cargo are told their places so")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "rustup and cargo read their places from the environment"
+)]
 fn home_of(variable: &str, usual: &str) -> anyhow::Result<String> {
     let place = match std::env::var_os(variable) {
         Some(place) => PathBuf::from(place),
