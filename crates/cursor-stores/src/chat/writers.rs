@@ -18,7 +18,9 @@ pub struct StoreWriter {
     pub program: String,
 }
 
-/// Finds the processes that have a store or its log open for writing. Readers do not count, and neither do we.
+/// Finds the processes that have a store or its log open for writing. Readers do not count, and neither do we. A child that
+/// has the files from its parent does not count beside it: to end the parent is what helps, and a child that is about to
+/// start another program closes the files a moment later.
 #[must_use]
 pub fn writers_of(store_db: &Path) -> Vec<StoreWriter> {
     let files: HashSet<FileIdentity> = NAMES
@@ -26,18 +28,33 @@ pub fn writers_of(store_db: &Path) -> Vec<StoreWriter> {
         .filter_map(|name| fs::symlink_metadata(store_db.with_file_name(name)).ok())
         .map(|file| (file.dev(), file.ino()))
         .collect();
-    let mut writers = Vec::new();
+    let mut found: Vec<(StoreWriter, u32)> = Vec::new();
     for process in other_processes() {
         let mut open = HashSet::new();
         add_files_of(&process, &mut open);
-        let pid = process.file_name().and_then(|name| name.to_str()?.parse().ok());
-        if let Some(pid) = pid.filter(|_| !open.is_disjoint(&files)) {
-            let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
-            let program = name.trim().replace(char::is_control, " ");
-            writers.push(StoreWriter { pid, program });
+        if !open.is_disjoint(&files) {
+            // A process that ended since it was listed writes nothing any more.
+            found.extend(writer_and_parent(&process));
         }
     }
-    writers
+    let pids: HashSet<u32> = found.iter().map(|(writer, _)| writer.pid).collect();
+    found.retain(|(_, parent)| !pids.contains(parent));
+    found.into_iter().map(|(writer, _)| writer).collect()
+}
+
+/// The process by its name, and the number of its parent.
+fn writer_and_parent(process: &Path) -> Option<(StoreWriter, u32)> {
+    let pid = process.file_name()?.to_str()?.parse().ok()?;
+    // `12 (a name) S 11 …`: the name may hold anything, brackets too.
+    let stat = fs::read(process.join("stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (before, after) = stat.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    let mut fields = after.split_ascii_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let program = name.trim().replace(char::is_control, " ");
+    (state != "Z").then_some((StoreWriter { pid, program }, parent))
 }
 
 /// Looks once for all chats, and again only after a moment.
@@ -126,4 +143,41 @@ fn is_writing(process: &Path, descriptor: &str) -> bool {
     flags
         .and_then(|flags| u32::from_str_radix(flags, 8).ok())
         .is_some_and(|flags| flags & ACCESS_MODE != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn of_a_family_that_has_a_store_open_only_the_parent_is_a_writer() {
+        let directory = tempfile::tempdir().unwrap();
+        let store_db = directory.path().join(DATABASE);
+        fs::write(&store_db, "rows").unwrap();
+        assert_eq!(writers_of(&store_db), []);
+        let script = "exec 3<>\"$0\"; sleep 600 & echo $!; read -r line; kill $!";
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .arg(&store_db)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut child = String::new();
+        BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut child).unwrap();
+        let child: u32 = child.trim().parse().unwrap();
+        let mut open = HashSet::new();
+        add_files_of(Path::new(&format!("/proc/{child}")), &mut open);
+        assert_eq!(open.len(), 1, "the child has the file, too");
+        let writers = writers_of(&store_db);
+        // The end of its input is the shell's order to end.
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!(writers, [StoreWriter { pid: shell.id(), program: "sh".to_owned() }]);
+    }
 }
