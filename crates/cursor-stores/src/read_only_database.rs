@@ -313,7 +313,8 @@ impl ReadOnlyDatabase {
     }
 
     /// Tells whether the schema contradicts itself where it speaks of a table, which it does in several places. A view
-    /// of that name, or columns that are computed, are what somebody wanted.
+    /// of that name, or columns that are computed, are what somebody wanted. SQLite does not read the word that says
+    /// what kind of thing it is, so that a bit may have flipped there and all the rest is right.
     fn is_schema_damaged(&self, table: &str, always: &[&str]) -> Result<bool, ReadDatabaseError> {
         if self.is_in_part() {
             return Ok(false);
@@ -323,6 +324,8 @@ impl ReadOnlyDatabase {
                        OR instr(sql, 'TABLE ' || ?1 || '(') > 0";
         let is_wanted = "SELECT count(*) > 0 FROM sqlite_schema \
                          WHERE name = ?1 AND (type = 'view' OR type = 'table' AND rootpage = 0)";
+        let has_kind = "SELECT count(*) > 0 FROM sqlite_schema \
+                        WHERE name = ?1 AND type IN ('table', 'index', 'view', 'trigger')";
         let has_column = "SELECT count(*) > 0 FROM pragma_table_xinfo(?1) WHERE name = ?2";
         self.read(|connection| {
             let ask = |sql: &str| connection.query_row(sql, [table], |row| row.get::<_, bool>(0));
@@ -331,7 +334,7 @@ impl ReadOnlyDatabase {
                 let ask = |row: &Row<'_>| row.get::<_, bool>(0);
                 has_all &= connection.query_row(has_column, [table, column], ask)?;
             }
-            Ok(ask(is_told)? && !ask(is_wanted)? && !has_all)
+            Ok(ask(is_told)? && !ask(is_wanted)? && !(has_all && ask(has_kind)?))
         })
     }
 

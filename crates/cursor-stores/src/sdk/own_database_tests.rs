@@ -96,6 +96,26 @@ fn all_that_can_be_read_of_an_agents_own_database_is_shown_and_found_around_any_
 }
 
 #[test]
+fn a_bit_that_flipped_in_what_the_schema_says_of_a_table_hides_nothing() {
+    let home = told_by_checkpoints();
+    let chat = chat_path(&home.root, "agent-1");
+    let all: BTreeSet<String> = (0..2 * N_RUNS).map(word).collect();
+    let whole = fs::read(&chat).unwrap();
+    // The kind, the name and the name of the table follow each other.
+    for described in ["tablemetameta", "tableblobsblobs"] {
+        let at = memchr::memmem::find(&whole, described.as_bytes()).unwrap();
+        for place in 0..described.len() {
+            let mut bytes = whole.clone();
+            // The bit in which capitals differ from small letters.
+            bytes[at + place] ^= 1 << 5;
+            fs::write(&chat, &bytes).unwrap();
+            let (shown, found, _) = shown_and_found(&home);
+            assert_eq!((&shown, &found), (&all, &all), "byte {place} of {described}");
+        }
+    }
+}
+
+#[test]
 fn half_of_an_agents_own_database_is_shown_and_found() {
     let home = told_by_checkpoints();
     let chat = chat_path(&home.root, "agent-1");
