@@ -15,16 +15,19 @@
 //!
 //! **Invariant:** text from an agent, a workspace or a store passes [`words::safe_text`] before it reaches an error or a note.
 
+pub mod accept;
 pub mod admit;
 pub mod brought;
 pub mod budgets;
 pub mod children;
 pub mod command_error;
 pub mod config;
+pub mod continuation;
 pub mod host;
 pub mod inheritance;
 pub mod request;
 pub mod resumption;
 pub mod sandbox;
+pub mod sessions;
 pub mod words;
 pub mod worktrees;

@@ -25,6 +25,7 @@ use run_shim::{LimitSurvey, SocketPaths, survey_limits};
 use serde::{Deserialize, Serialize};
 
 use crate::promises;
+use crate::surroundings::own_program;
 use crate::view::words;
 
 /// What one check found.
@@ -240,7 +241,9 @@ fn limits(survey: &LimitSurvey, is_root: bool) -> Finding {
 
 fn agent_and_login(host: &Host, config: &Config, agent: Option<&Path>) -> Vec<Finding> {
     let choice = AgentChoice::of(agent, config.agent.as_deref(), &host.environment);
-    let agent = match agent_discovery::find(&choice, &host.environment, None) {
+    let found = own_program()
+        .and_then(|program| agent_discovery::find(&choice, &host.environment, &program, None));
+    let agent = match found {
         Ok(agent) => agent,
         Err(error) => return vec![Finding::from_error("agent", &error)],
     };

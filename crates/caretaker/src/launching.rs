@@ -11,11 +11,10 @@ use admission::config::Config;
 use admission::host::Host;
 use admission::request::name_claim::NameClaim;
 use admission::request::run_options::RunOptions;
-use admission::sandbox::profiles;
-use admission::words::talk::{note, say};
+use admission::words::talk::note;
 use caretaker_daemon::Waiting;
 use run_journal::{JournalReader, Position, RunDirectory};
-use run_protocol::{ExitCode, QueueTerms, RunId, RunOutcome, RunSpec, ToolApproval};
+use run_protocol::{ExitCode, QueueTerms, RunId, RunOutcome};
 use run_shim::{Started, start_shim};
 use serde::Deserialize;
 
@@ -176,20 +175,6 @@ fn print_record(run: &RunDirectory) -> Result<(), CommandError> {
     let mut printer = JournalPrinter::to_stdout(Form::Json);
     printer.print_all(&mut reader)?;
     printer.finish()
-}
-
-/// Says it aloud where a run will have no sandbox.
-pub(crate) fn warn_of_no_sandbox(spec: &RunSpec) {
-    if spec.profile != profiles::OFF {
-        return;
-    }
-    let tools = match spec.tool_approval {
-        ToolApproval::Force => ", unasked",
-        ToolApproval::AllowList => "",
-    };
-    say(&format!(
-        "warning: no sandbox: the agent may do whatever you may do{tools}, with your files, your keys and your network"
-    ));
 }
 
 /// Brings what a run in the queue needs. It waits whatever comes of this: the queue are the files. Says what for.

@@ -263,7 +263,7 @@ impl Config {
         })
     }
 
-    pub fn run_limits(&self) -> RunLimits {
+    pub(crate) fn run_limits(&self) -> RunLimits {
         let limits = &self.limits;
         let Limits { startup, idle, tool, settle, wall, linger, drain, .. } = limits;
         RunLimits {
@@ -285,7 +285,7 @@ impl Config {
     }
 
     /// What was decided about the machine; the rest is the profile's to say.
-    pub fn resource_limits(&self) -> LimitOptions {
+    pub(crate) fn resource_limits(&self) -> LimitOptions {
         let Limits { memory, processes, cpus, file_size, disk, .. } = self.limits;
         LimitOptions { memory, processes, cpus, max_file_size: file_size, disk }
     }

@@ -36,7 +36,8 @@ use run_protocol::{
 };
 use sandbox_plan::Profile;
 
-pub use widening::{check, sentence, wider_than};
+pub(crate) use widening::wider_than;
+pub use widening::{check, sentence};
 
 use crate::admit::{SIMULATION, is_proxy_variable};
 use crate::request::limit_options;
@@ -123,7 +124,7 @@ pub fn inherit(fresh: RunSpec, before: &RunSpec, flags: &RunOptions) -> RunSpec 
 
 /// Whether a run that continues `before` has its profile as it was then: the profile allows more by now, and nothing less.
 /// Where it allows less in something the user closed that, and has to choose.
-pub fn keeps_profile(before: &RunSpec, now: &Profile, flags: &RunOptions) -> bool {
+pub(crate) fn keeps_profile(before: &RunSpec, now: &Profile, flags: &RunOptions) -> bool {
     if flags.profile.is_some() || flags.widen.contains(&Bound::Profile) {
         return false;
     }

@@ -62,7 +62,7 @@ pub fn apply(given: &LimitOptions, limits: &mut ResourceLimits) {
 }
 
 /// Puts the limits of a run itself, as far as they were given, in the place of what there was.
-pub fn apply_to_run(given: &RunOptions, limits: &mut RunLimits) {
+pub(crate) fn apply_to_run(given: &RunOptions, limits: &mut RunLimits) {
     let decided = [
         (&mut limits.wall_ms, given.timeout.map(HumanDuration::milliseconds)),
         (&mut limits.idle_ms, given.idle_timeout.map(HumanDuration::milliseconds)),

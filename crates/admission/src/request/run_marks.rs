@@ -123,7 +123,7 @@ impl FromStr for Variable {
 }
 
 /// A name that a shell would take too.
-pub fn is_variable_name(name: &str) -> bool {
+pub(crate) fn is_variable_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

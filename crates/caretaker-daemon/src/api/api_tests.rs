@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use admission::accept::SubmitRequest;
 use admission::brought::ChildOrder;
 use admission::budgets::budget::{BudgetKind, BudgetScope, Overspent};
 use admission::config::caps::{CapKind, Caps};
@@ -15,7 +16,6 @@ use serde_json::{Value, json};
 
 use super::openapi::DOCUMENT;
 use super::*;
-use crate::host_services::SubmitRequest;
 use crate::schedule::Waiting;
 
 fn document() -> Value {

@@ -9,13 +9,14 @@ use admission::config::Config;
 use admission::host::Host;
 use admission::request::name_claim;
 use admission::request::run_options::RunOptions;
+use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::sandbox::workspace;
 use admission::worktrees::Fresh;
 use run_journal::RunDirectory;
 
 use super::items::Item;
 use super::turns::Taken;
-use crate::launching::{Launch, warn_of_no_sandbox};
+use crate::launching::Launch;
 use crate::route::Route;
 
 pub(crate) struct Preparation<'a> {

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use admission::admit::{Admission, Admitted, Conversation};
 use admission::command_error::{CommandError, OrFail};
 use admission::config::Config;
+use admission::continuation::{Continuable, Continuation, CutOff, NotContinued, cut_off_runs};
 use admission::host::Host;
 use admission::request::run_options::RunOptions;
 use admission::resumption::refusal::{Refusal, RefusalReport};
 use admission::resumption::{Question, Resumption, WhenHeld, known_workspace, target};
+use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::{note, say};
 use admission::words::units;
@@ -23,9 +25,8 @@ use uuid::Uuid;
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
 use crate::commands::sessions::verify_view;
-use crate::continuation::{Continuation, Continued, CutOff, NotContinued, cut_off_runs};
 use crate::data_out::{print_json, print_text};
-use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
+use crate::launching::{Launch, take_signals};
 use crate::prompt::PromptSource;
 use crate::retries::Retries;
 use crate::route::Route;
@@ -298,7 +299,7 @@ impl Resume<'_> {
         let continuation = Continuation { host, config, program, options: &args.options };
         let mut code = ExitCode::Success;
         for run in runs {
-            let failed = match continuation.continue_run(&run, &prompt) {
+            let failed = match self.continue_run(&continuation, &run, &prompt) {
                 Ok(continued) => {
                     self.tell_continued(&run, &continued)?;
                     continue;
@@ -312,6 +313,22 @@ impl Resume<'_> {
             }
         }
         Ok(code)
+    }
+
+    /// Starts the run, in the background, that continues another.
+    fn continue_run(
+        &self,
+        continuation: &Continuation<'_>,
+        run: &RunOverview,
+        prompt: &[u8],
+    ) -> Result<Continued, NotContinued> {
+        let Self { host, config, program, .. } = *self;
+        let Continuable { admitted, options, pending } = continuation.admit(run)?;
+        let session = admitted.spec.session;
+        let route = Route::choose(host, &options.queue)?;
+        let launch = Launch { host, config, options: &options, program, route: &route };
+        let begun = launch.start(admitted, prompt)?;
+        Ok(Continued { run: begun.run_id(), session, pending })
     }
 
     /// The id of the new run, as `--detach` prints it.
@@ -363,6 +380,15 @@ impl NotFoundReport {
             exit_code: error.exit_code() as u8,
         }
     }
+}
+
+/// A run that goes on.
+#[derive(Debug)]
+struct Continued {
+    run: RunId,
+    session: Uuid,
+    /// What the agent was doing, and will be told was interrupted.
+    pending: Vec<PendingTool>,
 }
 
 /// A run that goes on, as `--json` prints it.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use admission::command_error::CommandError;
 use admission::host::host_git;
+use admission::sessions::report;
 use admission::words::human_duration::HumanDuration;
 use admission::words::talk::note;
 use admission::words::units::grouped;
@@ -13,7 +14,7 @@ use run_protocol::{BytesPath, ExitCode};
 use serde::Serialize;
 
 use super::journal::{Ground, JournalArgs};
-use super::selection::{Narrowing, Where, report};
+use super::selection::{Narrowing, Where};
 use super::unread::name_failures;
 use crate::command_helper::CommandHelper;
 use crate::commits::evidence::{Evidence, WorkspaceMatch};

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use admission::command_error::CommandError;
 use admission::host::Host;
+use admission::sessions::report;
 use admission::words::talk::note;
 use cursor_stores::model::{Head, StoreKind};
 use cursor_stores::search::Matcher;
 use cursor_stores::{Candidates, Catalogue, ConversationStore, Hit, SearchIndex, SearchIndexError};
 
 use super::search::Args;
-use super::selection::report;
 use crate::progress::Progress;
 
 /// A pattern that is everywhere would fill the memory and nobody's need.
