@@ -399,7 +399,11 @@ fn the_api_lists_sessions_as_the_command_line_does_with_the_same_verdict() {
     assert_eq!((&head["id"], &head["activity"]), (&json!(session), &json!("not_resumable")));
     assert!(head["refused"]["kind"].is_string(), "{head}");
     let (status, one) = stage.get(&format!("/v1/sessions/{session}"));
-    assert_eq!((status, &one["session"]["activity"]), (200, &json!("not_resumable")), "{one}");
+    assert_eq!(
+        (status, &one["session"]["head"]["activity"]),
+        (200, &json!("not_resumable")),
+        "{one}"
+    );
     assert_eq!(stage.get("/v1/sessions?limit=0").1["n_sessions"], json!(1));
     assert_eq!(stage.get("/v1/sessions/none").0, 404);
 }

@@ -16,8 +16,8 @@ use run_journal::RunDirectory;
 
 use super::items::Item;
 use super::turns::Taken;
-use crate::launching::Launch;
-use crate::route::Route;
+use crate::running::launching::Launch;
+use crate::running::route::Route;
 
 pub(crate) struct Preparation<'a> {
     pub(crate) host: &'a Host,

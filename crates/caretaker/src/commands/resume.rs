@@ -26,14 +26,14 @@ use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
 use crate::commands::sessions::verify_view;
 use crate::data_out::{print_json, print_text};
-use crate::launching::{Launch, take_signals};
-use crate::prompt::PromptSource;
-use crate::retries::Retries;
-use crate::route::Route;
-use crate::stopping::{tell, wait_until_dead};
+use crate::running::launching::{Launch, take_signals};
+use crate::running::prompt::PromptSource;
+use crate::running::retries::Retries;
+use crate::running::route::Route;
+use crate::running::stopping::{tell, wait_until_dead};
+use crate::running::workspace_owner::become_owner;
 use crate::surroundings::Audience;
 use crate::view::words;
-use crate::workspace_owner::become_owner;
 
 /// Continue a session in its own workspace, wherever you are.
 ///

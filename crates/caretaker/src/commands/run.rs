@@ -18,12 +18,12 @@ use crate::batch::{self, Axis};
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
 use crate::data_out::print_json;
-use crate::launching::{Launch, take_signals};
-use crate::prompt::PromptSource;
-use crate::retries::Retries;
-use crate::route::Route;
+use crate::running::launching::{Launch, take_signals};
+use crate::running::prompt::PromptSource;
+use crate::running::retries::Retries;
+use crate::running::route::Route;
+use crate::running::workspace_owner::become_owner;
 use crate::surroundings::Audience;
-use crate::workspace_owner::become_owner;
 
 /// Run the agent on a prompt, in a sandbox, and watch it work.
 ///

@@ -21,7 +21,7 @@ use crate::commits::evidence::{Evidence, WorkspaceMatch};
 use crate::commits::git::{Commit, GitError, Repository};
 use crate::commits::ranking::{Match, Timing, rank};
 use crate::data_out::{print_json, print_view};
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 use crate::view::commit_view;
 use crate::view::width::Width;
 

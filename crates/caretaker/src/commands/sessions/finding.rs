@@ -14,7 +14,7 @@ use cursor_stores::search::Matcher;
 use cursor_stores::{Candidates, Catalogue, ConversationStore, Hit, SearchIndex, SearchIndexError};
 
 use super::search::Args;
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 
 /// A pattern that is everywhere would fill the memory and nobody's need.
 pub(super) const MOST_HITS: usize = 100_000;

@@ -27,7 +27,7 @@ use super::selection::{Where, find};
 use super::verify::all_leftovers;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 
 /// Say what could be dropped from the sessions of the command line and of ACP, and drop it with `--yes`.
 ///

@@ -11,7 +11,7 @@ use cursor_stores::model::{Head, Origin, StoreKind, display_model};
 use cursor_stores::{Catalogue, CatalogueListing, StorePlaces, sdk_directory};
 use run_protocol::ExitCode;
 
-use crate::point_in_time::PointInTime;
+use crate::conversations::point_in_time::PointInTime;
 
 /// Where to look.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -27,7 +27,7 @@ use super::selection::{Where, find};
 use super::verify_view;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 
 /// Check that a session, or every session, holds together.
 ///

@@ -20,11 +20,11 @@ use serde::Deserialize;
 
 use crate::daemon_client::DaemonClient;
 use crate::data_out::print_view;
-use crate::following::{Followed, follow, say_how_to_go_on};
-use crate::interruption::{Seat, SignalPost};
-use crate::journal_printer::{Form, JournalPrinter};
-use crate::retries::Retries;
-use crate::route::Route;
+use crate::running::following::{Followed, follow, say_how_to_go_on};
+use crate::running::interruption::{Seat, SignalPost};
+use crate::running::journal_printer::{Form, JournalPrinter};
+use crate::running::retries::Retries;
+use crate::running::route::Route;
 use crate::surroundings::Audience;
 
 /// Starts runs as these options say.

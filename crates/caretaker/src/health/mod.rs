@@ -1,5 +1,7 @@
 //! What `doctor` looks at. Everything is looked at, nothing is changed but what dead runs left behind.
 
+mod promises;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -24,7 +26,6 @@ use run_protocol::{AgentKind, AgentProgram, LimitBackend, NetworkMode, RunId};
 use run_shim::{LimitSurvey, SocketPaths, survey_limits};
 use serde::{Deserialize, Serialize};
 
-use crate::promises;
 use crate::surroundings::own_program;
 use crate::view::words;
 
