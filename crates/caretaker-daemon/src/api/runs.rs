@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use admission::accept::{SubmitRequest, submit as submit_run};
+use admission::brought::Brought;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request, State};
@@ -19,7 +21,6 @@ use super::body::unreadable;
 use super::prompt_body::{is_prompt, take_in};
 use super::request::{Nothing, Piece, Query, blocking, find_run, json, query};
 use crate::daemon::Daemon;
-use crate::host_services::{Brought, SubmitRequest};
 use crate::queue_file::QueueGate;
 use crate::schedule::Waiting;
 use crate::why::{QueueWord, why};
@@ -133,8 +134,9 @@ pub(crate) async fn submit(
         let body = Bytes::from_request(request, &()).await;
         (json(&body.map_err(|error| unreadable(&error))?)?, None)
     };
-    let host = Arc::clone(&daemon.host);
-    let submitted = blocking(move || host.submit(request, prompt)).await??;
+    let ours = Arc::clone(&daemon);
+    let submit = move || submit_run(&ours.host, &ours.config.program, &request, prompt.as_ref());
+    let submitted = blocking(submit).await??;
     let run = submitted.run;
     daemon.queue.bring(run, submitted.brought);
     accepted(&daemon, run).await
@@ -221,7 +223,7 @@ async fn order(
     run: &RunDirectory,
     request: ControlRequest,
 ) -> Result<(), ApiError> {
-    let socket = daemon.control_socket(run);
+    let socket = daemon.host.control_socket(run);
     let directory = run.clone();
     let given = blocking(move || {
         let (run, request) = (&directory, &request);

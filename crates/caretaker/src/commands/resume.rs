@@ -3,32 +3,37 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use admission::admit::{Admission, Admitted, Conversation};
+use admission::command_error::{CommandError, OrFail};
+use admission::config::Config;
+use admission::continuation::{Continuable, Continuation, CutOff, NotContinued, cut_off_runs};
+use admission::host::Host;
+use admission::request::run_options::RunOptions;
+use admission::resumption::refusal::{Refusal, RefusalReport};
+use admission::resumption::{Question, Resumption, WhenHeld, known_workspace, target};
+use admission::sandbox::profiles::warn_of_no_sandbox;
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::{note, say};
+use admission::words::units;
+use cursor_stores::session_copy::verify_store;
 use run_journal::RunOverview;
 use run_protocol::{ControlRequest, ExitCode, PendingTool, RunId, SessionStart};
 use run_shim::session_holder;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::admission::{Admission, Admitted, Conversation};
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::config::Config;
-use crate::continuation::{Continuation, Continued, CutOff, NotContinued, cut_off_runs};
+use crate::commands::group::budget;
+use crate::commands::sessions::verify_view;
 use crate::data_out::{print_json, print_text};
-use crate::environment::Audience;
-use crate::host::Host;
-use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
-use crate::prompt::PromptSource;
-use crate::queue_options::Route;
-use crate::resumption::refusal::{Refusal, RefusalReport};
-use crate::resumption::{Question, Resumption, WhenHeld, known_workspace, target};
-use crate::retries::Retries;
-use crate::run_options::RunOptions;
-use crate::stopping::{tell, wait_until_dead};
-use crate::talk::{note, say};
-use crate::view::safe_text::on_one_line;
-use crate::view::{units, words};
-use crate::workspace_owner::become_owner;
+use crate::running::launching::{Launch, take_signals};
+use crate::running::prompt::PromptSource;
+use crate::running::retries::Retries;
+use crate::running::route::Route;
+use crate::running::stopping::{tell, wait_until_dead};
+use crate::running::workspace_owner::become_owner;
+use crate::surroundings::Audience;
+use crate::view::words;
 
 /// Continue a session in its own workspace, wherever you are.
 ///
@@ -119,7 +124,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     }
     let prompt = resume.prompt(args.prompt.as_deref())?;
     let route = Route::choose(host, &args.options.queue)?;
-    args.options.queue.set_budget(host, admitted.spec.group.as_deref())?;
+    budget::set_asked(host, &args.options.queue, admitted.spec.group.as_deref())?;
     let launch = Launch { host, config, options: &args.options, program, route: &route };
     let retries = Retries::new(config, args.options.retries);
     let again = |failed| admit(Some(failed));
@@ -187,7 +192,7 @@ impl Resume<'_> {
             Err(refusal) => return Err(self.refused(refusal)?),
         };
         if self.args.options.json {
-            print_json(&resumption.report(resumption.warnings()))?;
+            print_json(&resumption.report(warnings(&resumption)))?;
             return Ok(ExitCode::Success);
         }
         if resumption.start == SessionStart::New {
@@ -212,7 +217,7 @@ impl Resume<'_> {
             answer.push('\n');
         }
         print_text(&answer)?;
-        let warnings = resumption.warnings();
+        let warnings = warnings(&resumption);
         for warning in warnings.iter().take(MOST_WARNINGS) {
             say(&format!("warning: {warning}"));
         }
@@ -294,7 +299,7 @@ impl Resume<'_> {
         let continuation = Continuation { host, config, program, options: &args.options };
         let mut code = ExitCode::Success;
         for run in runs {
-            let failed = match continuation.continue_run(&run, &prompt) {
+            let failed = match self.continue_run(&continuation, &run, &prompt) {
                 Ok(continued) => {
                     self.tell_continued(&run, &continued)?;
                     continue;
@@ -308,6 +313,22 @@ impl Resume<'_> {
             }
         }
         Ok(code)
+    }
+
+    /// Starts the run, in the background, that continues another.
+    fn continue_run(
+        &self,
+        continuation: &Continuation<'_>,
+        run: &RunOverview,
+        prompt: &[u8],
+    ) -> Result<Continued, NotContinued> {
+        let Self { host, config, program, .. } = *self;
+        let Continuable { admitted, options, pending } = continuation.admit(run)?;
+        let session = admitted.spec.session;
+        let route = Route::choose(host, &options.queue)?;
+        let launch = Launch { host, config, options: &options, program, route: &route };
+        let begun = launch.start(admitted, prompt)?;
+        Ok(Continued { run: begun.run_id(), session, pending })
     }
 
     /// The id of the new run, as `--detach` prints it.
@@ -361,6 +382,15 @@ impl NotFoundReport {
     }
 }
 
+/// A run that goes on.
+#[derive(Debug)]
+struct Continued {
+    run: RunId,
+    session: Uuid,
+    /// What the agent was doing, and will be told was interrupted.
+    pending: Vec<PendingTool>,
+}
+
 /// A run that goes on, as `--json` prints it.
 #[derive(Debug, Serialize)]
 struct ContinuedReport<'a> {
@@ -371,4 +401,13 @@ struct ContinuedReport<'a> {
     /// The run that was cut off.
     continues: RunId,
     pending: &'a [PendingTool],
+}
+
+/// What `sessions verify` finds wrong with the store. Reads all of it, so that only `--check` asks.
+fn warnings(resumption: &Resumption) -> Vec<String> {
+    let Some(store_db) = &resumption.store_db else { return Vec::new() };
+    match verify_store(store_db, &[]) {
+        Ok(verdict) => verdict.findings.iter().map(verify_view::finding).collect(),
+        Err(error) => vec![format!("the store could not be checked: {error}")],
+    }
 }

@@ -13,6 +13,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use admission::admit::{Admission, Conversation};
+use admission::command_error::{CommandError, OrFail};
+use admission::host::agent_discovery::SIMULATED;
+use admission::host::overview;
+use admission::request::run_options::{Network, RunOptions, ServerOptions};
+use admission::sandbox::profiles;
+use admission::sandbox::user_mcp;
+use admission::words::human_duration::HumanDuration;
+use admission::words::talk::note;
 use cursor_home::{McpServers, ToolBudget};
 use egress::AllowedHost;
 use run_journal::{KernelLock, RunDirectory};
@@ -21,26 +30,17 @@ use run_shim::servers_of_run;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::admission::{Admission, Conversation};
-use crate::agent_discovery::SIMULATED;
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::host::overview;
-use crate::human_duration::HumanDuration;
-use crate::interruption::TakenSignals;
-use crate::launching::Launch;
-use crate::profiles;
-use crate::queue_options::Route;
 use crate::retention::removal;
-use crate::run_options::{Network, RunOptions, ServerOptions};
-use crate::stopping::{tell, wait_until_dead};
-use crate::talk::note;
-use crate::user_mcp;
+use crate::running::interruption::TakenSignals;
+use crate::running::launching::Launch;
+use crate::running::route::Route;
+use crate::running::stopping::{tell, wait_until_dead};
+use crate::running::workspace_owner::become_owner;
 use crate::view::table::table;
 use crate::view::width::Width;
 use crate::view::words;
-use crate::workspace_owner::become_owner;
 
 /// How long a count may take unless the user says otherwise.
 const USUAL_TIMEOUT: HumanDuration = HumanDuration::Limited(Duration::from_secs(60));

@@ -1,5 +1,6 @@
 //! `caretaker sessions stats`: how much was said and done, by whom, when and where.
 
+use admission::command_error::CommandError;
 use cursor_stores::{Extent, parallel};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -8,11 +9,10 @@ use serde::Serialize;
 
 use super::selection::Selection;
 use super::unread::name_failures;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::conversation_stats::ConversationStats;
+use crate::conversations::conversation_stats::ConversationStats;
 use crate::data_out::{print_json, print_view};
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 use crate::view::stats_view;
 use crate::view::width::Width;
 

@@ -1,0 +1,47 @@
+//! Sessions of the command line that a resume would refuse: such a session is not idle, whatever its store looks like.
+
+use cursor_stores::chat::NotResumable;
+use cursor_stores::model::{Activity, Head, StoreKind};
+use cursor_stores::parallel;
+use uuid::Uuid;
+
+use crate::host::Host;
+use crate::resumption::refusal::Reason;
+use crate::resumption::{ListedChats, Question, WhenHeld};
+
+/// Says of sessions that look idle what a resume would say of them, as far as a glance tells. Returns why each is
+/// refused, in the order of the heads.
+pub fn tell_refused(host: &Host, heads: &mut [Head]) -> Vec<Option<Reason>> {
+    // Where the stores cannot be located, no session is said to be refused.
+    let Ok(chats) = ListedChats::of(host) else { return heads.iter().map(|_| None).collect() };
+    let reasons = parallel::map(heads, |head| refused(host, &chats, head));
+    for (head, reason) in heads.iter_mut().zip(&reasons) {
+        head.activity = reason.as_ref().map_or(head.activity, |it| activity(it, head.activity));
+    }
+    reasons
+}
+
+fn refused(host: &Host, chats: &ListedChats, head: &Head) -> Option<Reason> {
+    if !matches!(head.activity, Activity::Idle | Activity::Interrupted | Activity::Failed) {
+        return None;
+    }
+    // The store itself may be gone, and the session be known by what lies beside it.
+    let origin = head.origins.iter().find(|origin| origin.store == StoreKind::Cli)?;
+    let session = Uuid::parse_str(origin.path.0.parent()?.file_name()?.to_str()?).ok()?;
+    let question = Question { host, session, workspace: None, when_held: WhenHeld::Refuse };
+    Some(question.decide_at_a_glance(chats).ok()?.err()?.reason)
+}
+
+/// How a session stands that a resume refuses for this reason.
+fn activity(reason: &Reason, seen: Activity) -> Activity {
+    match reason {
+        Reason::HeldByRun { .. } | Reason::HeldByProcess { .. } => Activity::Live,
+        Reason::Store(NotResumable::Changing) => seen,
+        Reason::Store(NotResumable::NoStore | NotResumable::NoMeta | NotResumable::EmptyRoot) => {
+            Activity::NoCheckpoint
+        }
+        Reason::Store(NotResumable::Unreadable { .. }) => Activity::NotResumable,
+        Reason::Store(_) => Activity::Damaged,
+        _ => Activity::NotResumable,
+    }
+}

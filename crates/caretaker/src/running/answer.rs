@@ -1,0 +1,75 @@
+//! The agent's answer: what the last `result` line of a run's journal says.
+//!
+//! The line stands near the end of the journal, so the search begins there and goes further back only where the outcome
+//! says that there is such a line.
+
+use agent_stream::{EventKind, Usage};
+use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunState};
+use run_protocol::{LimitKind, RunOutcome};
+
+use crate::running::following::open_journal;
+use crate::view::agent_lines::AgentLines;
+
+/// After its `result` a run writes only a few lines: what it spent, what it changed, how it ended.
+const FIRST_LOOK: u64 = 64;
+/// Each further look reads so many times as many lines.
+const WIDER: u64 = 32;
+
+/// What an agent said when its turn was over.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Answer {
+    /// `None`: the result has no text.
+    pub(crate) text: Option<String>,
+    /// `None`: the agent did not say.
+    pub(crate) usage: Option<Usage>,
+}
+
+impl Answer {
+    /// Reads the answer of a run that stands at `state`; `None` if it gave none, or if the journal cannot be read.
+    pub(crate) fn read(run: &RunDirectory, state: &RunState) -> Option<Self> {
+        let mut n_lines = FIRST_LOOK;
+        loop {
+            let look = last_result(run, n_lines)?;
+            let is_all = look.n_lines < n_lines;
+            if look.answer.is_some() || is_all || !has_result(state) {
+                return look.answer;
+            }
+            n_lines = n_lines.saturating_mul(WIDER);
+        }
+    }
+}
+
+/// Tells whether the journal of a run with this outcome has a `result` line for certain.
+fn has_result(state: &RunState) -> bool {
+    matches!(
+        state.outcome(),
+        Some(
+            RunOutcome::Succeeded
+                | RunOutcome::AgentError
+                | RunOutcome::QuotaExceeded { limit: LimitKind::Tokens { .. } }
+        )
+    )
+}
+
+struct Look {
+    answer: Option<Answer>,
+    /// So many events were read.
+    n_lines: u64,
+}
+
+/// Searches the last `n_lines` events.
+fn last_result(run: &RunDirectory, n_lines: u64) -> Option<Look> {
+    let mut reader = open_journal(run, Position::Tail(n_lines)).ok()?;
+    let mut lines = AgentLines::default();
+    let mut look = Look { answer: None, n_lines: 0 };
+    let mut on_entry = |entry: JournalEntry<'_>| {
+        look.n_lines += u64::from(!matches!(entry, JournalEntry::Header(_)));
+        let JournalEntry::Agent { line, ending, .. } = entry else { return };
+        if let EventKind::Result(result) = &lines.read(&line, ending).event.kind {
+            let text = result.text.as_ref().map(ToString::to_string);
+            look.answer = Some(Answer { text, usage: result.usage });
+        }
+    };
+    while reader.next_batch(&mut on_entry).ok()? == Progress::Advanced {}
+    Some(look)
+}

@@ -1,0 +1,208 @@
+//! From a run that may begin to one that is under way, followed to its end or left alone.
+
+use std::io::Write;
+use std::path::Path;
+
+use admission::admit::Admitted;
+use admission::brought::{Brought, brought_for};
+use admission::budgets;
+use admission::command_error::{CommandError, OrFail};
+use admission::config::Config;
+use admission::host::Host;
+use admission::request::name_claim::NameClaim;
+use admission::request::run_options::RunOptions;
+use admission::words::talk::note;
+use caretaker_daemon::Waiting;
+use run_journal::{JournalReader, Position, RunDirectory};
+use run_protocol::{ExitCode, QueueTerms, RunId, RunOutcome};
+use run_shim::{Started, start_shim};
+use serde::Deserialize;
+
+use crate::daemon_client::DaemonClient;
+use crate::data_out::print_view;
+use crate::running::following::{Followed, follow, say_how_to_go_on};
+use crate::running::interruption::{Seat, SignalPost};
+use crate::running::journal_printer::{Form, JournalPrinter};
+use crate::running::retries::Retries;
+use crate::running::route::Route;
+use crate::surroundings::Audience;
+
+/// Starts runs as these options say.
+pub(crate) struct Launch<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) config: &'a Config,
+    pub(crate) options: &'a RunOptions,
+    /// Our own program.
+    pub(crate) program: &'a Path,
+    pub(crate) route: &'a Route,
+}
+
+/// What became of a run, as far as the command stayed with it.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) run: RunDirectory,
+    /// `None` if the run goes on without us.
+    pub(crate) outcome: Option<RunOutcome>,
+}
+
+impl Launched {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        self.outcome.as_ref().map_or(ExitCode::Success, RunOutcome::exit_code)
+    }
+}
+
+impl Launch<'_> {
+    /// Starts the run. With `--detach` its id is printed; else it is followed to its end.
+    pub(crate) fn launch(
+        &self,
+        admitted: Admitted,
+        prompt: &[u8],
+        signals: &SignalPost,
+    ) -> Result<Launched, CommandError> {
+        let group = admitted.spec.group.clone();
+        let run = self.start(admitted, prompt)?;
+        if self.options.detach {
+            print_view(|out| writeln!(out, "{}", run.run_id()))?;
+            return Ok(Launched { run, outcome: None });
+        }
+        let form = if self.options.json { Form::Json } else { Form::ForAPerson };
+        let mut printer = JournalPrinter::to_stdout(form);
+        match follow(&run, self.host.control_socket(&run), &mut printer, seat(), signals) {
+            Ok(Followed::Ended(outcome)) => {
+                budgets::note_if_spent(self.host, self.config, group.as_deref());
+                Ok(Launched { run, outcome: Some(outcome) })
+            }
+            Ok(Followed::Detached) => Ok(Launched { run, outcome: None }),
+            Err(error) if error.is_reader_gone() => {
+                say_how_to_go_on(&run, "");
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same, and again as often as `retries` allows; `again` admits the run that is tried in the place of another.
+    pub(crate) fn launch_and_retry(
+        &self,
+        mut admitted: Admitted,
+        prompt: &[u8],
+        signals: &SignalPost,
+        mut retries: Retries,
+        again: impl Fn(RunId) -> Result<Admitted, CommandError>,
+    ) -> Result<ExitCode, CommandError> {
+        loop {
+            let launched = self.launch(admitted, prompt, signals)?;
+            let Some(pause) = retries.pause_after(&launched)? else {
+                return Ok(launched.exit_code());
+            };
+            note(&pause.to_string());
+            if signals.next_within(pause.length).is_some() {
+                return Ok(ExitCode::Cancelled);
+            }
+            admitted = again(launched.run.run_id())?;
+            let failed = launched.run.spec().ok();
+            if failed.is_some_and(|failed| failed.session == admitted.spec.session) {
+                // Somebody else may have continued the session during the pause.
+                admitted.spec.continues = Some(launched.run.run_id());
+            }
+        }
+    }
+
+    /// Starts the run, and says so if it waits.
+    pub(crate) fn start(
+        &self,
+        admitted: Admitted,
+        prompt: &[u8],
+    ) -> Result<RunDirectory, CommandError> {
+        let (run, waits) = self.start_silently(admitted, prompt)?;
+        if let Some(waits) = waits {
+            note(&waits);
+        }
+        Ok(run)
+    }
+
+    /// Starts the run. The second is what it waits for, in a sentence, where that is worth saying.
+    pub(crate) fn start_silently(
+        &self,
+        admitted: Admitted,
+        prompt: &[u8],
+    ) -> Result<(RunDirectory, Option<String>), CommandError> {
+        let Self { host, config, options, program, route } = self;
+        let Admitted { mut spec, shim_environment, trial } = admitted;
+        let inherited = spec.queue.take();
+        if let Route::Queue { terms, .. } = route {
+            let terms = QueueTerms {
+                priority: options.queue.priority.unwrap_or(terms.priority),
+                ..terms.clone()
+            };
+            spec.queue = Some(QueueTerms {
+                keys: brought_for(&spec, &shim_environment).keys.into_keys().collect(),
+                ..options.queue.with_inherited(terms, inherited.as_ref())
+            });
+            // The queue knows who has what, and waits without a supervisor.
+            spec.wait_for_locks = false;
+        }
+        if matches!(route, Route::Direct) {
+            budgets::check(host, config, spec.group.as_deref())?;
+        }
+        // Whoever asked for the same name while the prompt was read was as early as we were.
+        let name_claim =
+            options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
+        let run = RunDirectory::create(&host.state, &spec, prompt)?;
+        drop(name_claim);
+        trial.remember(host.state.path());
+        if let Route::Queue { daemon, .. } = route {
+            let waits = enqueue(daemon, &run, &brought_for(&spec, &shim_environment));
+            return Ok((run, waits));
+        }
+        let started = start_shim(&run, program, &shim_environment);
+        if started.is_err() && options.json && !options.detach {
+            print_record(&run)?;
+        }
+        let waits = match started? {
+            Started::Waiting { reason } if options.detach => {
+                Some(format!("the run waits: {reason}"))
+            }
+            Started::Waiting { .. } | Started::Ready => None,
+        };
+        Ok((run, waits))
+    }
+}
+
+/// Prints what the journal of a run says whose supervisor died before it could answer. A run that was refused left none.
+fn print_record(run: &RunDirectory) -> Result<(), CommandError> {
+    let Ok(mut reader) = JournalReader::open(run, Position::Start) else { return Ok(()) };
+    let mut printer = JournalPrinter::to_stdout(Form::Json);
+    printer.print_all(&mut reader)?;
+    printer.finish()
+}
+
+/// Brings what a run in the queue needs. It waits whatever comes of this: the queue are the files. Says what for.
+fn enqueue(daemon: &DaemonClient, run: &RunDirectory, brought: &Brought) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Accepted {
+        waiting: Option<Waiting>,
+    }
+    let path = format!("/v1/runs/{}/enqueue", run.run_id());
+    match daemon.post::<Accepted>(&path, brought) {
+        Ok(Accepted { waiting: Some(Waiting::Start) | None }) => None,
+        Ok(Accepted { waiting: Some(waiting) }) => Some(format!("the run is queued: {waiting}")),
+        Err(error) => Some(format!(
+            "the run is queued, and starts when a daemon can: {}",
+            error.message_with_causes()
+        )),
+    }
+}
+
+/// From here on a signal is ours to answer; before, it ends us and nothing was begun.
+pub(crate) fn take_signals() -> Result<SignalPost, CommandError> {
+    SignalPost::open().or_fail(|| "signals cannot be taken over")
+}
+
+/// Somebody can press Ctrl-C where stdin or stderr is a terminal; stdout may be piped into a file all the same.
+pub(crate) fn seat() -> Seat {
+    match (Audience::of_stdin(), Audience::of_stderr()) {
+        (Audience::Program, Audience::Program) => Seat::Unattended,
+        _ => Seat::AtATerminal,
+    }
+}
