@@ -12,19 +12,15 @@
 //! is, and what it does not hold, is part of the run's record.
 
 mod census;
-mod cgroup_directory;
+mod cgroups;
 mod counters;
 mod disk_account;
 mod disk_growth;
-mod hierarchy;
 mod process_limits;
 mod process_look;
 mod rooms;
-mod scope;
 mod shared_memory;
 mod survey;
-mod version1;
-mod version2;
 mod watching;
 
 use std::fs::File;
@@ -36,18 +32,19 @@ use std::time::Instant;
 use run_protocol::{LimitBackend, LimitKind, LimitsInForce, ResourceLimits};
 use tokio::sync::mpsc;
 
-use cgroup_directory::CgroupDirectory;
+use cgroups::cgroup_directory::{self, CgroupDirectory};
+use cgroups::hierarchy::{Hierarchies, Placement};
+use cgroups::scope::{self, ScopeMaker};
+use cgroups::version1::LegacyGroups;
+use cgroups::version2;
 use counters::Counters;
 pub(crate) use disk_account::DiskAccount;
 use disk_growth::DiskWatch;
-use hierarchy::{Hierarchies, Placement};
 pub(crate) use process_limits::ProcessLimits;
 use process_look::ProcessLook;
 pub(crate) use rooms::Room;
 use rooms::Rooms;
-use scope::ScopeMaker;
 pub use survey::{LimitSurvey, survey_limits};
-use version1::LegacyGroups;
 use watching::Watching;
 
 /// The kernel counts processes per user namespace since this version; before, it counted all that the user had anywhere.
