@@ -123,6 +123,12 @@ impl Prepared {
         })
     }
 
+    /// Leaves nothing of a run that does not happen.
+    pub(crate) fn take_back(&self) {
+        self.remove_mount_points();
+        self.settle_session();
+    }
+
     /// Puts the session in order once the agent is dead.
     pub(crate) fn settle_session(&self) {
         if matches!(self.launchable, Launchable::Sandbox { .. }) {

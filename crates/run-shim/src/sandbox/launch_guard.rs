@@ -19,6 +19,43 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getpgrp, getpid};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+
+/// The guard of a launch: on its way, at its post, sent home.
+#[derive(Debug)]
+pub(crate) enum PostedGuard {
+    OnItsWay(JoinHandle<io::Result<LaunchGuard>>),
+    Stands(LaunchGuard),
+    Home,
+}
+
+impl PostedGuard {
+    /// Sends a guard to its post, in a thread of its own.
+    pub(crate) fn post() -> Self {
+        Self::OnItsWay(tokio::task::spawn_blocking(LaunchGuard::post))
+    }
+
+    /// Waits until the guard stands by. Nothing may be started before.
+    pub(crate) async fn stands(&mut self) -> io::Result<()> {
+        if let Self::OnItsWay(posted) = self {
+            let posted = posted.await.map_err(io::Error::other).flatten();
+            *self = Self::Home;
+            *self = Self::Stands(posted?);
+        }
+        match self {
+            Self::Stands(_) => Ok(()),
+            _ => Err(io::Error::other("it was sent home")),
+        }
+    }
+
+    /// Sends the guard home, wherever it is: the sandbox is bound to our life by the kernel, or there is none.
+    pub(crate) async fn dismiss(&mut self) {
+        self.stands().await.ok();
+        if let Self::Stands(guard) = std::mem::replace(self, Self::Home) {
+            guard.dismiss().await;
+        }
+    }
+}
 
 /// A guard that stands by. Dropping it without [`LaunchGuard::dismiss`] means the same as our death.
 #[derive(Debug)]
@@ -28,7 +65,7 @@ pub(crate) struct LaunchGuard {
 
 impl LaunchGuard {
     /// Posts a guard; `None` in it where our process group is not ours alone, as when a person started us by hand.
-    pub(crate) fn post() -> io::Result<Self> {
+    fn post() -> io::Result<Self> {
         if getpgrp() != getpid() {
             return Ok(Self { process: None });
         }
@@ -44,8 +81,7 @@ impl LaunchGuard {
         Ok(Self { process: Some(process) })
     }
 
-    /// Sends the guard home: from here on the sandbox is bound to our life by the kernel.
-    pub(crate) async fn dismiss(mut self) {
+    async fn dismiss(mut self) {
         if let Some(mut stdin) = self.process.as_mut().and_then(|process| process.stdin.take()) {
             stdin.write_all(b"!").await.ok();
         }

@@ -22,5 +22,6 @@ pub(crate) mod unconfined;
 mod without_shim;
 
 pub(crate) use held::{HeldSandbox, LaunchError, Launchable, Sandbox};
+pub(crate) use process::SandboxProcess;
 pub(crate) use record::{end_sandbox, forget_sandbox, has_sandbox, was_killed_on_order};
 pub(crate) use without_shim::{Supervision, kill_without_shim, supervision};

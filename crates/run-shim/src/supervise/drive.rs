@@ -1,14 +1,13 @@
-//! The one task that owns a run under way: waits for exactly one thing, decides by [`RunState`], acts.
+//! Phase four: the run under way. Waits for exactly one thing, decides by [`RunState`](super::run_state::RunState), acts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_stream::{AgentStream, AssistantForm, EventKind, ShellArgs, StreamLine};
-use run_protocol::{LimitKind, RunEvent, RunSpec, SignalName, Spend, StopManner};
+use agent_stream::{AgentStream, StreamLine};
+use run_protocol::{LimitKind, RunEvent, RunSpec, Spend, StopManner};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -17,29 +16,54 @@ use crate::agent_tools::agent_desk::{Arrived, Handover};
 use crate::agent_tools::live_servers::LiveServers;
 use crate::control::control_socket::{AskedChange, Order};
 use crate::limits::DiskAccount;
-use crate::record::run_record::{AppendError, RunRecord};
+use crate::network::Network;
 use crate::record::stderr_keeper::StderrKeeper;
 use crate::sandbox::mount_watch::{self, MountWatch};
-use crate::sandbox::{Sandbox, was_killed_on_order};
-use crate::supervise::run_state::{AgentSign, Effect, Ending, Input, Moment, RunState};
-use crate::supervise::token_count::all_tokens;
+use crate::sandbox::{Launchable, Sandbox, was_killed_on_order};
+use crate::session::session_memory;
+use crate::supervise::agent_line::{Expected, drift, sign_of};
+use crate::supervise::claim::Claim;
+use crate::supervise::prepare::InPlace;
+use crate::supervise::presence::Presence;
+use crate::supervise::prompt;
+use crate::supervise::run_state::{AgentSign, Ending, Input};
+use crate::supervise::supervisor::{Heard, LOOK_EVERY, Supervisor, sleep_until};
 
 /// What is read of the agent's output at once: a batch of the journal.
 const CHUNK: usize = 256 * 1024;
-/// How often a run in which nothing happens looks whether it still has its session and its journal.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What is kept of a name or an id that the agent gives: it may be as long as a line.
-const LONGEST_NAME: usize = 256;
-/// A delay below this is what a busy machine does to everybody.
-const NOTICED: Duration = Duration::from_millis(100);
+/// The same for its stderr.
+const STDERR_CHUNK: usize = 16 * 1024;
 /// Kinds of unknown events that are reported by name.
 const MOST_DRIFT: usize = 32;
 
-/// What the agent must say in its first line, to be the one that was asked for.
-#[derive(Debug, Clone)]
-pub(crate) struct Expected {
-    pub(crate) session: String,
-    pub(crate) workspace: String,
+/// How the run came to its end.
+pub(crate) struct Driven {
+    pub(crate) ending: Ending,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) stderr_tail: String,
+    /// How many tokens it took; `None` where nobody said.
+    pub(crate) tokens: Option<u64>,
+    /// Whether the agent was let go.
+    pub(crate) has_run: bool,
+}
+
+impl Driven {
+    /// A run whose agent was never let go.
+    pub(crate) fn unrun(ending: Ending, stderr_tail: String) -> Self {
+        Self { ending, exit_code: None, stderr_tail, tokens: Some(0), has_run: false }
+    }
+}
+
+/// Runs until the end. Nothing of the sandbox is left when this returns.
+pub(crate) async fn drive(
+    supervisor: &mut Supervisor,
+    sandbox: Sandbox,
+    claim: &Claim,
+    in_place: &mut InPlace,
+) -> Driven {
+    let mut drive = Drive::begin(supervisor, sandbox, claim, in_place);
+    drive.run().await;
+    drive.finish().await
 }
 
 /// What the agent may make us write, looked at after each batch.
@@ -69,51 +93,52 @@ impl RecordLimits {
 }
 
 /// Everything that a run under way consists of.
-pub(crate) struct Drive<'a> {
-    pub(crate) state: RunState,
-    pub(crate) began: Instant,
-    pub(crate) sandbox: Sandbox,
-    pub(crate) run_dir: &'a Path,
-    pub(crate) record: RunRecord,
-    pub(crate) stderr: StderrKeeper,
-    pub(crate) records: RecordLimits,
-    pub(crate) expected: Expected,
-    pub(crate) orders: mpsc::Receiver<Order>,
+struct Drive<'a> {
+    supervisor: &'a mut Supervisor,
+    sandbox: Sandbox,
+    run_dir: &'a Path,
+    output: Output,
+    stderr: StderrKeeper,
+    records: RecordLimits,
+    presence: Presence,
+    exit_code: Option<i32>,
     /// What the agent told us through its tools.
-    pub(crate) tool_events: mpsc::Receiver<RunEvent>,
-    /// Events of helpers of ours, such as the one that writes the prompt.
-    pub(crate) own_events: &'a mut mpsc::Receiver<RunEvent>,
+    tool_events: &'a mut mpsc::Receiver<RunEvent>,
+    /// What our own tasks have to say, such as the one that writes the prompt.
+    own_events: &'a mut mpsc::Receiver<RunEvent>,
     /// Hears of it if the agent does not continue the conversation that it was to continue.
-    pub(crate) forgotten: mpsc::Receiver<()>,
+    forgotten: mpsc::Receiver<()>,
     /// Hears of it if the sandbox takes more of the machine than it may.
-    pub(crate) exceeded: mpsc::Receiver<LimitKind>,
+    exceeded: mpsc::Receiver<LimitKind>,
     /// Hears of it if something that is protected from the agent is not any more.
-    pub(crate) mounts: Option<MountWatch>,
+    mounts: Option<MountWatch>,
+    network: Option<Network>,
     /// Messages on their way to the agent.
-    pub(crate) handover: Arc<Handover>,
-    /// Those that it has, as the lines of this batch show.
-    pub(crate) arrived: Vec<Arrived>,
+    handover: Arc<Handover>,
     /// Which MCP servers the agent has. `None` where we do not say.
-    pub(crate) servers: Option<LiveServers>,
-    /// Changes of them that somebody asked for before the agent was let go.
-    pub(crate) changes: Vec<AskedChange>,
+    servers: Option<LiveServers>,
 }
 
-/// How the run came to its end.
-pub(crate) struct Driven {
-    pub(crate) ending: Ending,
-    pub(crate) exit_code: Option<i32>,
-    pub(crate) stderr_tail: String,
-    /// How many tokens it took; `None` where nobody said.
-    pub(crate) tokens: Option<u64>,
-    pub(crate) record: RunRecord,
+/// The agent's output, as far as it is read.
+struct Output {
+    chunk: Vec<u8>,
+    stderr_chunk: Vec<u8>,
+    stdout_open: bool,
+    stderr_open: bool,
+    /// Whether the sandbox lives that it comes from.
+    alive: bool,
+    stream: AgentStream,
+    expected: Expected,
+    /// Unknown events that were reported.
+    drift: BTreeSet<String>,
 }
 
-impl Driven {
-    /// A run whose agent was never let go.
-    pub(crate) fn unrun(ending: Ending, stderr_tail: String, record: RunRecord) -> Self {
-        Self { ending, exit_code: None, stderr_tail, tokens: Some(0), record }
-    }
+/// What the lines of one batch come to.
+#[derive(Default)]
+struct Batch {
+    inputs: Vec<Input>,
+    /// Messages that the agent has, as the lines show.
+    arrived: Vec<Arrived>,
 }
 
 /// The one thing that happened.
@@ -128,198 +153,244 @@ enum Happened {
     Exceeded(LimitKind),
     ProtectionLost(PathBuf),
     Deadline,
-    Look,
 }
 
-impl Drive<'_> {
-    /// Runs until the end. Nothing of the sandbox is left when this returns.
-    pub(crate) async fn run(mut self) -> Driven {
-        let mut stream = AgentStream::default();
-        let mut drift = BTreeSet::new();
-        let mut chunk = vec![0; CHUNK];
-        let mut stderr_chunk = vec![0; 16 * 1024];
-        let (mut stdout_open, mut stderr_open, mut alive) = (true, true, true);
-        let mut exit_code = None;
-        let mut ending = None;
-        let mut presence = Presence::new();
-        for asked in std::mem::take(&mut self.changes) {
-            self.change_servers(asked, &mut ending);
+impl<'a> Drive<'a> {
+    /// Begins everything that goes on beside an agent: its prompt, its network, the watches over it.
+    fn begin(
+        supervisor: &'a mut Supervisor,
+        mut sandbox: Sandbox,
+        claim: &'a Claim,
+        in_place: &'a mut InPlace,
+    ) -> Self {
+        let InPlace { prepared, workspace, own_events, own_sender, tool_events, .. } = in_place;
+        let spec = &claim.spec;
+        let account = supervisor.record.account().clone();
+        workspace.tidy();
+        let (tell_exceeded, exceeded) = mpsc::channel(4);
+        let upstream = in_place.proxy.as_ref().and_then(|proxy| proxy.parse().ok());
+        let doors = sandbox.doors.take();
+        let network = doors.zip(prepared.network_policy(upstream)).map(|(doors, policy)| {
+            Network::open(doors, policy, own_sender.clone(), tell_exceeded.clone())
+        });
+        if let Some(stdin) = sandbox.stdin.take() {
+            let words = std::mem::take(&mut prepared.prompt);
+            tokio::spawn(prompt::send(words, stdin, own_sender.clone()));
         }
+        if let (Some(limits), Some(writable)) = (&mut sandbox.limits, prepared.writable_on_host()) {
+            limits.watch(writable, account.clone(), tell_exceeded);
+        }
+        Self {
+            mounts: watch_mounts(&sandbox, &prepared.launchable),
+            run_dir: claim.run.path(),
+            output: Output::new(Expected::of(spec)),
+            stderr: StderrKeeper::new(&claim.run.stderr_log_path(), account.clone()),
+            records: RecordLimits::new(account, spec),
+            presence: Presence::new(),
+            exit_code: None,
+            tool_events,
+            own_events,
+            forgotten: session_memory::watch(&prepared.store_db, claim.before.as_ref()),
+            exceeded,
+            network,
+            handover: Arc::clone(&claim.handover),
+            servers: prepared.live_servers(&claim.state_root, spec),
+            supervisor,
+            sandbox,
+        }
+    }
 
-        while ending.is_none() {
-            // Phase one: wait for exactly one thing. Orders come first, or an agent that never stops printing could not
-            // be stopped; output comes before the end of the process, so that what was printed is read.
-            self.note_absence(&mut presence, &mut ending);
-            let deadline =
-                self.state.next_deadline().map(|at| self.began + Duration::from_millis(at));
-            presence.expect_until(deadline);
-            let happened = tokio::select! {
-                biased;
-                Some(order) = self.orders.recv() => Happened::Order(order),
-                lost = mount_watch::lost(&mut self.mounts), if alive => Happened::ProtectionLost(lost),
-                Some(limit) = self.exceeded.recv() => Happened::Exceeded(limit),
-                read = self.sandbox.stdout.read(&mut chunk), if stdout_open => Happened::Stdout(read.unwrap_or(0)),
-                read = self.sandbox.stderr.read(&mut stderr_chunk), if stderr_open => Happened::Stderr(read.unwrap_or(0)),
-                Some(event) = self.own_events.recv() => Happened::Own(event),
-                Some(event) = self.tool_events.recv() => Happened::Tool(event),
-                Some(()) = self.forgotten.recv() => Happened::Forgotten,
-                _ = self.sandbox.process.wait(), if alive => Happened::Exited,
-                () = sleep_until(deadline) => Happened::Deadline,
-                () = tokio::time::sleep(LOOK_EVERY) => Happened::Look,
+    async fn run(&mut self) {
+        for asked in std::mem::take(&mut self.supervisor.changes) {
+            self.change_servers(asked);
+        }
+        while self.supervisor.ending.is_none() {
+            // Phase one: wait for exactly one thing.
+            self.note_absence();
+            let deadline = self.supervisor.deadline();
+            self.presence.expect_until(deadline);
+            let happened = self.wait(deadline).await;
+            self.note_absence();
+            let Some(happened) = happened else {
+                self.supervisor.look(Some(&mut self.sandbox.process));
+                continue;
             };
-
-            self.note_absence(&mut presence, &mut ending);
             // A stop wakes us with the clock and without the pipes. They are looked at before the clock decides.
-            if matches!(happened, Happened::Deadline) && stdout_open && self.has_output() {
+            if matches!(happened, Happened::Deadline)
+                && self.output.stdout_open
+                && self.has_output()
+            {
                 tokio::task::yield_now().await;
                 continue;
             }
 
             // Phase two: decide, then act.
-            let inputs = match happened {
-                Happened::Stdout(0) => {
-                    stdout_open = false;
-                    let mut signs = Vec::new();
-                    stream.finish(|line| self.agent_line(&line, &mut drift, &mut signs));
-                    signs.push(Input::StdoutClosed);
-                    signs
-                }
-                Happened::Stdout(length) => {
-                    self.record.learn_new_tokens();
-                    let mut signs = Vec::new();
-                    stream.feed(&chunk[..length], |line| {
-                        self.agent_line(&line, &mut drift, &mut signs);
-                    });
-                    signs
-                }
-                Happened::Stderr(0) => {
-                    stderr_open = false;
-                    Vec::new()
-                }
-                Happened::Stderr(length) => {
-                    self.record.learn_new_tokens();
-                    let record = &self.record;
-                    self.stderr
-                        .take(&stderr_chunk[..length], &|line| record.clean(line).into_owned());
-                    Vec::new()
-                }
-                Happened::Exited => {
-                    alive = false;
-                    exit_code = self.sandbox.process.exit_code().await;
-                    // The kernel may have ended it before we heard why.
-                    let limits = self.sandbox.limits.as_ref();
-                    let exceeded = limits.and_then(|limits| limits.look(exit_code));
-                    let exceeded = exceeded.map(Input::HadExceeded);
-                    // An order that we were too late for comes before everything that follows from it.
-                    let order = was_killed_on_order(self.run_dir);
-                    let order = order.then_some(Input::Stop(StopManner::Now));
-                    let exited = Input::Exited { exit_code };
-                    order.into_iter().chain(exceeded).chain([exited]).collect()
-                }
-                Happened::Order(Order::Stop(manner)) => vec![Input::Stop(manner)],
-                Happened::Order(Order::Suspend) => vec![Input::Suspend],
-                Happened::Order(Order::Interrupt) => vec![Input::Interrupt],
-                Happened::Forgotten => vec![Input::Forgotten],
-                Happened::Exceeded(limit) => vec![Input::Exceeded(limit)],
-                Happened::ProtectionLost(path) => {
-                    // It is the end; whatever else goes is not asked about.
-                    self.mounts = None;
-                    vec![Input::ProtectionLost(path.into())]
-                }
-                Happened::Order(Order::ChangeServers(asked)) => {
-                    self.change_servers(asked, &mut ending);
-                    Vec::new()
-                }
-                Happened::Own(event) => {
-                    self.record.event(&event);
-                    Vec::new()
-                }
-                Happened::Tool(event) => {
-                    self.record.learn_new_tokens();
-                    self.record.event_of_agent(&event);
-                    vec![Input::SignOfLife]
-                }
-                Happened::Deadline => vec![Input::Tick],
-                Happened::Look => {
-                    if let Err(error) = self.record.check() {
-                        self.cannot_append(&error, &mut ending);
-                    }
-                    continue;
-                }
-            };
-            // The batch reaches the kernel before anything is decided on it.
-            self.flush(&mut ending);
-            self.confirm_arrivals().await;
-            for input in inputs {
-                self.step(input, &mut ending);
-            }
-            if let Some(limit) = self.records.newly_met() {
-                self.step(Input::Exceeded(limit), &mut ending);
-            }
-            // For the same reason: with output always there, the wait above never comes to its deadline.
-            if self.state.next_deadline().is_some_and(|at| at <= self.now()) {
-                self.step(Input::Tick, &mut ending);
-            }
-            self.flush(&mut ending);
-            // Nor does it come to the end of the process then.
-            if alive {
-                self.sandbox.process.end_if_unheld();
-            }
-            // Whoever brings an order has a turn after each batch: the agent may always have printed the next one.
+            let batch = self.take_in(happened).await;
+            self.decide(batch).await;
+            // The tasks that bring orders have a turn after each batch: the agent may always have printed the next one.
             tokio::task::yield_now().await;
-        }
-        while let Ok(event) = self.own_events.try_recv() {
-            self.record.event(&event);
-        }
-        self.drain_stderr(&mut stderr_chunk, stderr_open).await;
-        self.record.event(&RunEvent::Spent(Spend {
-            tool_calls: Some(self.state.n_tool_calls()),
-            time_ms: Some(self.now()),
-            tokens: self.state.tokens(),
-        }));
-        Driven {
-            ending: ending.unwrap_or(Ending::ByItself { exit_code, was_released: true }),
-            exit_code,
-            stderr_tail: self.stderr.tail(),
-            tokens: self.state.tokens(),
-            record: self.record,
         }
     }
 
+    /// Orders come first, or an agent that never stops printing could not be stopped; output comes before the end of the
+    /// process, so that what was printed is read. `None`: nothing happened for a while.
+    async fn wait(&mut self, deadline: Option<Instant>) -> Option<Happened> {
+        let (output, sandbox) = (&mut self.output, &mut self.sandbox);
+        Some(tokio::select! {
+            biased;
+            Some(order) = self.supervisor.orders.recv() => Happened::Order(order),
+            lost = mount_watch::lost(&mut self.mounts), if output.alive => Happened::ProtectionLost(lost),
+            Some(limit) = self.exceeded.recv() => Happened::Exceeded(limit),
+            read = sandbox.stdout.read(&mut output.chunk), if output.stdout_open => Happened::Stdout(read.unwrap_or(0)),
+            read = sandbox.stderr.read(&mut output.stderr_chunk), if output.stderr_open => Happened::Stderr(read.unwrap_or(0)),
+            Some(event) = self.own_events.recv() => Happened::Own(event),
+            Some(event) = self.tool_events.recv() => Happened::Tool(event),
+            Some(()) = self.forgotten.recv() => Happened::Forgotten,
+            _ = sandbox.process.wait(), if output.alive => Happened::Exited,
+            () = sleep_until(deadline) => Happened::Deadline,
+            () = tokio::time::sleep(LOOK_EVERY) => return None,
+        })
+    }
+
+    /// Records what happened, and says what it means for the course of the run.
+    async fn take_in(&mut self, happened: Happened) -> Batch {
+        let inputs = match happened {
+            Happened::Stdout(length) => return self.read_stdout(length),
+            Happened::Stderr(length) => {
+                self.read_stderr(length);
+                Vec::new()
+            }
+            Happened::Exited => self.note_exit().await,
+            Happened::Order(order) => match Heard::from(order) {
+                Heard::Course(input) => vec![input],
+                Heard::Change(asked) => {
+                    self.change_servers(asked);
+                    Vec::new()
+                }
+            },
+            Happened::Forgotten => vec![Input::Forgotten],
+            Happened::Exceeded(limit) => vec![Input::Exceeded(limit)],
+            Happened::ProtectionLost(path) => {
+                // It is the end; whatever else goes is not asked about.
+                self.mounts = None;
+                vec![Input::ProtectionLost(path.into())]
+            }
+            Happened::Own(event) => {
+                self.supervisor.record.event(&event);
+                Vec::new()
+            }
+            Happened::Tool(event) => {
+                self.supervisor.record.learn_new_tokens();
+                self.supervisor.record.event_of_agent(&event);
+                vec![Input::SignOfLife]
+            }
+            Happened::Deadline => vec![Input::Tick],
+        };
+        Batch { inputs, arrived: Vec::new() }
+    }
+
+    async fn decide(&mut self, batch: Batch) {
+        // The batch reaches the kernel before anything is decided on it.
+        self.flush();
+        self.confirm(batch.arrived).await;
+        for input in batch.inputs {
+            self.step(input);
+        }
+        if let Some(limit) = self.records.newly_met() {
+            self.step(Input::Exceeded(limit));
+        }
+        // With output always there, the wait never comes to its deadline.
+        if self.supervisor.is_due() {
+            self.step(Input::Tick);
+        }
+        self.flush();
+        // Nor does it come to the end of the process then.
+        if self.output.alive {
+            self.sandbox.process.end_if_unheld();
+        }
+    }
+
+    fn read_stdout(&mut self, length: usize) -> Batch {
+        let record = &mut self.supervisor.record;
+        let Output { stream, expected, drift: known, chunk, .. } = &mut self.output;
+        let mut batch = Batch::default();
+        if length > 0 {
+            record.learn_new_tokens();
+        }
+        let take = |line: StreamLine<'_>| {
+            record.agent_line(&line);
+            batch.arrived.extend(self.handover.see(&line));
+            let unknown = drift(&line).filter(|_| known.len() < MOST_DRIFT);
+            if let Some(event) = unknown.filter(|event| known.insert(event.clone())) {
+                record.event(&RunEvent::ProtocolDrift { event });
+            }
+            add_sign(&mut batch.inputs, sign_of(&line, expected));
+        };
+        match length {
+            0 => {
+                stream.finish(take);
+                self.output.stdout_open = false;
+                batch.inputs.push(Input::StdoutClosed);
+            }
+            _ => stream.feed(&chunk[..length], take),
+        }
+        batch
+    }
+
+    fn read_stderr(&mut self, length: usize) {
+        let record = &mut self.supervisor.record;
+        if length == 0 {
+            self.output.stderr_open = false;
+            return;
+        }
+        record.learn_new_tokens();
+        let clean = |line: &[u8]| record.clean(line).into_owned();
+        self.stderr.take(&self.output.stderr_chunk[..length], &clean);
+    }
+
+    async fn note_exit(&mut self) -> Vec<Input> {
+        self.output.alive = false;
+        self.exit_code = self.sandbox.process.exit_code().await;
+        let exit_code = self.exit_code;
+        // The kernel may have ended it before we heard why.
+        let exceeded = self.sandbox.limits.as_ref().and_then(|limits| limits.look(exit_code));
+        // An order that we were too late for comes before everything that follows from it.
+        let order = was_killed_on_order(self.run_dir).then_some(Input::Stop(StopManner::Now));
+        let exited = Input::Exited { exit_code };
+        order.into_iter().chain(exceeded.map(Input::HadExceeded)).chain([exited]).collect()
+    }
+
     /// Writes down which messages the agent has. What cannot be is passed on again by a later run, not lost.
-    async fn confirm_arrivals(&mut self) {
-        for arrived in std::mem::take(&mut self.arrived) {
+    async fn confirm(&mut self, arrived: Vec<Arrived>) {
+        for arrived in arrived {
             let handover = Arc::clone(&self.handover);
             let confirmed = tokio::task::spawn_blocking(move || handover.confirm(&arrived)).await;
             match confirmed {
-                Ok(Ok(event)) => self.record.event(&event),
+                Ok(Ok(event)) => self.supervisor.record.event(&event),
                 Ok(Err(error)) => tracing::warn!(%error, "a delivery could not be written down"),
                 Err(error) => tracing::warn!(%error, "a delivery could not be written down"),
             }
         }
     }
 
-    fn change_servers(&mut self, (change, answer): AskedChange, ending: &mut Option<Ending>) {
+    fn change_servers(&mut self, (change, answer): AskedChange) {
         let changed = match &mut self.servers {
             Some(servers) => servers.change(&change),
             None => Err("it has no sandbox, so the agent goes by your own files".to_owned()),
         };
-        self.record.keep_secret(self.servers.iter().flat_map(LiveServers::secrets));
-        let done = changed.map(|event| self.record.event(&event));
+        let record = &mut self.supervisor.record;
+        record.keep_secret(self.servers.iter().flat_map(LiveServers::secrets));
+        let done = changed.map(|event| record.event(&event));
         // In the journal before anybody hears of it.
-        self.flush(ending);
+        self.flush();
         drop(answer.send(done));
     }
 
-    fn now(&self) -> Moment {
-        moment_since(self.began)
-    }
-
     /// Time in which we did not run is no silence of the agent's.
-    fn note_absence(&mut self, presence: &mut Presence, ending: &mut Option<Ending>) {
-        if let Some(ms) = presence.absent_ms() {
+    fn note_absence(&mut self) {
+        if let Some(ms) = self.presence.absent_ms() {
             tracing::warn!(ms, "the supervisor did not run");
-            self.step(Input::Absent { ms }, ending);
+            self.step(Input::Absent { ms });
         }
     }
 
@@ -329,95 +400,46 @@ impl Drive<'_> {
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n_ready| n_ready > 0)
     }
 
-    fn step(&mut self, input: Input, ending: &mut Option<Ending>) {
-        let now = self.now();
-        let (state, effects) = self.state.clone().step(input, now);
-        self.state = state;
-        for effect in effects {
-            match effect {
-                Effect::Record(event) => self.record.event(&event),
-                Effect::Sync => {
-                    if let Err(error) = self.record.sync() {
-                        self.cannot_append(&error, ending);
-                    }
-                }
-                Effect::SignalAgent(signal) => self.signal(signal),
-                Effect::KillSandbox => {
-                    self.note_signal(SignalName::Kill, "the sandbox");
-                    self.sandbox.process.kill();
-                }
-                Effect::End(how) => *ending = Some(how),
-            }
+    fn step(&mut self, input: Input) {
+        self.supervisor.step(input, Some(&mut self.sandbox.process));
+    }
+
+    fn flush(&mut self) {
+        self.supervisor.flush(Some(&mut self.sandbox.process));
+    }
+
+    async fn finish(mut self) -> Driven {
+        while let Ok(event) = self.own_events.try_recv() {
+            self.supervisor.record.event(&event);
+        }
+        self.drain_stderr().await;
+        let Self { supervisor, exit_code, stderr, network, .. } = self;
+        let tokens = supervisor.state.tokens();
+        supervisor.record.event(&RunEvent::Spent(Spend {
+            tool_calls: Some(supervisor.state.n_tool_calls()),
+            time_ms: Some(supervisor.now()),
+            tokens,
+        }));
+        for event in network.map(Network::close).into_iter().flatten() {
+            supervisor.record.event(&event);
+        }
+        let ending = supervisor.ending.take();
+        Driven {
+            ending: ending.unwrap_or(Ending::ByItself { exit_code, was_released: true }),
+            exit_code,
+            stderr_tail: stderr.tail(),
+            tokens,
+            has_run: true,
         }
     }
 
-    fn signal(&mut self, name: SignalName) {
-        let signal = match name {
-            SignalName::Int => Signal::INT,
-            SignalName::Term => Signal::TERM,
-            SignalName::Kill => Signal::KILL,
-        };
-        // An agent that is gone needs no signal; the next rung of the ladder comes anyway.
-        match self.sandbox.process.signal_agent(signal) {
-            Ok(()) => self.note_signal(name, "the agent"),
-            Err(error) => tracing::info!(%error, ?name, "the agent could not be signalled"),
-        }
-    }
-
-    fn note_signal(&mut self, signal: SignalName, target: &str) {
-        self.record.event(&RunEvent::Signalled { signal, target: target.to_owned() });
-    }
-
-    fn flush(&mut self, ending: &mut Option<Ending>) {
-        if let Err(error) = self.record.flush() {
-            self.cannot_append(&error, ending);
-        }
-    }
-
-    fn cannot_append(&mut self, error: &AppendError, ending: &mut Option<Ending>) {
-        tracing::error!(%error, "nothing more is appended to the journal");
-        if self.record.break_off(error) {
-            self.step(error.as_input(), ending);
-            // The reserve is meant for exactly this; if it fails too, the run ends all the same.
-            self.record.flush().ok();
-        }
-    }
-
-    fn agent_line(
-        &mut self,
-        line: &StreamLine<'_>,
-        drift: &mut BTreeSet<String>,
-        inputs: &mut Vec<Input>,
-    ) {
-        self.record.agent_line(line);
-        self.arrived.extend(self.handover.see(line));
-        if let EventKind::Unknown { kind, subtype, .. } = &line.event.kind {
-            let kind = kept(kind.as_deref().unwrap_or("(no type)"));
-            let event = match subtype {
-                Some(subtype) => format!("{kind}/{}", kept(subtype)),
-                None => kind,
-            };
-            if drift.len() < MOST_DRIFT && drift.insert(event.clone()) {
-                self.record.event(&RunEvent::ProtocolDrift { event });
-            }
-        }
-        match sign_of(line, &self.expected) {
-            // A flood of ordinary lines is one sign of life.
-            AgentSign::Other => {
-                if inputs.last() != Some(&Input::Agent(AgentSign::Other)) {
-                    inputs.push(Input::Agent(AgentSign::Other));
-                }
-            }
-            sign => inputs.push(Input::Agent(sign)),
-        }
-    }
-
-    /// What is still in the pipe of a process that is gone; whoever holds it open is not waited for.
-    async fn drain_stderr(&mut self, chunk: &mut [u8], is_open: bool) {
+    /// What is still in the pipe of a process that is gone; a process that holds it open is not waited for.
+    async fn drain_stderr(&mut self) {
         let until = Instant::now() + Duration::from_millis(100);
-        let record = &self.record;
+        let record = &self.supervisor.record;
         let clean = |line: &[u8]| record.clean(line).into_owned();
-        if is_open {
+        let chunk = &mut self.output.stderr_chunk;
+        if self.output.stderr_open {
             while let Ok(Ok(length @ 1..)) =
                 tokio::time::timeout_at(until, self.sandbox.stderr.read(chunk)).await
             {
@@ -428,113 +450,34 @@ impl Drive<'_> {
     }
 }
 
-/// Knows when we should have run, and so for how long we did not: stopped, frozen, or without a processor.
-struct Presence {
-    expected: Instant,
-}
-
-impl Presence {
-    fn new() -> Self {
-        Self { expected: Instant::now() + LOOK_EVERY }
-    }
-
-    /// We wait, for the deadline at most, and never for longer than until the next look.
-    fn expect_until(&mut self, deadline: Option<Instant>) {
-        let now = Instant::now();
-        let look = now + LOOK_EVERY;
-        self.expected = deadline.map_or(look, |deadline| deadline.clamp(now, look));
-    }
-
-    /// For how long we did not run though we should have; what is not worth a word is `None`.
-    fn absent_ms(&mut self) -> Option<u64> {
-        let now = Instant::now();
-        let late = now.saturating_duration_since(self.expected);
-        self.expected = now + LOOK_EVERY;
-        let ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
-        (late >= NOTICED).then_some(ms)
-    }
-}
-
-/// Where we are on the clock of a run.
-pub(crate) fn moment_since(began: Instant) -> Moment {
-    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-pub(crate) async fn sleep_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
-fn kept(name: &str) -> String {
-    name.chars().take(LONGEST_NAME).collect()
-}
-
-/// What a line means for the course of the run.
-fn sign_of(line: &StreamLine<'_>, expected: &Expected) -> AgentSign {
-    let event = &line.event;
-    match &event.kind {
-        EventKind::Init { cwd, .. } => {
-            let session = event.session_id.as_deref();
-            let is_the_asked_session = session.is_none_or(|session| session == expected.session)
-                && cwd.as_deref().is_none_or(|cwd| cwd == expected.workspace);
-            AgentSign::Init { is_the_asked_session }
+impl Output {
+    fn new(expected: Expected) -> Self {
+        Self {
+            chunk: vec![0; CHUNK],
+            stderr_chunk: vec![0; STDERR_CHUNK],
+            stdout_open: true,
+            stderr_open: true,
+            alive: true,
+            stream: AgentStream::default(),
+            expected,
+            drift: BTreeSet::new(),
         }
-        EventKind::ToolStarted(call) => AgentSign::ToolStarted {
-            call_id: kept(call.call_id.as_deref().unwrap_or_default()),
-            name: kept(call.name_or_unnamed()),
-            declared_ms: call
-                .args
-                .filter(|_| call.name.as_deref() == Some("shell"))
-                .and_then(|args| ShellArgs::read(args).timeout_ms)
-                .and_then(|timeout| u64::try_from(timeout).ok()),
-        },
-        EventKind::ToolCompleted(call) => {
-            AgentSign::ToolCompleted { call_id: kept(call.call_id.as_deref().unwrap_or_default()) }
-        }
-        EventKind::Oversized(oversized) if line.started.is_some() => AgentSign::ToolCompleted {
-            call_id: kept(oversized.call_id.as_deref().unwrap_or_default()),
-        },
-        EventKind::Assistant { form: AssistantForm::Last, .. } => AgentSign::FinalText,
-        EventKind::Result(result) => {
-            let is_error = result.is_error.unwrap_or(result.subtype.as_deref() != Some("success"));
-            AgentSign::Result { is_error, tokens: result.usage.as_ref().and_then(all_tokens) }
-        }
-        _ => AgentSign::Other,
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What the lines mean, one after the other.
-    fn signs(lines: &str) -> Vec<AgentSign> {
-        let expected = Expected { session: String::new(), workspace: String::new() };
-        let mut signs = Vec::new();
-        AgentStream::default().feed(lines.as_bytes(), |line| signs.push(sign_of(&line, &expected)));
-        signs
+fn add_sign(inputs: &mut Vec<Input>, sign: AgentSign) {
+    let input = Input::Agent(sign);
+    // A flood of ordinary lines is one sign of life.
+    if input != Input::Agent(AgentSign::Other) || inputs.last() != Some(&input) {
+        inputs.push(input);
     }
+}
 
-    #[test]
-    fn a_name_as_long_as_a_line_is_not_held_in_memory() {
-        let id = "i".repeat(1 << 20);
-        let line = |subtype: &str| {
-            format!(
-                r#"{{"type":"tool_call","subtype":"{subtype}","call_id":"{id}","tool_call":{{"{id}ToolCall":{{"args":{{}}}}}}}}"#
-            )
-        };
-        let lines = format!("{}\n{}\n", line("started"), line("completed"));
-        let signs = signs(&lines);
-        let [
-            AgentSign::ToolStarted { call_id, name, .. },
-            AgentSign::ToolCompleted { call_id: completed },
-        ] = signs.as_slice()
-        else {
-            panic!("not a call that began and ended")
-        };
-        assert!(call_id.len() == LONGEST_NAME && name.len() <= LONGEST_NAME);
-        assert_eq!(call_id, completed, "the end of a call is still known by its id");
-    }
+fn watch_mounts(sandbox: &Sandbox, launchable: &Launchable) -> Option<MountWatch> {
+    let Launchable::Sandbox { plan, .. } = launchable else { return None };
+    let watch = sandbox.process.watch_mounts(plan);
+    // An agent that is gone already shows nothing.
+    watch
+        .inspect_err(|error| tracing::warn!(%error, "the mounts of the sandbox are not watched"))
+        .ok()
 }

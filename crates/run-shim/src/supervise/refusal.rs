@@ -1,10 +1,10 @@
-//! Why a supervisor did not take its run, as it is told to whoever started it.
+//! Why a run did not come to its sandbox: refused, as its starter hears it, or ended, as its journal says it.
 
 use std::io;
 use std::path::PathBuf;
 
 use ground::with_causes;
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, RunOutcome};
 
 use crate::preparation::error::PrepareError;
 use crate::session::locks::LockRefusal;
@@ -29,6 +29,14 @@ pub(crate) enum ShimError {
     Prepare(#[from] PrepareError),
 }
 
+/// Why a run goes no further than `claim` or `prepare`.
+pub(crate) enum NotBegun {
+    /// Its starter hears of it, and nothing of the run is left.
+    Refused(ShimError),
+    /// Its starter has gone its way, so the journal says it.
+    Ended { outcome: RunOutcome, why: String },
+}
+
 pub(crate) struct ShimRefusal {
     pub(crate) exit_code: ExitCode,
     pub(crate) message: String,
@@ -50,5 +58,23 @@ impl ShimError {
             }
         };
         ShimRefusal { exit_code, message: with_causes(self), hint }
+    }
+
+    /// Whether a session that was to begin with the run has not begun.
+    pub(crate) fn leaves_session_unbegun(&self) -> bool {
+        matches!(self, Self::Locked(_) | Self::Prepare(_))
+    }
+
+    /// The same for the journal, where the run has waited before.
+    pub(crate) fn ended(&self) -> NotBegun {
+        let (outcome, why) = match self {
+            Self::Locked(refusal) => (RunOutcome::SandboxFailed, refusal.to_string()),
+            Self::Resume(refusal) => (RunOutcome::NotResumable, refusal.to_string()),
+            Self::Prepare(error) => (error.outcome(), with_causes(error)),
+            Self::Begun | Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
+                (RunOutcome::SupervisorFailed, with_causes(self))
+            }
+        };
+        NotBegun::Ended { outcome, why }
     }
 }

@@ -312,11 +312,15 @@ impl RunState {
 
     fn end(&mut self, exit_code: Option<i32>, effects: &mut Vec<Effect>) {
         self.phase = Phase::Ended;
-        let ending = match self.verdict.clone() {
+        effects.push(Effect::End(self.ending(exit_code)));
+    }
+
+    /// What the run comes to if it is over now.
+    pub(crate) fn ending(&self, exit_code: Option<i32>) -> Ending {
+        match self.verdict.clone() {
             Some(outcome) => Ending::Decided(outcome),
             None => Ending::ByItself { exit_code, was_released: self.was_released },
-        };
-        effects.push(Effect::End(ending));
+        }
     }
 
     fn stop_asked(&mut self, manner: StopManner, now: Moment, effects: &mut Vec<Effect>) {
