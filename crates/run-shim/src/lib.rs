@@ -1,16 +1,21 @@
 //! Makes one run happen: launch, read, decide, stop, end.
 //!
 //! ```text
-//!   start        caretaker run ──► start_shim ──► a process of its own: shim_main
-//!   shim         locks ─► preparation ─► starting (launch) ─► drive ─► checkpoint ─► ended
-//!   drive        stdout ─► agent-stream ─► run_record (the journal) ─► RunState::step ─► effects
+//!   control      caretaker run ─► start_shim ─► a process of its own: shim_main        orders come in here, too
+//!   supervise    claim ─► prepare ─► hold ─► drive ─► close                            the phases of a run
+//!                stdout ─► agent-stream ─► record (the journal) ─► RunState::step ─► effects
+//!
+//!   preparation  what is decided and put in place before a sandbox is started
+//!   sandbox      bwrap, gate, guard, keeper: the processes                limits, network: what holds them
+//!   session      locks, bucket, memory, checkpoint                        login: the agent's copy of it
+//!   agent_tools  the MCP servers that the agent has, ours among them      record: journal, stderr, log, redaction
 //! ```
 //!
 //! **Invariant:** only this crate starts or signals agents.
 //!
 //! **Invariant:** a sandbox that was not verified is never released, whatever happens to us.
 //!
-//! **Invariant:** what is decided is decided in [`run_state`], a pure step; everything else are its eyes and hands.
+//! **Invariant:** `supervise::run_state` decides, in a pure step; everything else are its eyes and hands.
 
 mod agent_tools;
 mod control;

@@ -26,7 +26,7 @@ use rustix::process::Pid;
 use sandbox_plan::{BwrapProblem, Mismatch, PlanFds, SandboxPlan, SandboxRoot};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use super::process::{self, SandboxProcess, StatusLines, pid_number};
 use super::record::Ends;
@@ -102,36 +102,11 @@ impl HeldSandbox {
         // Should bubblewrap die before its sandbox, or a keeper before its agent, what is left is ours to end.
         nix::sys::prctl::set_child_subreaper(true)
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
-        let (program, arguments, pipes, ends) = match launchable {
-            Launchable::Sandbox { plan, bwrap } => {
-                let pipes = Pipes::new(plan).map_err(LaunchError::Descriptors)?;
-                (bwrap.as_path(), plan.command_line(ARGS_FD), pipes, Ends::WithItsFirst)
-            }
-            Launchable::Unconfined(plan) => {
-                let pipes = Pipes::for_keeper(plan).map_err(LaunchError::Descriptors)?;
-                (plan.keeper(), plan.keeper_arguments(), pipes, Ends::WhenAsked)
-            }
+        let ends = match launchable {
+            Launchable::Sandbox { .. } => Ends::WithItsFirst,
+            Launchable::Unconfined(_) => Ends::WhenAsked,
         };
-        let mut command = Command::new(program);
-        if let Launchable::Unconfined(plan) = launchable {
-            command.current_dir(plan.directory());
-        }
-        command
-            .args(arguments)
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(pipes.stdout_for_child)
-            .stderr(pipes.stderr_for_child)
-            .kill_on_drop(true);
-        command
-            .fd_mappings(pipes.mappings)
-            .map_err(|error| LaunchError::Descriptors(io::Error::other(error)))?;
-        let mut child = command
-            .spawn()
-            .map_err(|source| LaunchError::Spawn { program: program.to_owned(), source })?;
-        // Our copies of what the child got must go, or its ends never close.
-        drop(command);
-
+        let (mut child, pipes) = spawn(launchable)?;
         // Not the child's own any more, which closes it when it is waited for.
         let stdin = child.stdin.take();
         let mut status = StatusLines::new(pipes.status);
@@ -354,18 +329,54 @@ const ARGS_FD: i32 = 3;
 const STATUS_FD: i32 = 4;
 const FIRST_DATA_FD: i32 = 5;
 
-/// Both ends of everything that bwrap and we share.
+/// Starts bubblewrap, or the keeper in its place, with the child's ends of our pipes.
+fn spawn(launchable: &Launchable) -> Result<(Child, Pipes), LaunchError> {
+    let (program, arguments, pipes) = match launchable {
+        Launchable::Sandbox { plan, bwrap } => {
+            (bwrap.as_path(), plan.command_line(ARGS_FD), Pipes::for_bwrap(plan))
+        }
+        Launchable::Unconfined(plan) => {
+            (plan.keeper(), plan.keeper_arguments(), Pipes::for_keeper(plan))
+        }
+    };
+    let (pipes, ends) = pipes.map_err(LaunchError::Descriptors)?;
+    let mut command = Command::new(program);
+    if let Launchable::Unconfined(plan) = launchable {
+        command.current_dir(plan.directory());
+    }
+    command
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(ends.stdout)
+        .stderr(ends.stderr)
+        .kill_on_drop(true);
+    command
+        .fd_mappings(ends.mappings)
+        .map_err(|error| LaunchError::Descriptors(io::Error::other(error)))?;
+    // With the command our copies of what the child got go, or its ends would never close.
+    let child = command
+        .spawn()
+        .map_err(|source| LaunchError::Spawn { program: program.to_owned(), source })?;
+    Ok((child, pipes))
+}
+
+/// Our ends of everything that bwrap and we share.
 struct Pipes {
-    mappings: Vec<FdMapping>,
-    stdout_for_child: Stdio,
-    stderr_for_child: Stdio,
     status: pipe::Receiver,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
 }
 
+/// The ends of the same that the child gets, with whatever else it is handed.
+struct ChildEnds {
+    mappings: Vec<FdMapping>,
+    stdout: Stdio,
+    stderr: Stdio,
+}
+
 impl Pipes {
-    fn for_keeper(plan: &UnconfinedPlan) -> io::Result<Self> {
+    fn for_keeper(plan: &UnconfinedPlan) -> io::Result<(Self, ChildEnds)> {
         Self::with(|status| {
             let environment = memory_file(&plan.environment_bytes())?;
             Ok(vec![
@@ -375,26 +386,30 @@ impl Pipes {
         })
     }
 
-    fn new(plan: &SandboxPlan) -> io::Result<Self> {
+    fn for_bwrap(plan: &SandboxPlan) -> io::Result<(Self, ChildEnds)> {
         Self::with(|status| sandbox_mappings(plan, status))
     }
 
-    fn with(mappings: impl FnOnce(OwnedFd) -> io::Result<Vec<FdMapping>>) -> io::Result<Self> {
+    fn with(
+        mappings: impl FnOnce(OwnedFd) -> io::Result<Vec<FdMapping>>,
+    ) -> io::Result<(Self, ChildEnds)> {
         let (status, status_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stdout, stdout_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, stderr_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
         // An ordinary user may be past a system-wide limit on such room; the usual 64 KiB serve too.
         rustix::pipe::fcntl_setpipe_size(&stdout, STDOUT_PIPE_BYTES).ok();
 
-        let mappings = mappings(status_for_child)?;
-        Ok(Self {
-            mappings,
-            stdout_for_child: stdout_for_child.into(),
-            stderr_for_child: stderr_for_child.into(),
+        let ends = ChildEnds {
+            mappings: mappings(status_for_child)?,
+            stdout: stdout_for_child.into(),
+            stderr: stderr_for_child.into(),
+        };
+        let pipes = Self {
             status: pipe::Receiver::from_owned_fd(status)?,
             stdout: pipe::Receiver::from_owned_fd(stdout)?,
             stderr: pipe::Receiver::from_owned_fd(stderr)?,
-        })
+        };
+        Ok((pipes, ends))
     }
 }
 

@@ -13,7 +13,7 @@ use run_protocol::{RunId, RunSpec, SessionStart};
 use tokio::task::JoinHandle;
 
 use crate::control::sockets::{self, SocketPaths};
-use crate::preparation;
+use crate::preparation::leftovers;
 use crate::session::held_lock::{
     HeldLock, Holder, LockError, Patience, WorkspaceLockError, WorkspaceLocks, wait_until_free,
 };
@@ -205,7 +205,7 @@ impl RunLocks {
 /// Removes what those left who had a workspace before, whose lock is held.
 fn clean_up(lock: &mut HeldLock, state: &StateRoot, socket_root: &Path) -> Result<(), LockRefusal> {
     for run in lock.uncleaned() {
-        preparation::clean_up_after(run, state)
+        leftovers::clean_up_after(run, state)
             .map_err(|error| LockRefusal::NotDead { run: *run, why: error.to_string() })?;
         sockets::remove_if_over(state, socket_root, *run);
     }
@@ -339,8 +339,7 @@ pub fn clean_up_after_the_dead(state: &StateRoot, socket_root: &Path) -> usize {
     let locks = WorkspaceLocks { directory: &directory };
     let in_workspaces = locks
         .of_the_dead(|run| {
-            preparation::has_left_something(&run, state)
-                || SocketPaths::new(socket_root, run).exist()
+            leftovers::has_left_something(&run, state) || SocketPaths::new(socket_root, run).exist()
         })
         .unwrap_or_default()
         .into_iter()
