@@ -38,10 +38,6 @@ pub(crate) fn why(
     stderr: &str,
     limits: &RunLimits,
 ) -> String {
-    let seconds = |ms: u64| match ms % 1000 {
-        0 => format!("{} s", ms / 1000),
-        _ => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
-    };
     match outcome {
         RunOutcome::Succeeded => "the agent gave its result".to_owned(),
         RunOutcome::AgentError => "the agent's result says that it failed".to_owned(),
@@ -63,21 +59,7 @@ pub(crate) fn why(
             }
             NoResult::Lost => "the run's supervisor died, and the sandbox with it".to_owned(),
         },
-        RunOutcome::TimedOut { limit } | RunOutcome::QuotaExceeded { limit } => match limit {
-            LimitKind::Startup => {
-                format!("the agent did not begin within {}", seconds(limits.startup_ms))
-            }
-            LimitKind::Idle => {
-                format!("the agent was silent for {} with no tool open", seconds(limits.idle_ms))
-            }
-            LimitKind::WallClock => {
-                format!("the run took longer than {}", seconds(limits.wall_ms))
-            }
-            limit => match limit.remedy() {
-                Some(remedy) => format!("{limit}; {remedy}"),
-                None => limit.to_string(),
-            },
-        },
+        RunOutcome::TimedOut { limit } | RunOutcome::QuotaExceeded { limit } => met(limit, limits),
         RunOutcome::Cancelled => "it was stopped on request".to_owned(),
         RunOutcome::Suspended => "it was stopped on request, to be taken up again".to_owned(),
         RunOutcome::DependencyFailed => "the run it was to follow did not succeed".to_owned(),
@@ -100,6 +82,32 @@ pub(crate) fn why(
         }
         RunOutcome::JournalFailed => "the journal could not be written".to_owned(),
         RunOutcome::SupervisorFailed => "the run's supervisor failed".to_owned(),
+    }
+}
+
+/// Which limit the run met.
+fn met(limit: &LimitKind, limits: &RunLimits) -> String {
+    match limit {
+        LimitKind::Startup => {
+            format!("the agent did not begin within {}", seconds(limits.startup_ms))
+        }
+        LimitKind::Idle => {
+            format!("the agent was silent for {} with no tool open", seconds(limits.idle_ms))
+        }
+        LimitKind::WallClock => {
+            format!("the run took longer than {}", seconds(limits.wall_ms))
+        }
+        limit => match limit.remedy() {
+            Some(remedy) => format!("{limit}; {remedy}"),
+            None => limit.to_string(),
+        },
+    }
+}
+
+fn seconds(ms: u64) -> String {
+    match ms % 1000 {
+        0 => format!("{} s", ms / 1000),
+        _ => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
     }
 }
 
