@@ -195,7 +195,6 @@ impl HeldSandbox {
         home: &Path,
         segments: Option<File>,
     ) -> Result<(), LaunchError> {
-        tracing::debug!("the mounts are verified");
         let processes = self.sandbox.process.all().map_err(LaunchError::Limits)?;
         let confined = tokio::task::spawn_blocking(move || limits.confine(&processes)).await;
         let mut confined =

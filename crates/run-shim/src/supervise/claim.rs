@@ -147,9 +147,14 @@ impl Claim {
 
     /// Tells the starter, once, how the run goes on.
     pub(crate) fn report(&mut self, how: &ShimReport) {
-        if !std::mem::replace(&mut self.has_reported, true) {
+        if self.is_to_report() {
             report(how).ok();
         }
+    }
+
+    /// Whether the caller is the one that tells the starter how the run goes on. True once.
+    pub(crate) fn is_to_report(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_reported, true)
     }
 
     /// Says that the run does not happen to the one who can still hear it: the starter, or the reader of the journal.

@@ -108,7 +108,8 @@ async fn bring_up(
     if let Ok(Some(saved)) = supervisor.attend_or_end(workspace.saved()).await {
         supervisor.record.event(&saved);
     }
-    match decide_on_release(supervisor, prepared, &mut held, mounts) {
+    supervisor.attend(in_place.session_is_noted()).await;
+    match decide_on_release(supervisor, &in_place.prepared, &mut held, mounts) {
         Ok(()) => Ok(held),
         Err(why) => {
             held.end().await;
@@ -128,12 +129,23 @@ async fn verify_and_confine(
     // All look at what bubblewrap is making, and none waits for another.
     let entering = enter(helper, held, prepared.network_mode() == NetworkMode::Allowlist);
     let moving = held.begin_to_confine(limits);
-    let (mounts, made, limits) = tokio::join!(held.verify(&prepared.launchable), entering, moving);
+    let (mounts, made, limits) = tokio::join!(
+        timed("the mounts are verified", held.verify(&prepared.launchable)),
+        timed("the namespaces are entered", entering),
+        timed("what is there is under its limits", moving),
+    );
     let mounts = mounts?;
     let Made { segments, doors } = made?;
     held.keep_doors(doors);
     held.confine(limits?, &prepared.launchable, prepared.home(), segments).await?;
     Ok(mounts)
+}
+
+/// Writes to the log when a part of the work is done.
+async fn timed<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let done = work.await;
+    tracing::debug!("{what}");
+    done
 }
 
 /// Says that the agent is let go, if it may be. What cannot be written down does not happen.

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::agent_tools::agent_desk::{AgentDesk, ChildMaker};
 use crate::agent_tools::mcp_server::{self, WhoAmI};
-use crate::control::start_shim::ShimReport;
+use crate::control::start_shim::{ShimReport, report};
 use crate::limits::PreparedLimits;
 use crate::preparation::Prepared;
 use crate::session::{session_memory, session_record};
@@ -35,6 +35,18 @@ pub(crate) struct InPlace {
     pub(crate) mcp: Option<JoinHandle<Infallible>>,
     /// The proxy that this machine needs.
     pub(crate) proxy: Option<String>,
+    /// Writes down that the session is this run's, durably, which takes as long as the disk does.
+    noting: Option<JoinHandle<()>>,
+}
+
+impl InPlace {
+    /// Waits until it is written down that the session is this run's: before the agent is let go, and before anything else
+    /// is written there.
+    pub(crate) async fn session_is_noted(&mut self) {
+        if let Some(noting) = self.noting.take() {
+            noting.await.ok();
+        }
+    }
 }
 
 pub(crate) async fn prepare(
@@ -48,9 +60,9 @@ pub(crate) async fn prepare(
         prepared.take_back();
         return Err(claim.refuse(error));
     }
+    let noting = Some(note_session(claim));
     let (own_sender, own_events) = mpsc::channel(QUEUE);
     prepared.keep_logins_the_same(&own_sender);
-    claim.report(&ShimReport::Ready);
     tracing::debug!("everything is prepared");
 
     let ours = prepared.own_mount_points();
@@ -59,7 +71,8 @@ pub(crate) async fn prepare(
     let (tool_sender, tool_events) = mpsc::channel(QUEUE);
     let mcp = serve_tools(supervisor, claim, &workspace, tool_sender, environment);
     let proxy = environment.proxy.clone();
-    let in_place = InPlace { prepared, workspace, own_events, own_sender, tool_events, mcp, proxy };
+    let in_place =
+        InPlace { prepared, workspace, own_events, own_sender, tool_events, mcp, proxy, noting };
     Ok((in_place, limits))
 }
 
@@ -107,13 +120,24 @@ fn write_down(
     if let Some(changed) = prepared.changed_servers() {
         record.event(&changed);
     }
-    let generation = claim.locks.generation();
-    if let Err(error) = session_record::write(&claim.state_root, &claim.spec, generation, None) {
-        tracing::warn!(%error, "what is known of the session could not be written down");
-    }
     record.keep_secret(prepared.secrets());
     record.watch_login(prepared.login_watch());
     Ok(())
+}
+
+/// Writes down that the session is this run's, then tells the starter that the run is ready. In a thread of its own: the
+/// sandbox is started meanwhile.
+fn note_session(claim: &mut Claim) -> JoinHandle<()> {
+    let (state_root, spec) = (claim.state_root.clone(), claim.spec.clone());
+    let (generation, is_unreported) = (claim.locks.generation(), claim.is_to_report());
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = session_record::write(&state_root, &spec, generation, None) {
+            tracing::warn!(%error, "what is known of the session could not be written down");
+        }
+        if is_unreported {
+            report(&ShimReport::Ready).ok();
+        }
+    })
 }
 
 /// Serves the tools by which the agent reaches us.

@@ -20,6 +20,8 @@ pub(in crate::limits) struct LegacyGroups {
     directories: Vec<CgroupDirectory>,
     pub(in crate::limits) memory: PathBuf,
     pub(in crate::limits) pids: PathBuf,
+    /// Where the kernel counts the run's processor time.
+    pub(in crate::limits) usage: Option<PathBuf>,
 }
 
 impl LegacyGroups {
@@ -48,7 +50,9 @@ impl LegacyGroups {
         let (memory, pids) = (make(memory_parent)?, make(pids_parent)?);
         // Weights and quotas are worth having, but no run is less safe without them.
         let cpu = parent("cpu").ok().and_then(|parent| make(parent).ok());
-        let groups = Self { directories, memory, pids };
+        let usage = parent("cpuacct").ok().and_then(|parent| make(parent).ok());
+        let usage = usage.map(|group| group.join("cpuacct.usage"));
+        let groups = Self { directories, memory, pids, usage };
         let held = groups.apply(cpu.as_deref(), limits).map_err(|error| error.to_string())?;
         Ok((groups, held))
     }
@@ -92,7 +96,7 @@ impl LegacyGroups {
 
 /// Removes what dead supervisors left.
 pub(in crate::limits) fn sweep_all(hierarchies: &Hierarchies) -> usize {
-    ["memory", "pids", "cpu"]
+    ["memory", "pids", "cpu", "cpuacct"]
         .iter()
         .filter_map(|controller| hierarchies.legacy.get(*controller))
         .map(|placement| sweep(&placement.own))
