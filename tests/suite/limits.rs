@@ -482,6 +482,39 @@ fn no_control_group_outlives_its_run_even_if_its_supervisor_is_killed() {
     assert_eq!(groups_of(&guarded.last_run()), Vec::<PathBuf>::new());
 }
 
+/// How often a process has read something, with all of its threads.
+fn n_reads(pid: u64) -> u64 {
+    let account = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+    let reads = account.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
+    reads.parse().unwrap()
+}
+
+#[test]
+fn a_supervisor_hardly_looks_at_an_agent_that_does_nothing() {
+    const SECONDS: u64 = 8;
+    let guarded = Guarded::new(Caller::Ourselves);
+    let output = guarded.play("shell sleep 600", &["--detach"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = guarded.last_run();
+    guarded.stage.wait_until(&run, |event| event["kind"] == "agent.tool_started");
+    // Without a group nothing tells whether the agent has run, so everything is looked at each time.
+    if guarded.in_force()["limits"]["backend"] == "rlimits" {
+        return;
+    }
+    let shim = guarded.stage.shim_pid(&run);
+    // What is counted is what happens in a stretch of time, so this waits for nothing but time. The first stretch may
+    // still hold what belongs to the start.
+    let reads_in_a_stretch = || {
+        let before = n_reads(shim);
+        std::thread::sleep(std::time::Duration::from_secs(SECONDS));
+        n_reads(shim) - before
+    };
+    let fewest = (0..3).map(|_| reads_in_a_stretch()).min().unwrap();
+    assert!(fewest <= 6 * SECONDS, "{fewest} reads in {SECONDS} s");
+    let killed = guarded.command(&["kill", &run]).output().unwrap();
+    assert!(killed.status.success(), "{}", stderr(&killed));
+}
+
 #[test]
 fn limits_are_explained_with_where_each_was_decided() {
     let stage = Stage::new();

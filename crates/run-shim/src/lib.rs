@@ -1,95 +1,62 @@
 //! Makes one run happen: launch, read, decide, stop, end.
 //!
 //! ```text
-//!   start        caretaker run ──► start_shim ──► a process of its own: shim_main
-//!   shim         locks ─► preparation ─► starting (launch) ─► drive ─► checkpoint ─► ended
-//!   drive        stdout ─► agent-stream ─► run_record (the journal) ─► RunState::step ─► effects
+//!   control      caretaker run ─► start_shim ─► a process of its own: shim_main        orders come in here, too
+//!   supervise    claim ─► prepare ─► hold ─► drive ─► close                            the phases of a run
+//!                stdout ─► agent-stream ─► record (the journal) ─► RunState::step ─► effects
+//!
+//!   preparation  what is decided and put in place before a sandbox is started
+//!   sandbox      bwrap, gate, guard, keeper: the processes                limits, network: what holds them
+//!   session      locks, bucket, memory, checkpoint                        login: the agent's copy of it
+//!   agent_tools  the MCP servers that the agent has, ours among them      record: journal, stderr, log, redaction
 //! ```
 //!
 //! **Invariant:** only this crate starts or signals agents.
 //!
 //! **Invariant:** a sandbox that was not verified is never released, whatever happens to us.
 //!
-//! **Invariant:** what is decided is decided in [`run_state`], a pure step; everything else are its eyes and hands.
+//! **Invariant:** `supervise::run_state` decides, in a pure step; everything else are its eyes and hands.
 
-mod agent_desk;
-mod agent_invocation;
-mod agent_servers;
-mod agents_directory;
-mod checkpoint;
-mod closing;
-pub mod control_client;
-mod control_socket;
-mod descendants;
-mod drive;
-mod entry;
-mod failure_class;
-#[cfg(test)]
-mod format_tests;
-mod gate;
-mod held_lock;
-pub mod http_exchange;
-mod keeper;
-mod launch;
-mod launch_guard;
-mod lease_watch;
+mod agent_tools;
+mod control;
 mod limits;
-mod live_servers;
-mod locks;
 mod login;
-pub mod mcp_relay;
-mod mcp_server;
-mod minted_session;
-mod mount_watch;
 mod network;
-mod orders;
-mod outcome_words;
 mod preparation;
-mod prepare_error;
-mod private_roots;
-mod prompt;
-mod redaction;
-mod run_record;
-mod run_state;
-mod session_bucket;
-mod session_memory;
-mod session_record;
-mod shim;
-mod shim_log;
-mod shim_refusal;
-mod sockets;
-mod start;
-mod starting;
-mod stderr_keeper;
-mod token_count;
-mod unconfined;
-mod workspace_watch;
+mod record;
+mod sandbox;
+mod session;
+mod supervise;
 
-pub use agent_desk::report_end;
-pub use agent_servers::{
+pub use agent_tools::agent_desk::report_end;
+pub use agent_tools::agent_servers::{
     RELAY_ENTRY, ServersNotChanged, ShownServers, Unreachable, UserMcpError, UserMcpReport,
     change_servers_of_session, choice_of, names_in, repository_server, repository_servers,
     servers_of_run, user_mcp,
 };
-pub use checkpoint::pending_tools;
-pub use entry::enter_sandbox_main;
-pub use gate::gate_main;
-pub use keeper::keeper_main;
-pub use launch_guard::launch_guard_main;
+pub use agent_tools::mcp_relay;
+pub use control::orders::{Given, NotGiven, Order};
+pub use control::sockets::{SocketPaths, private_dir};
+pub use control::start_shim::{
+    ShimEnvironment, StartShimError, Started, start_queued_shim, start_shim,
+};
+pub use control::{control_client, http_exchange};
 pub use limits::{LimitSurvey, LimitsNotHeld, survey_limits};
-pub use locks::{WorkspaceBusy, WorkspaceHold, clean_up_after_the_dead, hold_workspace};
 pub use login::{
     KeptLogin, LoginCopyError, LoginOrigin, RestoreError, Restored, kept_logins, restore_login,
 };
-pub use minted_session::{mint_session, minted_session};
 pub use network::{UpstreamProxy, UpstreamProxyError};
-pub use orders::{Given, NotGiven, Order};
+pub use preparation::error::PrepareError;
 pub use preparation::{check_run, plan_run};
-pub use prepare_error::PrepareError;
+pub use sandbox::entry::enter_sandbox_main;
+pub use sandbox::gate::gate_main;
+pub use sandbox::keeper::keeper_main;
+pub use sandbox::launch_guard::launch_guard_main;
 pub use sandbox_plan::PlanFds;
-pub use session_record::{
+pub use session::checkpoint::pending_tools;
+pub use session::locks::{WorkspaceBusy, WorkspaceHold, clean_up_after_the_dead, hold_workspace};
+pub use session::minted_session::{mint_session, minted_session};
+pub use session::session_record::{
     SessionHolder, read_session_record, renew_session_record, session_holder,
 };
-pub use shim::shim_main;
-pub use sockets::{SocketPaths, private_dir};
-pub use start::{ShimEnvironment, StartShimError, Started, start_queued_shim, start_shim};
+pub use supervise::shim_main;

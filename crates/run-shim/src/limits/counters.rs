@@ -3,7 +3,7 @@
 //! ```text
 //!   v2   memory.events, pids.events     the kernel wakes whoever polls them
 //!   v1   memory.oom_control             wakes through an eventfd
-//!        pids.events                    wakes nobody (seen on 6.18), so it is read twice a second
+//!        pids.events                    wakes nobody (seen on 6.18), so it is read every second
 //! ```
 //!
 //! Hearing of it is only a reason to look: what the files say decides, and they are read once more when the run is over.
@@ -20,14 +20,14 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc;
 
-use super::cgroup_directory::set;
+use super::cgroups::cgroup_directory::set;
 
 const LOOKS_AFTER_THE_RING: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 /// What may be asked for at once, and be refused: a huge page, and what each processor has in store.
 const LARGEST_CHARGE: u64 = 4 << 20;
-/// Where the kernel does not wake us. One small file is read, and the limit holds meanwhile.
-const TICK: Duration = Duration::from_millis(500);
+/// Where the kernel does not wake us. Two small files are read, and the limit holds meanwhile.
+const TICK: Duration = Duration::from_secs(1);
 
 /// The files in which the kernel counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,11 +106,15 @@ impl Counters {
             Self::Legacy { .. } => Some(TICK),
         };
         let mut has_rung = false;
+        let mut said = Vec::new();
         loop {
-            for alarm in alarms {
-                alarm.arm();
-            }
-            for _ in 0..if has_rung { LOOKS_AFTER_THE_RING } else { 1 } {
+            let said_before = std::mem::replace(&mut said, alarms.iter().map(Alarm::arm).collect());
+            // What says the same as before, and does not ring, means the same as before.
+            let n_looks = match has_rung {
+                true => LOOKS_AFTER_THE_RING,
+                false => u32::from(said != said_before),
+            };
+            for _ in 0..n_looks {
                 if let Some(limit) = self.look(limits) {
                     return Some(limit);
                 }
@@ -128,7 +132,7 @@ impl Counters {
 #[derive(Debug)]
 enum Alarm {
     File(File),
-    Event { event: OwnedFd, _control: File },
+    Event { event: OwnedFd, control: File },
 }
 
 impl Alarm {
@@ -141,15 +145,21 @@ impl Alarm {
         let control = File::open(memory.join("memory.oom_control"))?;
         let order = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
         set(&memory.join("cgroup.event_control"), &order)?;
-        Ok(Self::Event { event, _control: control })
+        Ok(Self::Event { event, control })
     }
 
-    /// Reading is what makes the kernel ring the next time.
-    fn arm(&self) {
-        match self {
-            Self::File(file) => file.read_at(&mut [0; 512], 0).ok(),
-            Self::Event { event, .. } => rustix::io::read(event, &mut [0; 8]).ok(),
+    /// Reads what the kernel counts, which is what makes it ring the next time.
+    fn arm(&self) -> Vec<u8> {
+        let file = match self {
+            Self::File(file) => file,
+            Self::Event { event, control } => {
+                rustix::io::read(event, &mut [0; 8]).ok();
+                control
+            }
         };
+        let mut text = [0; 512];
+        let length = file.read_at(&mut text, 0).unwrap_or(0);
+        text[..length].to_vec()
     }
 
     fn poll(&self) -> PollFd<'_> {

@@ -6,6 +6,8 @@
 //!   when that could mean too much, and else as often as it costs next to nothing: the directories are walked again
 //! ```
 //!
+//! While nothing in the sandbox runs, nothing is looked at.
+//!
 //! What it promises: growth is seen within a few seconds and the time of a walk, also in files that were unlinked and are
 //! still open. What it does not: that a run is never over its limit for that long, or for fifty times as long as a walk
 //! takes where others free as much of the disk meanwhile; that what others write into the same directories is told from
@@ -22,8 +24,10 @@ use std::time::{Duration, Instant};
 use run_protocol::LimitKind;
 use tokio::sync::mpsc::Sender;
 
+use super::activity::Activity;
 use super::census::{Census, census, outermost};
 use super::disk_account::DiskAccount;
+use super::processes_in;
 use super::watching::{Wait, Watching};
 
 const SOONEST: Duration = Duration::from_millis(100);
@@ -50,12 +54,16 @@ pub(super) struct DiskWatch {
 
 impl DiskWatch {
     /// Watches in a thread of its own, which is nice to everybody else.
-    pub(super) fn start(self, tell: Sender<LimitKind>) -> io::Result<Watching> {
+    pub(super) fn start(
+        self,
+        mut activity: Activity,
+        tell: Sender<LimitKind>,
+    ) -> io::Result<Watching> {
         // As of now, not as of when the thread has its turn.
         let disks = self.disks();
         let used = used_of(&disks);
         Watching::start("disk-growth", move |wait| {
-            if let Some(limit) = self.watch(disks, used, wait) {
+            if let Some(limit) = self.watch(disks, used, &mut activity, wait) {
                 // Nobody listens any more when the run is over.
                 tell.blocking_send(limit).ok();
             }
@@ -71,7 +79,13 @@ impl DiskWatch {
     }
 
     /// Watches until a limit is met, or until it is told to stop.
-    fn watch(&self, disks: BTreeMap<u64, OwnedFd>, used: u64, wait: Wait<'_>) -> Option<LimitKind> {
+    fn watch(
+        &self,
+        disks: BTreeMap<u64, OwnedFd>,
+        used: u64,
+        activity: &mut Activity,
+        wait: Wait<'_>,
+    ) -> Option<LimitKind> {
         let is_stopped = || !wait(Duration::ZERO);
         let roots = outermost(self.writable.clone());
         let begun = Instant::now();
@@ -86,10 +100,14 @@ impl DiskWatch {
             if !wait(book.next_look(self)) {
                 return None;
             }
+            if !activity.is_unseen() {
+                continue;
+            }
             let added = used_of(&disks).saturating_sub(used_then);
             if !book.is_walk_due(added, self) {
                 continue;
             }
+            activity.look_begins();
             let begun = Instant::now();
             used_then = used_of(&disks);
             let found = census(&roots, self.file_bytes, &is_stopped)?;
@@ -118,9 +136,8 @@ impl DiskWatch {
     fn nameless_bytes(&self, disks: &BTreeMap<u64, OwnedFd>) -> u64 {
         let mut seen = HashSet::new();
         let mut bytes: u64 = 0;
-        let processes = fs::read_dir(&self.proc).into_iter().flatten().flatten();
-        for process in processes {
-            let files = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+        for process in processes_in(&self.proc) {
+            let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
             // Through the link, which leads to the open file itself.
             for file in files.filter_map(|file| fs::metadata(file.path()).ok()) {
                 let is_ours =

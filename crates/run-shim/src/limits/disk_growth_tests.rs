@@ -89,7 +89,7 @@ fn told(
     };
     let disks = watch.disks();
     let used = used_of(&disks);
-    watch.watch(disks, used, &wait)
+    watch.watch(disks, used, &mut Activity::of(None), &wait)
 }
 
 #[test]
@@ -126,5 +126,5 @@ fn a_watch_that_is_not_wanted_any_more_ends() {
     let directory = tempfile::tempdir().unwrap();
     let watch = watch_of(vec![directory.path().to_owned()], u64::MAX, 0);
     let disks = watch.disks();
-    assert_eq!(watch.watch(disks, 0, &|_| false), None);
+    assert_eq!(watch.watch(disks, 0, &mut Activity::of(None), &|_| false), None);
 }

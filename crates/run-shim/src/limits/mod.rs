@@ -11,43 +11,42 @@
 //! of cgroup v1 as root, and at last the limits of single processes with a look at all of them now and then. Which one it
 //! is, and what it does not hold, is part of the run's record.
 
+mod activity;
 mod census;
-mod cgroup_directory;
+mod cgroups;
 mod counters;
 mod disk_account;
 mod disk_growth;
-mod hierarchy;
 mod process_limits;
 mod process_look;
 mod rooms;
-mod scope;
 mod shared_memory;
 mod survey;
-mod version1;
-mod version2;
 mod watching;
 
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use run_protocol::{LimitBackend, LimitKind, LimitsInForce, ResourceLimits};
 use tokio::sync::mpsc;
 
-use cgroup_directory::CgroupDirectory;
+use activity::Activity;
+use cgroups::cgroup_directory::{self, CgroupDirectory};
+use cgroups::hierarchy::{Hierarchies, Placement};
+use cgroups::scope::{self, ScopeMaker};
+use cgroups::version1::LegacyGroups;
+use cgroups::version2;
 use counters::Counters;
 pub(crate) use disk_account::DiskAccount;
 use disk_growth::DiskWatch;
-use hierarchy::{Hierarchies, Placement};
 pub(crate) use process_limits::ProcessLimits;
 use process_look::ProcessLook;
 pub(crate) use rooms::Room;
 use rooms::Rooms;
-use scope::ScopeMaker;
 pub use survey::{LimitSurvey, survey_limits};
-use version1::LegacyGroups;
 use watching::Watching;
 
 /// The kernel counts processes per user namespace since this version; before, it counted all that the user had anywhere.
@@ -93,6 +92,8 @@ pub(crate) struct Confined {
     pub(crate) process_limits: ProcessLimits,
     asked: ResourceLimits,
     counters: Option<Counters>,
+    /// Where the kernel counts the processor time of everything that is held.
+    usage: Option<PathBuf>,
     look: ProcessLook,
     proc: PathBuf,
     /// Before the means: what is in memory must be given back before a group goes.
@@ -221,6 +222,7 @@ impl Confined {
             process_limits,
             asked,
             counters: None,
+            usage: None,
             look: ProcessLook::of(init),
             proc,
             rooms: Rooms::default(),
@@ -231,6 +233,11 @@ impl Confined {
     }
 
     fn with(mut self, counters: Option<Counters>, means: Option<Means>) -> Self {
+        self.usage = match (&counters, &means) {
+            (_, Some(Means::Legacy { groups, .. })) => groups.usage.clone(),
+            (Some(Counters::Unified { group }), _) => Some(group.join("cpu.stat")),
+            _ => None,
+        };
         self.counters = counters;
         self._means = means;
         self
@@ -258,7 +265,8 @@ impl Confined {
             },
             None => self.watch_processes(&tell),
         }
-        match self.rooms.watch(tell.clone()) {
+        let activity = || Activity::of(self.usage.as_deref());
+        match self.rooms.watch(activity(), tell.clone()) {
             Ok(watching) => self.watching.extend(watching),
             Err(error) => tracing::warn!(%error, "directories that are full are not heard of"),
         }
@@ -270,7 +278,7 @@ impl Confined {
                 proc: self.proc.clone(),
                 account,
             };
-            match watch.start(tell) {
+            match watch.start(activity(), tell) {
                 Ok(watching) => self.watching.push(watching),
                 Err(error) => tracing::warn!(%error, "the growth of the workspace is not watched"),
             }
@@ -355,6 +363,14 @@ fn find_means(id: &str, asked: &ResourceLimits) -> (Means, Vec<String>) {
         Err(reason) => refused.push(format!("cgroup v1: {reason}")),
     }
     (Means::Processes, refused)
+}
+
+/// The directories of all processes that a `/proc` shows. What else is there has no descriptors.
+fn processes_in(proc: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit))
+        .map(|entry| entry.path())
 }
 
 fn weak(is_root: bool, refused: &[String]) -> String {

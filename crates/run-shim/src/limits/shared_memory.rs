@@ -18,6 +18,7 @@ use std::io::{Read, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::processes_in;
 use super::rooms::Rooms;
 
 /// What `st_blocks` counts.
@@ -64,8 +65,8 @@ impl SharedMemory {
     fn add_files(&mut self, proc: &Path) {
         let mut devices = HashMap::new();
         let mut seen = HashSet::new();
-        for process in fs::read_dir(proc).into_iter().flatten().flatten() {
-            let files = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+        for process in processes_in(proc) {
+            let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
             for file in files {
                 // Through the link, which leads to the open file itself.
                 let Ok(found) = fs::metadata(file.path()) else { continue };

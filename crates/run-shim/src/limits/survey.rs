@@ -4,8 +4,9 @@ use std::process::{Command, Stdio};
 
 use run_protocol::{LimitBackend, ResourceLimits};
 
-use super::hierarchy::Hierarchies;
-use super::{Means, find_means, version1, version2};
+use super::cgroups::hierarchy::Hierarchies;
+use super::cgroups::{version1, version2};
+use super::{Means, find_means};
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,315 @@
+//! Where the agent's calls are served that reach beyond its own run: to people, to its family, to its workspace's history.
+//!
+//! ```text
+//!   RunTools ──► AgentDesk ──┬─► inbox/<session>.jsonl    questions and messages, its own and its family's
+//!                            ├─► family                   parent, children, siblings: nobody else exists
+//!                            ├─► control sockets, queue   to stop children of its own
+//!                            └─► the daemon               to have a child queued
+//! ```
+//!
+//! **Invariant:** who asks is the run whose desk this is. Whom a call is about is looked for among its family and nowhere
+//! else, so that a run outside of it cannot be told from one that does not exist.
+//!
+//! **Invariant:** everything here may take a moment, and nothing waits for somebody else's work.
+
+mod children;
+mod end_report;
+mod family;
+mod handover;
+
+use std::sync::Arc;
+
+use ground::now_ms;
+use ground::with_causes;
+use run_journal::{Inbox, InboxError, StateRoot};
+use run_protocol::{
+    ChildRequest, Correspondent, Lineage, McpCallOutcome, Message, Question, QuestionAbout,
+    Relation, RunEvent, RunId, RunSpec,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::record::redaction::Redactor;
+use crate::supervise::workspace_watch::Marker;
+pub(crate) use children::ChildMaker;
+pub use end_report::report_end;
+use family::{Relative, relatives};
+pub(crate) use handover::{Arrived, Handover};
+
+/// Questions of one session that may be open at once.
+const MOST_QUESTIONS: usize = 3;
+/// What one look at the inbox brings.
+const MOST_MESSAGES: usize = 20;
+const MOST_MESSAGE_BYTES: usize = 64 * 1024;
+/// What the journal keeps of a message that was sent.
+const SENT_CHARS: usize = 500;
+
+/// A call that is served here.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum DeskCall {
+    AskHuman { question: String, options: Vec<String> },
+    RequestAccess { host: Option<String>, why: String },
+    CheckInbox,
+    SendMessage { to: String, text: String },
+    SpawnRun(Box<ChildRequest>),
+    ListRuns,
+    GetRun { run: String },
+    StopRun { run: String },
+    Checkpoint { label: String },
+}
+
+/// What came of a call.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) event: Option<RunEvent>,
+    pub(crate) reply: Value,
+}
+
+/// Why a call was not served, in words for the model.
+#[derive(Debug)]
+pub(crate) struct NotServed {
+    pub(crate) outcome: McpCallOutcome,
+    pub(crate) text: String,
+}
+
+impl NotServed {
+    fn refused(text: impl Into<String>) -> Self {
+        Self { outcome: McpCallOutcome::Refused, text: text.into() }
+    }
+
+    fn failed(text: impl Into<String>) -> Self {
+        Self { outcome: McpCallOutcome::Failed, text: text.into() }
+    }
+}
+
+impl From<InboxError> for NotServed {
+    fn from(error: InboxError) -> Self {
+        match error {
+            InboxError::TooManyQuestions(n_open) => Self::refused(format!(
+                "{n_open} of your questions wait for an answer already. Go on without, or end your turn: the answers \
+                 come as your next one."
+            )),
+            InboxError::Full => Self::refused("That inbox is full. Nothing was sent."),
+            error => Self::failed(format!("Caretaker could not do it: {}.", with_causes(&error))),
+        }
+    }
+}
+
+/// The desk of one run.
+pub(crate) struct AgentDesk {
+    state: StateRoot,
+    run: RunId,
+    session: Uuid,
+    name: Option<String>,
+    lineage: Option<Lineage>,
+    redactor: Redactor,
+    handover: Arc<Handover>,
+    marker: Option<Marker>,
+    children: ChildMaker,
+}
+
+impl std::fmt::Debug for AgentDesk {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("AgentDesk").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+impl AgentDesk {
+    pub(crate) fn new(
+        state: &StateRoot,
+        spec: &RunSpec,
+        redactor: Redactor,
+        handover: Arc<Handover>,
+        marker: Option<Marker>,
+        children: ChildMaker,
+    ) -> Self {
+        Self {
+            state: state.clone(),
+            run: spec.run,
+            session: spec.session,
+            name: spec.name.clone(),
+            lineage: spec.lineage.clone(),
+            redactor,
+            handover,
+            marker,
+            children,
+        }
+    }
+
+    /// Serves one call. May block for as long as files, git and the daemon take.
+    pub(crate) fn serve(&self, call: DeskCall) -> Result<Served, NotServed> {
+        match call {
+            DeskCall::AskHuman { question, options } => {
+                self.ask(QuestionAbout::Work, &question, options, None)
+            }
+            DeskCall::RequestAccess { host, why } => {
+                self.ask(QuestionAbout::Access, &why, Vec::new(), host)
+            }
+            DeskCall::CheckInbox => self.check_inbox(),
+            DeskCall::SendMessage { to, text } => self.send(&to, &text),
+            DeskCall::SpawnRun(request) => self.children.spawn(&request),
+            DeskCall::ListRuns => {
+                let runs: Vec<Value> = self.family()?.iter().map(Relative::report).collect();
+                Ok(Served { event: None, reply: json!({"runs": runs}) })
+            }
+            DeskCall::GetRun { run } => {
+                Ok(Served { event: None, reply: self.relative(&run)?.report() })
+            }
+            DeskCall::StopRun { run } => self.stop(&run),
+            DeskCall::Checkpoint { label } => self.mark(&label),
+        }
+    }
+
+    /// What the agent says, without the secrets that it was given.
+    fn clean(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.redactor.clean(text.as_bytes())).into_owned()
+    }
+
+    fn ask(
+        &self,
+        about: QuestionAbout,
+        text: &str,
+        options: Vec<String>,
+        host: Option<String>,
+    ) -> Result<Served, NotServed> {
+        let id = Uuid::new_v4().simple().to_string();
+        let question = Question {
+            id: format!("q-{}", &id[..8]),
+            at: now_ms(),
+            run: self.run,
+            about,
+            text: self.clean(text),
+            options: options.iter().map(|option| self.clean(option)).collect(),
+            host,
+        };
+        Inbox::of(&self.state, self.session).ask(question.clone(), MOST_QUESTIONS)?;
+        let Question { id, text, options, host, .. } = question;
+        let note = "Somebody will be asked. Nobody waits for you meanwhile: go on with what does not depend on it and \
+                    call check_inbox now and then, or end your turn, and the answer comes as your next one.";
+        let reply = json!({"question": id, "note": note});
+        let event = RunEvent::NeedsHuman { question: id, about, text, options, host };
+        Ok(Served { event: Some(event), reply })
+    }
+
+    fn check_inbox(&self) -> Result<Served, NotServed> {
+        let messages = self.handover.offer(MOST_MESSAGES, MOST_MESSAGE_BYTES)?;
+        let inbox = Inbox::of(&self.state, self.session).read()?;
+        let told = |message: &Message| {
+            let question =
+                message.answers.as_ref().and_then(|id| inbox.question(id)).map(|it| &it.text);
+            let from = match &message.from {
+                Correspondent::Person => json!({"who": "person"}),
+                Correspondent::Agent { run, name, relation } => {
+                    json!({"who": relation, "run": run, "name": name})
+                }
+                Correspondent::End { run, name } => {
+                    json!({"who": "caretaker", "about_child": run, "name": name})
+                }
+            };
+            json!({
+                "id": message.id,
+                "from": from,
+                "text": message.text,
+                "answers": message.answers,
+                "your_question": question,
+            })
+        };
+        let open: Vec<&String> = inbox.open_questions().map(|question| &question.id).collect();
+        let messages: Vec<Value> = messages.iter().map(told).collect();
+        Ok(Served { event: None, reply: json!({"messages": messages, "open_questions": open}) })
+    }
+
+    fn send(&self, to: &str, text: &str) -> Result<Served, NotServed> {
+        let relative = self.relative(to)?;
+        let text = self.clean(text);
+        let id = Uuid::new_v4().to_string();
+        let relation = match relative.relation {
+            Relation::Parent => Relation::Child,
+            Relation::Child => Relation::Parent,
+            Relation::Sibling => Relation::Sibling,
+        };
+        let message = Message {
+            id: id.clone(),
+            at: now_ms(),
+            from: Correspondent::Agent { run: self.run, name: self.name.clone(), relation },
+            text: text.clone(),
+            answers: None,
+        };
+        Inbox::of(&self.state, relative.session).post(message)?;
+        let event = RunEvent::MessageSent {
+            to: relative.latest.run,
+            message: id.clone(),
+            text: text.chars().take(SENT_CHARS).collect(),
+        };
+        Ok(Served { event: Some(event), reply: json!({"sent": id, "to": relative.latest.run}) })
+    }
+
+    fn stop(&self, run: &str) -> Result<Served, NotServed> {
+        let relative = self.relative(run)?;
+        if relative.relation != Relation::Child {
+            return Err(NotServed::refused("Only a child of your own can be stopped by you."));
+        }
+        let run = relative.latest.run;
+        if !relative.latest.state.is_unfinished() {
+            return Ok(Served { event: None, reply: json!({"run": run, "note": "It is over."}) });
+        }
+        family::stop(&self.state, run)?;
+        let event = Some(RunEvent::ChildStopped { run });
+        Ok(Served { event, reply: json!({"run": run, "note": "It was told to stop."}) })
+    }
+
+    fn mark(&self, label: &str) -> Result<Served, NotServed> {
+        let Some(marker) = &self.marker else {
+            return Err(NotServed::refused("The workspace of this run is not saved."));
+        };
+        let number = marker.begin(label).map_err(NotServed::refused)?;
+        let note = "The workspace is being saved.";
+        Ok(Served { event: None, reply: json!({"checkpoint": number, "note": note}) })
+    }
+
+    fn family(&self) -> Result<Vec<Relative>, NotServed> {
+        relatives(&self.state, self.session, self.lineage.as_ref())
+            .map_err(|error| NotServed::failed(format!("The runs cannot be listed: {error}.")))
+    }
+
+    fn relative(&self, named: &str) -> Result<Relative, NotServed> {
+        let family = self.family()?;
+        let fits = |relative: &&Relative| relative.is_called(named);
+        match family.iter().filter(fits).collect::<Vec<_>>().as_slice() {
+            [one] => Ok((*one).clone()),
+            // One that is outside and one that does not exist are the same from here.
+            [] => Err(NotServed::refused(
+                "There is no such run among your parent, your children and your siblings; see list_runs.",
+            )),
+            _ => Err(NotServed::refused("Several runs are called so; use the id of the one.")),
+        }
+    }
+}
+
+#[cfg(test)]
+impl AgentDesk {
+    /// The desk of a run that is not there.
+    pub(crate) fn for_test(
+        state: &std::path::Path,
+        run: RunId,
+        session: Uuid,
+        lineage: Option<Lineage>,
+    ) -> Arc<Self> {
+        let state = StateRoot::new(state.to_owned());
+        Arc::new(Self {
+            run,
+            session,
+            name: None,
+            lineage,
+            redactor: Redactor::new(["a-secret-of-the-run"]),
+            handover: Arc::new(Handover::of(Inbox::of(&state, session), run)),
+            marker: None,
+            children: ChildMaker::for_test(&state, run),
+            state,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "agent_desk_tests.rs"]
+mod tests;

@@ -1,0 +1,342 @@
+//! The MCP servers that an agent gets: ours, and those that the user chose.
+//!
+//! ```text
+//!   ours ─┐
+//!   the user's file (--user-mcp, --mcp NAME) ─┤
+//!   the repository's file (--mcp-from-repo NAME) ─┼─► known ─► without what is switched off ─► in force ─► mcp.json
+//!   `caretaker mcp enable` ─┘                                       └ `caretaker mcp disable`
+//! ```
+//!
+//! **Invariant:** a server of the repository is given only as the user saw it: another definition refuses the run.
+
+mod change;
+mod reach;
+mod repository;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self};
+use std::path::{Path, PathBuf};
+
+use cursor_home::{
+    DisabledServers, McpFileError, McpServer, McpServers, Merged, NameClash, NameTaken, ToolBudget,
+    UserServers,
+};
+use ground::plain_file::read_whole;
+use run_journal::{RunDirectory, StateRoot};
+use run_protocol::{McpChoice, RunSpec, UserMcpFiles};
+use serde_json::Value;
+use uuid::Uuid;
+
+pub(crate) use self::change::NotChanged;
+pub use self::change::{ServersNotChanged, change_servers_of_session};
+pub(crate) use self::reach::Reach;
+pub use self::reach::Unreachable;
+pub use self::repository::{repository_server, repository_servers};
+use crate::agent_tools::mcp_server;
+use crate::preparation::private_roots::{SERVER, SOCKET_VARIABLE, SOCKETS_INSIDE, mcp_json_in};
+use crate::session::session_record::read_session_record;
+
+/// More than anybody has; a file of Cursor's is a few kilobytes.
+const LARGEST_FILE: u64 = 1024 * 1024;
+
+/// More generations of children than any configuration allows.
+const MOST_GENERATIONS: usize = 64;
+
+/// The argument by which our program becomes the relay of the agent's MCP server.
+pub const RELAY_ENTRY: &str = "mcp-relay";
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UserMcpError {
+    #[error("the MCP file `{}` cannot be read", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the MCP file `{}` cannot be used", path.display())]
+    Unusable { path: PathBuf, source: McpFileError },
+    #[error("the MCP server `{0}` is switched off for this workspace")]
+    SwitchedOff(String),
+    #[error(transparent)]
+    NameTaken(#[from] NameTaken),
+    #[error("the repository's MCP server `{0}` is not defined as it was when you allowed it")]
+    Changed(String),
+    #[error("the agent could not reach the MCP server `{}`: {}", .0.name, .0.why)]
+    Unreachable(Unreachable),
+    #[error("the MCP server `{0}` was switched off for this session")]
+    OffForSession(String),
+}
+
+impl UserMcpError {
+    /// One thing to try.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::SwitchedOff(name) => {
+                format!("switch it on with `cursor-agent mcp enable {name}`")
+            }
+            Self::NameTaken(_) => "give the server another name in its file".to_owned(),
+            Self::Changed(name) => {
+                format!(
+                    "look at it with `caretaker mcp show`, then allow it again: --mcp-from-repo {name}"
+                )
+            }
+            Self::Unreachable(unreachable) => unreachable.hint(),
+            Self::OffForSession(name) => {
+                format!("switch it on again: caretaker mcp enable RUN {name}")
+            }
+            Self::Read { .. } | Self::Unusable { .. } => {
+                "mend the file, name only the servers you need with --mcp NAME, or do without: --no-user-mcp"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// What came of the user's wish for more servers than ours.
+#[derive(Debug)]
+pub struct UserMcpReport {
+    /// The user's own servers that the agent gets.
+    pub added: Vec<String>,
+    /// The repository's servers that the agent gets, with their definitions for people to read.
+    pub of_repository: Vec<(String, Value)>,
+    /// Left out, because one of ours has the name.
+    pub clashes: Vec<NameClash>,
+    /// Left out, because the user switched them off for this project.
+    pub switched_off: Vec<String>,
+    /// Left out, because the user switched them off for this session.
+    pub off_for_session: Vec<String>,
+    /// Given, but out of reach of the run's network.
+    pub unreachable: Vec<Unreachable>,
+    /// What all servers together take of the tools that Cursor admits.
+    pub budget: ToolBudget,
+}
+
+/// All servers that a run knows, and which of them its agent gets.
+#[derive(Debug, Clone)]
+pub(crate) struct RunServers {
+    known: McpServers,
+    choice: McpChoice,
+    /// The user's servers that were asked for by name.
+    named: Vec<String>,
+    /// The repository's.
+    of_repository: Vec<String>,
+    clashes: Vec<NameClash>,
+    switched_off: Vec<String>,
+}
+
+impl RunServers {
+    /// Reads and checks all servers of a run. `relay` is the program that ours is started with.
+    pub(crate) fn gather(
+        relay: &Path,
+        spec: &RunSpec,
+        choice: McpChoice,
+    ) -> Result<Self, UserMcpError> {
+        let mut servers = Self {
+            known: own(relay),
+            named: Vec::new(),
+            of_repository: spec.repository_mcp.iter().map(|server| server.name.clone()).collect(),
+            clashes: Vec::new(),
+            switched_off: Vec::new(),
+            choice,
+        };
+        if let Some(files) = &spec.user_mcp {
+            servers.add_users(files)?;
+        }
+        for allowed in &spec.repository_mcp {
+            match repository::allowed(Path::new(&spec.workspace), allowed) {
+                Ok(server) => servers.known.add(&allowed.name, server)?,
+                // It is not given to anybody, so it may be whatever it likes.
+                Err(_) if servers.choice.off.contains(&allowed.name) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(on) = servers.choice.on.clone() {
+            servers.add_users(&on)?;
+        }
+        Ok(servers)
+    }
+
+    /// Adds servers of the user's file that are not known yet.
+    fn add_users(&mut self, files: &UserMcpFiles) -> Result<(), UserMcpError> {
+        if files.only.iter().flatten().any(|name| name == SERVER) {
+            return Err(NameTaken { by: SERVER.to_owned() }.into());
+        }
+        let is_wanted =
+            |name: &&String| !self.known.contains(name) && !self.choice.off.contains(name);
+        let wanted = files
+            .only
+            .as_ref()
+            .map(|only| only.iter().filter(is_wanted).cloned().collect::<Vec<String>>());
+        self.named.extend(files.only.iter().flatten().cloned());
+        let Merged { servers, clashes, switched_off } =
+            merged(&self.known, files, wanted.as_deref())?;
+        if wanted.is_some() {
+            // They were asked for by name, so nothing may keep them from the agent in silence.
+            if let Some(clash) = clashes.into_iter().next() {
+                return Err(NameTaken { by: clash.ours }.into());
+            }
+            if let Some(name) = switched_off.into_iter().next() {
+                return Err(UserMcpError::SwitchedOff(name));
+            }
+        } else {
+            self.clashes.extend(clashes);
+            self.switched_off.extend(switched_off);
+        }
+        self.known = servers;
+        Ok(())
+    }
+
+    /// The servers that the agent gets.
+    pub(crate) fn in_force(&self) -> McpServers {
+        self.known.without(&self.choice.off)
+    }
+
+    pub(crate) fn choice(&self) -> &McpChoice {
+        &self.choice
+    }
+
+    /// What must not be written down, also of servers that are off: the agent may have read of them before.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().flat_map(|(_, server)| server.secrets())
+    }
+
+    /// The servers in force that somebody asked for by name.
+    fn by_name(&self) -> impl Iterator<Item = (&str, &McpServer)> {
+        let is_named = |name: &str| {
+            self.named.iter().chain(&self.of_repository).any(|named| named == name)
+                && !self.choice.off.iter().any(|off| off == name)
+        };
+        self.known.iter().filter(move |(name, _)| is_named(name))
+    }
+}
+
+/// Reads and checks what the run is to have beside our own server. `None`: nothing.
+pub fn user_mcp(state: &StateRoot, spec: &RunSpec) -> Result<Option<UserMcpReport>, UserMcpError> {
+    let choice = choice_of(state, spec);
+    if spec.user_mcp.is_none() && spec.repository_mcp.is_empty() && choice.is_empty() {
+        return Ok(None);
+    }
+    // What our own server's command is has no part in it.
+    let servers = RunServers::gather(Path::new("caretaker"), spec, choice)?;
+    let reach = Reach::of_spec(spec, &servers);
+    let unreachable = reach.check(&servers)?;
+    let known = BTreeMap::from([(SERVER.to_owned(), mcp_server::n_tools())]);
+    let in_force = servers.in_force();
+    let (of_repository, added): (Vec<_>, Vec<_>) = in_force
+        .iter()
+        .filter(|(name, _)| *name != SERVER)
+        .partition(|(name, _)| servers.of_repository.iter().any(|known| known == name));
+    let shown = |(name, server): (&str, &McpServer)| (name.to_owned(), server.shown());
+    Ok(Some(UserMcpReport {
+        added: added.into_iter().map(|(name, _)| name.to_owned()).collect(),
+        of_repository: of_repository.into_iter().map(shown).collect(),
+        budget: ToolBudget::of(&in_force, &known),
+        off_for_session: servers.choice.off.clone(),
+        clashes: servers.clashes,
+        switched_off: servers.switched_off,
+        unreachable,
+    }))
+}
+
+/// Servers of a run as its `mcp.json` has them.
+#[derive(Debug)]
+pub struct ShownServers {
+    pub servers: McpServers,
+    /// Switched off for the session.
+    pub off: Vec<String>,
+    /// Whether this is the file of an agent that runs, and not what a next run would get.
+    pub is_live: bool,
+}
+
+/// The servers of a run: what its `mcp.json` says while it runs, and else what the session's next run would start with.
+pub fn servers_of_run(state: &StateRoot, spec: &RunSpec) -> Result<ShownServers, UserMcpError> {
+    let choice = choice_of(state, spec);
+    let path = mcp_json_in(&state.run_dir(&spec.run));
+    let off = choice.off.clone();
+    match read(&path) {
+        Ok(content) => {
+            let unusable = |source| UserMcpError::Unusable { path: path.clone(), source };
+            let file = UserServers::parse(&content).map_err(unusable)?;
+            let merged = McpServers::default().merge_user(file, &DisabledServers::default());
+            Ok(ShownServers { servers: merged.map_err(unusable)?.servers, off, is_live: true })
+        }
+        Err(_) => {
+            let relay = std::env::current_exe().unwrap_or_else(|_| "caretaker".into());
+            let servers = RunServers::gather(&relay, spec, choice)?;
+            Ok(ShownServers { servers: servers.in_force(), off, is_live: false })
+        }
+    }
+}
+
+/// What the user changed about the session's servers. What is off for the session of a run's parent is off for its
+/// children, too.
+pub fn choice_of(state: &StateRoot, spec: &RunSpec) -> McpChoice {
+    let choice = |session: &Uuid| read_session_record(state, session).map(|record| record.mcp);
+    let mut own = choice(&spec.session).unwrap_or_else(|| spec.mcp_choice.clone());
+    let mut lineage = spec.lineage.clone();
+    for _ in 0..MOST_GENERATIONS {
+        let Some(parent) = lineage else { break };
+        let off = choice(&parent.session).unwrap_or_default().off.into_iter();
+        let more: Vec<String> = off.filter(|name| !own.off.contains(name)).collect();
+        own.off.extend(more);
+        let parent = RunDirectory::open(state, parent.run).ok();
+        lineage = parent.and_then(|parent| parent.spec().ok()?.lineage);
+    }
+    own
+}
+
+/// Ours alone.
+pub(crate) fn own(relay: &Path) -> McpServers {
+    let relay = relay.to_string_lossy();
+    let socket = format!("{SOCKETS_INSIDE}/mcp.sock");
+    let server = McpServer::stdio(&relay, [RELAY_ENTRY], [(SOCKET_VARIABLE, socket.as_str())]);
+    let mut servers = McpServers::default();
+    // The first name added is never taken.
+    servers.add(SERVER, server).ok();
+    servers
+}
+
+/// The names of all servers of the user's file, switched on or off.
+pub fn names_in(files: &UserMcpFiles) -> Result<Vec<String>, UserMcpError> {
+    let path = files.servers.0.as_path();
+    let content = read(path).map_err(|source| UserMcpError::Read { path: path.into(), source })?;
+    match UserServers::parse(&content) {
+        Ok(user) => Ok(user.names().map(str::to_owned).collect()),
+        Err(source) => Err(UserMcpError::Unusable { path: path.into(), source }),
+    }
+}
+
+fn merged(
+    known: &McpServers,
+    files: &UserMcpFiles,
+    only: Option<&[String]>,
+) -> Result<Merged, UserMcpError> {
+    let path = files.servers.0.as_path();
+    let unusable = |path: &Path, source| UserMcpError::Unusable { path: path.to_owned(), source };
+    let content = read(path).map_err(|source| UserMcpError::Read { path: path.into(), source })?;
+    let mut user = UserServers::parse(&content).map_err(|source| unusable(path, source))?;
+    if let Some(only) = only {
+        user = user.only(only).map_err(|source| unusable(path, source))?;
+    }
+    let mut disabled = DisabledServers::default();
+    for file in &files.disabled {
+        let content = match read(&file.0) {
+            Ok(content) => content,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(source) => return Err(UserMcpError::Read { path: file.0.clone(), source }),
+        };
+        let more = DisabledServers::parse(&content).map_err(|source| unusable(&file.0, source))?;
+        disabled = disabled.and(more);
+    }
+    known.clone().merge_user(user, &disabled).map_err(|source| unusable(path, source))
+}
+
+/// Reads a file of the user's, following their links; whatever it is, without waiting and without end.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // Looked at before it is opened: a FIFO would make us wait.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    read_whole(File::open(path)?, LARGEST_FILE)
+}
+
+#[cfg(test)]
+mod tests;

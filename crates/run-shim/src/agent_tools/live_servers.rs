@@ -1,0 +1,119 @@
+//! The files that say which MCP servers an agent has, and how they change while it runs.
+
+use std::path::PathBuf;
+
+use cursor_home::{McpServers, WorkspacePath};
+use ground::with_causes;
+use run_journal::StateRoot;
+use run_protocol::{McpChoice, RunEvent, ServerChange};
+use uuid::Uuid;
+
+use crate::agent_tools::agent_servers::{NotChanged, Reach, RunServers, UserMcpError};
+use crate::preparation::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
+use crate::session::session_record;
+
+/// The servers of a run, and all that is needed to write them down for its agent.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerFiles {
+    pub(crate) run_dir: PathBuf,
+    pub(crate) session_dir: PathBuf,
+    pub(crate) workspace: WorkspacePath,
+    pub(crate) home: PathBuf,
+    pub(crate) host_config_root: PathBuf,
+    /// Our own program.
+    pub(crate) relay: PathBuf,
+    pub(crate) servers: RunServers,
+}
+
+impl ServerFiles {
+    /// Makes the private roots, with what is shown where nothing is to be created.
+    pub(crate) fn build(&self) -> Result<PrivateRoots, PrivateRootsError> {
+        let servers = self.servers.in_force();
+        let request = self.request(&servers);
+        let roots = request.build()?;
+        request.make_nothing()?;
+        Ok(roots)
+    }
+
+    /// The private roots as they will be.
+    pub(crate) fn expected_roots(&self) -> PrivateRoots {
+        self.request(&self.servers.in_force()).expected()
+    }
+
+    /// Writes for an agent that runs. It may have spoilt the place of its approvals; that must not keep a server on.
+    fn write(&self) -> Result<(), PrivateRootsError> {
+        let servers = self.servers.in_force();
+        let request = self.request(&servers);
+        if let Err(error) = request.write_approvals() {
+            tracing::warn!(error = with_causes(&error), "the approvals could not be written");
+        }
+        request.write_mcp_json()
+    }
+
+    fn request<'a>(&'a self, servers: &'a McpServers) -> RootsRequest<'a> {
+        RootsRequest {
+            run_dir: &self.run_dir,
+            session_dir: &self.session_dir,
+            workspace: &self.workspace,
+            home: &self.home,
+            host_config_root: &self.host_config_root,
+            servers,
+            now_ms: ground::now_ms(),
+        }
+    }
+
+    /// What the journal says of a change.
+    fn event(&self, enabled: &[String], disabled: &[String]) -> RunEvent {
+        let servers = self.servers.in_force().names();
+        RunEvent::McpChanged { enabled: enabled.to_owned(), disabled: disabled.to_owned(), servers }
+    }
+
+    /// What the journal says of a session whose servers the user changed before this run. `None`: nobody did.
+    pub(crate) fn changed_before(&self) -> Option<RunEvent> {
+        let McpChoice { off, on } = self.servers.choice();
+        let on: Vec<String> = on.iter().flat_map(|on| on.only.iter().flatten()).cloned().collect();
+        let on: Vec<String> = on.into_iter().filter(|name| !off.contains(name)).collect();
+        (!off.is_empty() || !on.is_empty()).then(|| self.event(&on, off))
+    }
+}
+
+/// The servers of an agent that runs.
+#[derive(Debug)]
+pub(crate) struct LiveServers {
+    pub(crate) files: ServerFiles,
+    /// What of the network the run was given; it does not change any more.
+    pub(crate) reach: Reach,
+    pub(crate) state: StateRoot,
+    pub(crate) session: Uuid,
+}
+
+impl LiveServers {
+    /// Makes a change, in the agent's file and for the session's next run, or says why not and leaves both as they were.
+    /// The session's lease must be held.
+    pub(crate) fn change(&mut self, change: &ServerChange) -> Result<RunEvent, String> {
+        let servers = self.files.servers.changed(change).map_err(|error| with_causes(&error))?;
+        let in_force = servers.in_force();
+        let enabled = in_force.iter().filter(|(name, _)| change.enable.iter().any(|on| on == name));
+        for (name, server) in enabled {
+            if let Some(unreachable) = self.reach.problem(name, server) {
+                let refused = NotChanged::from(UserMcpError::Unreachable(unreachable));
+                return Err(format!("{refused}; what a run may reach is settled when it starts"));
+            }
+        }
+        let after = ServerFiles { servers, ..self.files.clone() };
+        let choice = after.servers.choice().clone();
+        after.write().map_err(|error| with_causes(&error))?;
+        if let Err(error) = session_record::write_choice(&self.state, &self.session, choice) {
+            // What the next run would not know, this one does not do either.
+            self.files.write().map_err(|error| with_causes(&error))?;
+            return Err(format!("the session's record cannot be written: {error}"));
+        }
+        self.files = after;
+        Ok(self.files.event(&change.enable, &change.disable))
+    }
+
+    /// What must not be written down.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.files.servers.secrets()
+    }
+}

@@ -1,0 +1,198 @@
+//! The back-channel of a run: an MCP server on the run's own socket, which only its sandbox can reach.
+//!
+//! ```text
+//!   agent ── stdio ──► caretaker mcp ── inside/mcp.sock ──► SocketTransport ──► RunTools ──► RunEvents
+//!                      (relay)          at most eight       bounded, paced,     │ tools      to be journalled
+//!                                       connections         one call at a time  └─► AgentDesk, for what is beyond the run
+//! ```
+//!
+//! **Invariant:** who calls is told by the socket. No id in a request is looked at.
+//!
+//! **Invariant:** nothing that a client does or leaves undone fails the run, blocks it, or grows without bound.
+
+mod pace;
+mod run_tools;
+mod socket_transport;
+
+use std::convert::Infallible;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use rmcp::ServiceExt;
+use run_protocol::{Lineage, McpRefusal, RunEvent, RunId};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use uuid::Uuid;
+
+use crate::agent_tools::agent_desk::AgentDesk;
+use pace::Pace;
+use run_tools::RunTools;
+use socket_transport::{SocketTransport, error_line};
+
+/// An agent needs one; some keep an old one open while they start anew.
+const MOST_CONNECTIONS: usize = 8;
+/// After a burst, connections are accepted at this interval, all that wait and no more than this many at once.
+const BETWEEN_ARRIVALS: Duration = Duration::from_millis(50);
+const ARRIVAL_BURST: u32 = 32;
+const MOST_ARRIVALS: usize = 256;
+
+/// How many tools an agent finds here.
+pub(crate) fn n_tools() -> usize {
+    run_tools::n_tools()
+}
+
+/// What the agent may know of its run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WhoAmI {
+    pub(crate) run: RunId,
+    /// Cursor's session.
+    pub(crate) session: Uuid,
+    pub(crate) name: Option<String>,
+    /// The workspace's physical path.
+    pub(crate) workspace: String,
+    /// The model asked for.
+    pub(crate) model: Option<String>,
+    /// When the run is stopped, in milliseconds since the epoch.
+    pub(crate) deadline_ms: Option<u64>,
+    /// How many tools it may call.
+    pub(crate) max_tool_calls: Option<u64>,
+    /// How many tokens it may take.
+    pub(crate) max_tokens: Option<u64>,
+    /// Whose child it is.
+    pub(crate) lineage: Option<Lineage>,
+}
+
+/// How long a client may keep us waiting.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For a first request that makes sense.
+    for_handshake: Duration,
+    /// For room for an answer.
+    for_reader: Duration,
+}
+
+/// An agent on a busy machine may start its server long before it talks to it.
+const PATIENCE: Patience =
+    Patience { for_handshake: Duration::from_secs(60), for_reader: Duration::from_secs(30) };
+
+/// Serves the tools for ever; dropping the future closes every connection.
+///
+/// Every call of a tool becomes one or two events, put into `events` together. While the channel has no room, calls are
+/// answered with an error and leave no event; nothing waits for it. The runtime needs its I/O and time drivers, and no
+/// second thread.
+pub(crate) async fn serve(
+    listener: UnixListener,
+    facts: WhoAmI,
+    events: mpsc::Sender<RunEvent>,
+    desk: Arc<AgentDesk>,
+) -> Infallible {
+    accept_connections(listener, RunTools::new(facts, events, desk), PATIENCE).await
+}
+
+async fn accept_connections(
+    listener: UnixListener,
+    tools: RunTools,
+    patience: Patience,
+) -> Infallible {
+    let mut connections = Connections { tasks: JoinSet::new(), held: Vec::new(), tools, patience };
+    let mut pace = Pace::new(BETWEEN_ARRIVALS, ARRIVAL_BURST);
+    loop {
+        let first = tokio::select! {
+            // First of all, so that a connection that ended makes room for one that waits.
+            biased;
+            Some(_) = connections.tasks.join_next() => continue,
+            accepted = listener.accept() => accepted.map(|(stream, _)| stream),
+        };
+        let rest = std::iter::from_fn(|| waiting(&listener)).take(MOST_ARRIVALS);
+        // A crowd at the door is sent away together: whoever comes behind it does not wait for each of them.
+        for accepted in std::iter::once(first).chain(rest) {
+            match accepted {
+                Ok(stream) => connections.take(stream),
+                // Out of descriptors, most likely. The pace keeps this from becoming a busy loop.
+                Err(err) => {
+                    tracing::debug!(%err, "a connection of the agent could not be accepted");
+                    break;
+                }
+            }
+        }
+        pace.charge(Instant::now(), 1);
+        pace.wait().await;
+    }
+}
+
+/// A connection that waits to be accepted, if there is one now.
+fn waiting(listener: &UnixListener) -> Option<io::Result<UnixStream>> {
+    match listener.poll_accept(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(accepted) => Some(accepted.map(|(stream, _)| stream)),
+        Poll::Pending => None,
+    }
+}
+
+/// The connections of a run, eight at most.
+struct Connections {
+    tasks: JoinSet<()>,
+    /// The oldest first.
+    held: Vec<Held>,
+    tools: RunTools,
+    patience: Patience,
+}
+
+struct Held {
+    task: AbortHandle,
+    /// Whether its client has said something that makes sense.
+    has_spoken: Arc<AtomicBool>,
+}
+
+impl Connections {
+    /// Serves a newcomer, in the place of the oldest client that has said nothing yet where there is no other place.
+    fn take(&mut self, stream: UnixStream) {
+        self.held.retain(|held| !held.task.is_finished());
+        if self.held.len() >= MOST_CONNECTIONS {
+            self.tools.note_refused(McpRefusal::TooManyConnections, Instant::now());
+            let is_silent = |held: &Held| !held.has_spoken.load(Ordering::Relaxed);
+            match self.held.iter().position(is_silent) {
+                Some(silent) => self.held.remove(silent).task.abort(),
+                None => return refuse(stream),
+            }
+        }
+        let has_spoken = Arc::new(AtomicBool::new(false));
+        let (tools, spoken) = (self.tools.clone(), Arc::clone(&has_spoken));
+        let task = self.tasks.spawn(serve_connection(stream, tools, self.patience, spoken));
+        self.held.push(Held { task, has_spoken });
+    }
+}
+
+async fn serve_connection(
+    stream: UnixStream,
+    tools: RunTools,
+    patience: Patience,
+    has_spoken: Arc<AtomicBool>,
+) {
+    let transport = SocketTransport::new(stream, patience.for_reader, tools.clone());
+    match tokio::time::timeout(patience.for_handshake, tools.serve(transport)).await {
+        Ok(Ok(service)) => {
+            has_spoken.store(true, Ordering::Relaxed);
+            let ended = service.waiting().await;
+            tracing::debug!(?ended, "a connection of the agent ended");
+        }
+        Ok(Err(_)) => tracing::debug!("a connection of the agent ended before it began"),
+        Err(_) => tracing::debug!("a client of the agent said nothing that makes sense"),
+    }
+}
+
+/// Says why and hangs up, so that the client fails at once instead of waiting for an answer.
+fn refuse(stream: UnixStream) {
+    // The socket is in non-blocking mode, and its buffer is empty: this neither waits nor fails for want of room.
+    if let Ok(mut stream) = stream.into_std() {
+        let line = error_line(-32000, "caretaker serves no more than eight connections at once");
+        stream.write_all(&line).ok();
+    }
+}
+
+#[cfg(test)]
+#[path = "mcp_server_tests.rs"]
+mod tests;

@@ -1,0 +1,126 @@
+//! The run's two sockets: one for people outside, one for the agent inside.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use run_journal::{RunDirectory, StateRoot, WriterPresence};
+use run_protocol::RunId;
+use tokio::net::UnixListener;
+
+use crate::control::control_socket::listen;
+
+/// The longest path that the kernel takes for a socket.
+const LONGEST_PATH: usize = 107;
+
+/// Where the sockets of a run are.
+#[derive(Debug, Clone)]
+pub struct SocketPaths {
+    directory: PathBuf,
+}
+
+impl SocketPaths {
+    /// Below the root of all sockets.
+    pub fn new(root: &Path, run: RunId) -> Self {
+        Self { directory: root.join(run.to_string()) }
+    }
+
+    /// For people and programs outside.
+    pub fn control(&self) -> PathBuf {
+        self.directory.join("control.sock")
+    }
+
+    /// The directory that is mounted into the sandbox, with nothing in it but the agent's own socket.
+    pub fn inside(&self) -> PathBuf {
+        self.directory.join("inside")
+    }
+
+    /// Removes the sockets of a run that is over. One that stays is a stale name and no more.
+    pub(crate) fn remove(&self) {
+        fs::remove_dir_all(&self.directory).ok();
+    }
+
+    pub(crate) fn exist(&self) -> bool {
+        self.directory.exists()
+    }
+
+    /// Whether the kernel can take these paths.
+    pub fn fit(&self) -> bool {
+        use std::os::unix::ffi::OsStrExt;
+        let longest = self.inside().join("mcp.sock");
+        longest.as_os_str().as_bytes().len().max(self.control().as_os_str().as_bytes().len())
+            <= LONGEST_PATH
+    }
+}
+
+/// Removes the sockets of a run unless somebody listens on them, or is about to: a run from the queue whose first shim died
+/// has a second one.
+pub(crate) fn remove_if_over(state: &StateRoot, root: &Path, run: RunId) {
+    let Ok(directory) = RunDirectory::open(state, run) else {
+        return SocketPaths::new(root, run).remove();
+    };
+    if matches!(directory.writer(), Ok(WriterPresence::Gone(_))) {
+        let own_root = directory.spec().map_or_else(|_| root.to_owned(), |spec| spec.socket_dir.0);
+        SocketPaths::new(&own_root, run).remove();
+    }
+}
+
+/// Removes the sockets of all runs that are over, and says how many there were. Runs of another state directory may have
+/// theirs in the same place, and are left alone.
+pub(crate) fn sweep(state: &StateRoot, root: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(root) else { return 0 };
+    let removed = entries.flatten().filter(|entry| {
+        let run: Option<RunId> = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(run) = run.filter(|run| state.run_dir(run).is_dir()) else { return false };
+        remove_if_over(state, root, run);
+        !SocketPaths::new(root, run).exist()
+    });
+    removed.count()
+}
+
+/// The sockets, listening. The directory goes when they do.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub(crate) paths: SocketPaths,
+    pub(crate) control: Option<UnixListener>,
+    pub(crate) mcp: Option<UnixListener>,
+}
+
+impl Sockets {
+    pub(crate) fn new(root: &Path, run: RunId) -> io::Result<Self> {
+        let paths = SocketPaths::new(root, run);
+        private_dir(root)?;
+        private_dir(&paths.directory)?;
+        private_dir(&paths.inside())?;
+        let control = Some(listen(&paths.control())?);
+        let mcp = Some(listen(&paths.inside().join("mcp.sock"))?);
+        Ok(Self { paths, control, mcp })
+    }
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        self.paths.remove();
+    }
+}
+
+/// Makes a directory that is ours alone, and refuses one that is not: it may lie in `/tmp`.
+pub fn private_dir(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        }
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(path)?;
+    let is_ours = found.is_dir()
+        && found.uid() == nix::unistd::geteuid().as_raw()
+        && found.mode() & 0o077 == 0;
+    if is_ours {
+        return Ok(());
+    }
+    let problem = format!("`{}` is not a directory that is ours alone", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+}

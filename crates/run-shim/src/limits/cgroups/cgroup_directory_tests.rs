@@ -1,0 +1,63 @@
+//! With the kernel's own directories, where this user may make some.
+
+use std::process::{Child, Command};
+
+use super::*;
+use crate::limits::cgroups::hierarchy::Hierarchies;
+
+/// A place below which a group can be made, in any tree; the one of version 2 needs no controllers for this.
+fn somewhere() -> Option<PathBuf> {
+    let hierarchies = Hierarchies::of_this_process().unwrap();
+    let places = hierarchies.unified.iter().chain(hierarchies.legacy.values());
+    let can_be_used = |place: &PathBuf| {
+        let trial = place.join(format!("{PREFIX}test-somewhere-{}", std::process::id()));
+        std::fs::create_dir(&trial).is_ok_and(|()| std::fs::remove_dir(&trial).is_ok())
+    };
+    let found = places.map(|placement| placement.own.clone()).find(can_be_used);
+    if found.is_none() {
+        eprintln!("this user may not make control groups here, so nothing was tested");
+    }
+    found
+}
+
+fn sleeper() -> Child {
+    Command::new("sleep").arg("600").spawn().unwrap()
+}
+
+#[test]
+fn a_group_takes_a_process_in_and_goes_when_it_is_empty() {
+    let Some(parent) = somewhere() else { return };
+    let group =
+        CgroupDirectory::create(&parent, &format!("test-a-{}", std::process::id())).unwrap();
+    let path = group.path().to_owned();
+    let mut child = sleeper();
+    group.add(&[child.id()]).unwrap();
+    assert_eq!(group.read("cgroup.procs").unwrap().trim(), child.id().to_string());
+    // Nobody sweeps what is alive.
+    sweep(&parent);
+    assert!(path.exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Who is gone needs no limits.
+    group.add(&[child.id()]).unwrap();
+    drop(group);
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_is_still_in_a_group_of_version_2_is_ended_with_it() {
+    let Some(parent) = somewhere() else { return };
+    let group =
+        CgroupDirectory::create(&parent, &format!("test-b-{}", std::process::id())).unwrap();
+    let path = group.path().to_owned();
+    if !path.join("cgroup.kill").exists() {
+        eprintln!("this tree cannot end a group, so nothing was tested");
+        return;
+    }
+    let mut child = sleeper();
+    group.add(&[child.id()]).unwrap();
+    let waiting = std::thread::spawn(move || child.wait().unwrap());
+    drop(group);
+    assert!(!waiting.join().unwrap().success());
+    assert!(!path.exists());
+}

@@ -1,0 +1,86 @@
+//! With what arguments and variables the agent is started.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use cursor_home::{
+    AgentCommand, AgentEnvironment, AgentMode, ExtraFlags, ModelSlug, PartialOutput,
+    ServerApproval, ToolApproval, WorkspacePath,
+};
+use run_protocol::{NetworkMode, RunSpec};
+use sandbox_plan::{Confinement, EnvVariable, Secrecy, VariableSource};
+
+use crate::preparation::error::PrepareError;
+
+/// Where programs are when the host does not say.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The agent's own arguments, after what its program needs before them.
+pub(crate) fn arguments(
+    spec: &RunSpec,
+    workspace: &WorkspacePath,
+    confinement: Confinement,
+) -> Result<Vec<OsString>, PrepareError> {
+    let command = AgentCommand {
+        workspace: workspace.clone(),
+        session: spec.session,
+        model: spec.model.as_deref().map(ModelSlug::parse).transpose()?,
+        mode: match spec.mode {
+            None => AgentMode::Work,
+            Some(run_protocol::AgentMode::Plan) => AgentMode::Plan,
+            Some(run_protocol::AgentMode::Ask) => AgentMode::Ask,
+        },
+        tool_approval: match spec.tool_approval {
+            run_protocol::ToolApproval::Force => ToolApproval::Force,
+            run_protocol::ToolApproval::AllowList => ToolApproval::PermissionsOnly,
+        },
+        partial_output: if spec.partial_output { PartialOutput::On } else { PartialOutput::Off },
+        // Without a sandbox the servers are the user's and the repository's own.
+        server_approval: match confinement {
+            Confinement::Bubblewrap => ServerApproval::All,
+            Confinement::None => ServerApproval::UsersOwn,
+        },
+        extra: ExtraFlags::check(spec.extra_flags.iter().map(OsString::from))?,
+    };
+    let mut words: Vec<OsString> =
+        spec.agent.leading_arguments.iter().map(OsString::from).collect();
+    words.extend(command.args());
+    Ok(words)
+}
+
+/// Its variables, and where each is from.
+pub(crate) fn environment(
+    spec: &RunSpec,
+    home: &Path,
+    network: NetworkMode,
+    secrets: &[(String, String)],
+) -> Vec<EnvVariable> {
+    let path = spec.env.get("PATH").map_or(USUAL_PATH, String::as_str);
+    let agent = AgentEnvironment { home, path: OsStr::new(path), shell: Path::new("/bin/sh") };
+    let ours = agent.variables().into_iter().map(|(name, value)| EnvVariable {
+        name: name.into(),
+        value,
+        source: VariableSource::Run,
+        secrecy: Secrecy::Public,
+    });
+    let to_our_proxy = match network {
+        NetworkMode::Allowlist => crate::network::proxy_variables().to_vec(),
+        NetworkMode::None | NetworkMode::Host => Vec::new(),
+    };
+    let to_our_proxy = to_our_proxy.into_iter().map(|(name, value)| {
+        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
+        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
+    });
+    // What of the host may enter was decided by the profile when the run was accepted.
+    let asked_for = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
+        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
+        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
+    });
+    let secret = secrets.iter().map(|(name, value)| EnvVariable {
+        name: name.into(),
+        value: value.into(),
+        source: VariableSource::Run,
+        secrecy: Secrecy::Secret,
+    });
+    ours.chain(to_our_proxy).chain(asked_for).chain(secret).collect()
+}

@@ -1,0 +1,125 @@
+//! Why a run cannot be prepared, and what that means for it.
+
+use std::path::PathBuf;
+
+use cursor_home::{ExtraFlagError, ModelSlugError, WorkspacePathError};
+use egress::AllowedHostError;
+use ground::with_causes;
+use run_protocol::{ExitCode, FailureClass, RunOutcome};
+use sandbox_plan::{MountPointError, PlanError, PlanWarning, ProfileError, WorkspaceError};
+
+use crate::agent_tools::agent_servers::UserMcpError;
+use crate::limits::LimitsNotHeld;
+use crate::login::LoginCopyError;
+use crate::preparation::private_roots::PrivateRootsError;
+
+/// Why a run cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrepareError {
+    #[error(transparent)]
+    Workspace(#[from] WorkspacePathError),
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Model(#[from] ModelSlugError),
+    #[error(transparent)]
+    Flags(#[from] ExtraFlagError),
+    #[error(transparent)]
+    Roots(#[from] PrivateRootsErrorText),
+    #[error(transparent)]
+    MountPoints(#[from] MountPointError),
+    #[error(transparent)]
+    Login(#[from] LoginCopyError),
+    #[error("the session's directory could not be made")]
+    Bucket(#[source] std::io::Error),
+    #[error(transparent)]
+    AllowedHost(#[from] AllowedHostError),
+    #[error(transparent)]
+    UserMcp(#[from] UserMcpError),
+    #[error("the prompt cannot be read from `{}`", path.display())]
+    Prompt { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Limits(#[from] LimitsNotHeld),
+    #[error("our own program cannot be found")]
+    OwnProgram(#[source] std::io::Error),
+}
+
+/// The files of the agent could not be written. Holds text, because what exactly failed is of use to people only.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PrivateRootsErrorText(String);
+
+impl From<PrivateRootsError> for PrepareError {
+    fn from(error: PrivateRootsError) -> Self {
+        Self::Roots(PrivateRootsErrorText(with_causes(&error)))
+    }
+}
+
+impl PrepareError {
+    /// The exit code of a command that fails with this.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Model(_) | Self::Flags(_) | Self::Profile(_) | Self::Workspace(_) => {
+                ExitCode::Usage
+            }
+            Self::Plan(_) | Self::AllowedHost(_) | Self::UserMcp(_) => ExitCode::Usage,
+            Self::Login(_) => ExitCode::AuthenticationMissing,
+            Self::Roots(_)
+            | Self::MountPoints(_)
+            | Self::Bucket(_)
+            | Self::Prompt { .. }
+            | Self::Limits(_)
+            | Self::OwnProgram(_) => ExitCode::SupervisorFailed,
+        }
+    }
+
+    /// What a run comes to that fails with this after it has waited.
+    pub(crate) fn outcome(&self) -> RunOutcome {
+        match self.exit_code() {
+            ExitCode::SupervisorFailed => RunOutcome::SupervisorFailed,
+            ExitCode::AuthenticationMissing => RunOutcome::Failed { class: FailureClass::Auth },
+            _ => RunOutcome::SandboxFailed,
+        }
+    }
+
+    /// One thing to try.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Plan(PlanError::NoSandbox) => Some("use the profile `default`".to_owned()),
+            Self::Plan(PlanError::RootCaller { .. }) => Some(
+                "run as an ordinary user, or give the workspace to one: chown -R USER DIR"
+                    .to_owned(),
+            ),
+            Self::Plan(PlanError::Workspace(
+                WorkspaceError::ProtectedSymlink(_) | WorkspaceError::CommonDir(_),
+            )) => Some("look at what is there, and remove it if it is not yours".to_owned()),
+            Self::Plan(PlanError::Unprotected { what, .. }) => Some(
+                match what {
+                    PlanWarning::NestedUnseen { .. } => {
+                        "run it in a smaller directory, or beside the checkout: --worktree"
+                    }
+                    _ => "look at what is there, and make it a plain file or directory of its own",
+                }
+                .to_owned(),
+            ),
+            Self::Plan(PlanError::TooManyProtected { pattern, .. }) => Some(format!(
+                "move some of them out of the workspace, or take `{pattern}` out of `protect` with a profile of your own"
+            )),
+            Self::Plan(PlanError::Workspace(WorkspaceError::ProtectedKind { .. })) => Some(
+                "the repository or an earlier run put it there: look at it, and remove it"
+                    .to_owned(),
+            ),
+            Self::Login(_) => {
+                Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
+            }
+            Self::Limits(_) => Some(
+                "see what to change with `caretaker doctor`, or use the profile `default`"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}

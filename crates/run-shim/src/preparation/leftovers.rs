@@ -1,0 +1,68 @@
+//! What a run leaves outside of its journal, and how it goes: in good order, or by the next run after a shim that died.
+
+use std::path::Path;
+
+use cursor_home::WorkspacePath;
+use run_journal::{RunDirectory, StateRoot};
+use run_protocol::{RunId, RunSpec};
+use sandbox_plan::MountPoints;
+
+use crate::login::LoginCopy;
+use crate::preparation::private_roots::mcp_json_in;
+use crate::sandbox;
+use crate::session::session_bucket::SessionBucket;
+
+/// In the run's directory: the mount points that we made in the workspace.
+pub(crate) const MOUNT_POINTS_FILE: &str = "mount-points.json";
+
+/// Ends what a run that died may have left alive, removes what it left in its workspace, and ends what it had of the
+/// login. The workspace's lock must be held. `Err`: something of it lives.
+pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) -> std::io::Result<()> {
+    let run_dir = &state.run_dir(run);
+    sandbox::end_sandbox(run_dir)?;
+    LoginCopy::recover(*run, state);
+    let spec = RunDirectory::open(state, *run).ok().and_then(|run| run.spec().ok());
+    if let Some(bucket) = spec.and_then(|spec| bucket_of(state, &spec)) {
+        bucket.settle();
+    }
+    forget_servers(run_dir);
+    let record = run_dir.join(MOUNT_POINTS_FILE);
+    if record.exists() {
+        remove_recorded(&record);
+    }
+    sandbox::forget_sandbox(run_dir);
+    Ok(())
+}
+
+/// Whether a run that is dead has left something that [`clean_up_after`] takes away.
+pub(crate) fn has_left_something(run: &RunId, state: &StateRoot) -> bool {
+    let run_dir = &state.run_dir(run);
+    sandbox::has_sandbox(run_dir)
+        || run_dir.join(MOUNT_POINTS_FILE).exists()
+        || LoginCopy::mounted_in(run_dir).exists()
+}
+
+/// The session's bucket of a run, whatever else of the run cannot be made any more.
+fn bucket_of(state: &StateRoot, spec: &RunSpec) -> Option<SessionBucket> {
+    let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok()?;
+    let on_host = spec.host_config_root.0.join("chats").join(workspace.bucket());
+    let session_dir = state.session_dir(&spec.session);
+    Some(SessionBucket::new(&session_dir, on_host, &spec.session.to_string()))
+}
+
+/// The file may hold keys of the user's servers, and nobody reads it any more.
+pub(crate) fn forget_servers(run_dir: &Path) {
+    match std::fs::remove_file(mcp_json_in(run_dir)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "the run's mcp.json could not be removed");
+        }
+        _ => {}
+    }
+}
+
+pub(crate) fn remove_recorded(record: &Path) {
+    match MountPoints::remove_ours(record) {
+        Ok(removals) => tracing::debug!(?removals, "mount points"),
+        Err(error) => tracing::warn!(%error, "a mount point stays in the workspace"),
+    }
+}

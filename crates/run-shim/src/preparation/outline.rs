@@ -1,0 +1,153 @@
+//! What is decided about a run before anything is created for it, and the sandbox's plan that follows from that.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use cursor_home::WorkspacePath;
+use egress::{AllowedHost, AllowedHostError};
+use run_journal::StateRoot;
+use run_protocol::{NetworkMode, RunSpec};
+use sandbox_plan::{
+    ChatsBind, Confinement, PrivateFile, Profile, RunDirectories, SandboxPlan, SandboxRequest,
+    SandboxUser,
+};
+
+use crate::agent_tools::agent_servers::{Reach, RunServers, choice_of};
+use crate::agent_tools::live_servers::ServerFiles;
+use crate::control::sockets::SocketPaths;
+use crate::login::LoginCopy;
+use crate::preparation::agent_invocation::{arguments, environment};
+use crate::preparation::error::PrepareError;
+use crate::preparation::private_roots::PrivateRoots;
+use crate::session::session_bucket::SessionBucket;
+
+/// What is decided about a run before anything is created for it.
+pub(crate) struct Outline {
+    pub(crate) profile: Profile,
+    pub(crate) workspace: WorkspacePath,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) allow_hosts: Vec<AllowedHost>,
+    pub(crate) ours: Vec<PathBuf>,
+    pub(crate) sockets: SocketPaths,
+    pub(crate) mcp: ServerFiles,
+    pub(crate) reach: Reach,
+}
+
+impl Outline {
+    pub(crate) fn new(state: &StateRoot, spec: &RunSpec) -> Result<Self, PrepareError> {
+        let profile = Profile::parse(&spec.profile, &spec.profile_text)?;
+        let workspace = WorkspacePath::new(Path::new(&spec.workspace))?;
+        let relay = own_program().map_err(PrepareError::OwnProgram)?;
+        let allow_hosts = spec.allow_hosts.iter().map(|host| host.parse());
+        let mut allow_hosts: Vec<AllowedHost> =
+            allow_hosts.collect::<Result<_, AllowedHostError>>()?;
+        let servers = RunServers::gather(&relay, spec, choice_of(state, spec))?;
+        let mode = spec.network.unwrap_or(profile.network_mode());
+        let on_list = profile.allowed_hosts().cloned().chain(allow_hosts.clone()).collect();
+        let reach = match profile.confinement() {
+            Confinement::Bubblewrap => Reach::new(mode, on_list, &servers),
+            Confinement::None => Reach::new(NetworkMode::Host, on_list, &servers),
+        };
+        reach.check(&servers)?;
+        allow_hosts.extend(servers.hosts_of_named());
+        let mcp = ServerFiles {
+            run_dir: state.run_dir(&spec.run),
+            session_dir: state.session_dir(&spec.session),
+            workspace: workspace.clone(),
+            home: spec.home.0.clone(),
+            host_config_root: spec.host_config_root.0.clone(),
+            servers,
+            relay,
+        };
+        Ok(Self {
+            arguments: arguments(spec, &workspace, profile.confinement())?,
+            profile,
+            allow_hosts,
+            ours: vec![state.path().to_owned(), spec.socket_dir.0.clone()],
+            sockets: SocketPaths::new(&spec.socket_dir.0, spec.run),
+            workspace,
+            mcp,
+            reach,
+        })
+    }
+
+    pub(crate) fn bucket(&self, spec: &RunSpec) -> SessionBucket {
+        let on_host = self.expected_roots().chats_on_host;
+        SessionBucket::new(&self.mcp.session_dir, on_host, &spec.session.to_string())
+    }
+
+    /// The private roots as they will be, for a plan that creates nothing.
+    pub(crate) fn expected_roots(&self) -> PrivateRoots {
+        self.mcp.expected_roots()
+    }
+
+    pub(crate) fn network_mode(&self, spec: &RunSpec) -> NetworkMode {
+        spec.network.unwrap_or(self.profile.network_mode())
+    }
+
+    pub(crate) fn plan(
+        &self,
+        spec: &RunSpec,
+        roots: PrivateRoots,
+        secrets: &[(String, String)],
+        run_directories: RunDirectories,
+    ) -> Result<SandboxPlan, PrepareError> {
+        let home = &self.mcp.home;
+        let bucket = self.bucket(spec);
+        let mut expose: Vec<PathBuf> =
+            spec.agent.expose.iter().chain(&spec.expose).map(|path| path.0.clone()).collect();
+        expose.push(self.mcp.relay.clone());
+        let gate = [self.mcp.relay.clone().into_os_string(), "gate".into()];
+        let agent = spec.agent.program.0.clone().into_os_string();
+        let program =
+            gate.into_iter().chain([agent]).chain(self.arguments.iter().cloned()).collect();
+        let request = SandboxRequest {
+            profile: self.profile.clone(),
+            network: spec.network,
+            allow_hosts: self.allow_hosts.clone(),
+            workspace: self.workspace.as_path().to_owned(),
+            home: home.clone(),
+            user: sandbox_user(),
+            ours: self.ours.clone(),
+            run_directories,
+            nothing: roots.nothing,
+            dot_cursor: roots.dot_cursor,
+            inside_sockets: self.sockets.inside(),
+            data_root: roots.projects,
+            chats: ChatsBind {
+                bucket: bucket.private().to_owned(),
+                inside: roots.chats_inside,
+                sessions: bucket.shown(),
+            },
+            login: spec.login_file.as_ref().map(|_| LoginCopy::mounted_in(&self.mcp.run_dir)),
+            private_home_files: roots
+                .home_files
+                .into_iter()
+                .map(|file| PrivateFile {
+                    path: file.path,
+                    contents: file.content,
+                    mode: file.mode,
+                })
+                .collect(),
+            expose,
+            program,
+            env: environment(spec, home, self.network_mode(spec), secrets),
+        };
+        Ok(sandbox_plan::plan(&request)?)
+    }
+}
+
+fn sandbox_user() -> SandboxUser {
+    let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    let known = nix::unistd::User::from_uid(uid).ok().flatten();
+    SandboxUser {
+        uid: uid.as_raw(),
+        gid: gid.as_raw(),
+        name: known.map_or_else(|| "agent".to_owned(), |user| user.name),
+    }
+}
+
+/// The program that we are: also the relay, the gate and the guard.
+fn own_program() -> std::io::Result<PathBuf> {
+    std::env::current_exe()?.canonicalize()
+}

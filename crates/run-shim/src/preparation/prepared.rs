@@ -1,0 +1,246 @@
+//! Everything that the agent's sandbox is made of, in its place: what the phases after `prepare` ask for, and take back.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use run_journal::{RunDirectory, StateRoot};
+use run_protocol::{NetworkMode, RunEvent, RunSpec};
+use sandbox_plan::{Confinement, RunDirectories};
+use tokio::sync::mpsc;
+
+use crate::agent_tools::agent_servers::Reach;
+use crate::agent_tools::live_servers::{LiveServers, ServerFiles};
+use crate::login::{LoginCopy, LoginWatch};
+use crate::network::{NetworkPolicy, UpstreamProxy};
+use crate::preparation::agent_invocation::environment;
+use crate::preparation::error::PrepareError;
+use crate::preparation::leftovers::{MOUNT_POINTS_FILE, forget_servers, remove_recorded};
+use crate::preparation::outline::Outline;
+use crate::sandbox::Launchable;
+use crate::sandbox::unconfined::UnconfinedPlan;
+use crate::session::session_bucket::SessionBucket;
+
+/// A run that is ready to be launched.
+pub(crate) struct Prepared {
+    pub(crate) launchable: Launchable,
+    pub(crate) profile: String,
+    /// Read before anything is started: an agent without its prompt would be asked nothing.
+    pub(crate) prompt: Vec<u8>,
+    login: Option<LoginCopy>,
+    /// Of a login that is used where it is.
+    tokens: Vec<String>,
+    bucket: SessionBucket,
+    /// Where Cursor keeps the session on the host.
+    pub(crate) store_db: PathBuf,
+    /// The record of the mount points that we made in the workspace.
+    mount_points: PathBuf,
+    mcp: ServerFiles,
+    reach: Reach,
+}
+
+impl Prepared {
+    pub(crate) fn new(
+        run: &RunDirectory,
+        state: &StateRoot,
+        spec: &RunSpec,
+        secrets: &[(String, String)],
+    ) -> Result<Self, PrepareError> {
+        let outline = Outline::new(state, spec)?;
+        let path = run.prompt_path();
+        let prompt =
+            std::fs::read(&path).map_err(|source| PrepareError::Prompt { path, source })?;
+        if outline.profile.confinement() == Confinement::None {
+            return Ok(Self::unconfined(outline, run, spec, secrets, prompt));
+        }
+        let roots = outline.mcp.build()?;
+        let login_file = spec.login_file.as_ref();
+        let login = login_file.map(|file| LoginCopy::make(state, spec.run, &file.0)).transpose()?;
+        let bucket = outline.bucket(spec);
+        let mount_points = run.path().join(MOUNT_POINTS_FILE);
+        let planned = bucket.prepare().map_err(PrepareError::Bucket).and_then(|()| {
+            let plan = outline.plan(spec, roots, secrets, RunDirectories::MustExist)?;
+            plan.dot_cursor_mounts().create()?;
+            plan.mount_points_to_create().create(&mount_points)?;
+            Ok(plan)
+        });
+        // A run that is refused leaves no empty session behind.
+        let plan = planned.inspect_err(|_| bucket.settle())?;
+        Ok(Self {
+            launchable: Launchable::Sandbox { plan: Arc::new(plan), bwrap: spec.bwrap.0.clone() },
+            profile: spec.profile.clone(),
+            prompt,
+            login,
+            tokens: Vec::new(),
+            store_db: bucket.store_db(),
+            bucket,
+            mount_points,
+            mcp: outline.mcp,
+            reach: outline.reach,
+        })
+    }
+
+    /// A run without a sandbox: the agent finds everything where the user's own would, and nothing of ours but its gate.
+    fn unconfined(
+        outline: Outline,
+        run: &RunDirectory,
+        spec: &RunSpec,
+        secrets: &[(String, String)],
+        prompt: Vec<u8>,
+    ) -> Self {
+        let login = spec.login_file.as_ref().and_then(|file| LoginCopy::read_tokens(&file.0));
+        let bucket = outline.bucket(spec);
+        let agent = spec.agent.program.0.clone().into_os_string();
+        let plan = UnconfinedPlan {
+            program: outline.mcp.relay.clone(),
+            agent: std::iter::once(agent).chain(outline.arguments).collect(),
+            directory: outline.workspace.as_path().to_owned(),
+            environment: environment(spec, &outline.mcp.home, NetworkMode::Host, secrets)
+                .into_iter()
+                // There may be a keychain, and the user's own agent knows.
+                .filter(|variable| variable.name != "AGENT_CLI_CREDENTIAL_STORE")
+                .map(|variable| match variable.name.to_str() {
+                    Some("CURSOR_CONFIG_DIR") => {
+                        (variable.name, spec.host_config_root.0.clone().into_os_string())
+                    }
+                    _ => (variable.name, variable.value),
+                })
+                .collect(),
+        };
+        Self {
+            launchable: Launchable::Unconfined(plan),
+            profile: spec.profile.clone(),
+            prompt,
+            login: None,
+            tokens: login.unwrap_or_default(),
+            store_db: bucket.store_db(),
+            bucket,
+            mount_points: run.path().join(MOUNT_POINTS_FILE),
+            mcp: outline.mcp,
+            reach: outline.reach,
+        }
+    }
+
+    /// Leaves nothing of a run that does not happen.
+    pub(crate) fn take_back(&self) {
+        self.remove_mount_points();
+        self.settle_session();
+    }
+
+    /// Puts the session in order once the agent is dead.
+    pub(crate) fn settle_session(&self) {
+        if matches!(self.launchable, Launchable::Sandbox { .. }) {
+            self.bucket.settle();
+        }
+    }
+
+    /// What the user should know.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => {
+                plan.warnings().iter().map(ToString::to_string).collect()
+            }
+            Launchable::Unconfined(_) => vec![UnconfinedPlan::warning()],
+        }
+    }
+
+    pub(crate) fn run_dir(&self) -> &Path {
+        &self.mcp.run_dir
+    }
+
+    /// The home directory, which has the same path inside.
+    pub(crate) fn home(&self) -> &Path {
+        &self.mcp.home
+    }
+
+    /// Where the agent can write; `None` if that is wherever the user can, which nobody could watch.
+    pub(crate) fn writable_on_host(&self) -> Option<Vec<PathBuf>> {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => {
+                Some(plan.writable_on_host().map(Path::to_owned).collect())
+            }
+            Launchable::Unconfined(_) => None,
+        }
+    }
+
+    /// Ends what an agent without a sandbox left behind, should it have got rid of its keeper. The keeper must be gone.
+    pub(crate) fn end_what_is_left(&self) {
+        if matches!(self.launchable, Launchable::Unconfined(_)) {
+            crate::sandbox::descendants::end_all();
+        }
+    }
+
+    /// From now on the agent's copy of the login and the user's own are kept the same.
+    pub(crate) fn keep_logins_the_same(&self, events: &mpsc::Sender<RunEvent>) {
+        self.login.iter().for_each(|login| login.keep_the_same(events.clone()));
+    }
+
+    /// What the run may reach by way of us, and how much of it; `None` where nothing goes by way of us.
+    pub(crate) fn network_policy(&self, upstream: Option<UpstreamProxy>) -> Option<NetworkPolicy> {
+        let Launchable::Sandbox { plan, .. } = &self.launchable else { return None };
+        let network = plan.network();
+        let allow = network.allow.iter().map(|(host, _)| host.clone()).collect();
+        Some(NetworkPolicy { allow, limits: network.limits, upstream })
+    }
+
+    pub(crate) fn network_mode(&self) -> NetworkMode {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => plan.network().mode,
+            Launchable::Unconfined(_) => NetworkMode::Host,
+        }
+    }
+
+    /// What we made in the workspace, to be taken away again.
+    pub(crate) fn own_mount_points(&self) -> Vec<PathBuf> {
+        match &self.launchable {
+            Launchable::Sandbox { plan, .. } => {
+                plan.mount_points_to_create().paths().map(Path::to_owned).collect()
+            }
+            Launchable::Unconfined(_) => Vec::new(),
+        }
+    }
+
+    /// What of the login and of the user's MCP servers must not be written down.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let of_servers = self.mcp.servers.secrets();
+        let of_login = self.login.iter().flat_map(LoginCopy::tokens);
+        of_login.chain(self.tokens.iter().map(String::as_str)).chain(of_servers)
+    }
+
+    /// Takes what the user's own servers know out of the run's directory. The agent must be gone.
+    pub(crate) fn forget_servers(&self) {
+        forget_servers(&self.mcp.run_dir);
+    }
+
+    /// Sees what the agent puts into its copy of the login.
+    pub(crate) fn login_watch(&self) -> Option<LoginWatch> {
+        self.login.as_ref().map(LoginCopy::watch)
+    }
+
+    /// Gives the user what the agent renewed of the login, and says what came of it. The agent must be gone.
+    pub(crate) fn give_login_back(&mut self) -> Vec<RunEvent> {
+        self.login.take().map(LoginCopy::give_back).unwrap_or_default()
+    }
+
+    /// Takes our mount points out of the workspace again, if they are still ours.
+    pub(crate) fn remove_mount_points(&self) {
+        remove_recorded(&self.mount_points);
+    }
+
+    /// What changes the agent's servers while it runs. `None` without a sandbox, where it finds the user's own files.
+    pub(crate) fn live_servers(&self, state: &StateRoot, spec: &RunSpec) -> Option<LiveServers> {
+        match &self.launchable {
+            Launchable::Sandbox { .. } => Some(LiveServers {
+                files: self.mcp.clone(),
+                reach: self.reach.clone(),
+                state: state.clone(),
+                session: spec.session,
+            }),
+            Launchable::Unconfined(_) => None,
+        }
+    }
+
+    /// Says how the servers differ from what the run asked for, where the user changed that for the session.
+    pub(crate) fn changed_servers(&self) -> Option<RunEvent> {
+        self.mcp.changed_before()
+    }
+}

@@ -1,0 +1,90 @@
+use std::os::unix::fs::MetadataExt;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::agent_tools::agent_servers;
+
+struct Place {
+    directory: tempfile::TempDir,
+    workspace: WorkspacePath,
+}
+
+fn place() -> Place {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["run", "session", "home", "host"] {
+        fs::create_dir(directory.path().join(name)).unwrap();
+    }
+    Place { directory, workspace: WorkspacePath::new(Path::new("/srv/my work")).unwrap() }
+}
+
+impl Place {
+    fn build(&self) -> PrivateRoots {
+        let root = self.directory.path();
+        RootsRequest {
+            run_dir: &root.join("run"),
+            session_dir: &root.join("session"),
+            workspace: &self.workspace,
+            home: &root.join("home"),
+            host_config_root: &root.join("host"),
+            servers: &agent_servers::own(Path::new("/opt/caretaker")),
+            now_ms: 0,
+        }
+        .build()
+        .unwrap()
+    }
+}
+
+#[test]
+fn the_agent_finds_our_server_approved_and_its_workspace_trusted() {
+    let place = place();
+    let roots = place.build();
+    let mcp: serde_json::Value =
+        serde_json::from_slice(&fs::read(roots.dot_cursor.join("mcp.json")).unwrap()).unwrap();
+    let server = &mcp["mcpServers"]["caretaker"];
+    assert_eq!(
+        (&server["command"], &server["args"]),
+        (&"/opt/caretaker".into(), &serde_json::json!(["mcp-relay"]))
+    );
+    assert_eq!(server["env"]["CARETAKER_SOCKET"], "/run/caretaker/mcp.sock");
+
+    let project = ProjectDir::at(roots.projects.join("srv-my-work"));
+    let approvals = fs::read_to_string(project.approvals()).unwrap();
+    let expected = cursor_home::approval_id(
+        "/srv/my work",
+        "caretaker",
+        &cursor_home::McpServer::from_json(server.clone()).unwrap(),
+    );
+    assert!(approvals.contains(&expected), "{approvals}");
+    assert!(project.trust_marker().exists());
+    assert_eq!(
+        roots.chats_on_host,
+        place.directory.path().join("host/chats").join(place.workspace.bucket())
+    );
+}
+
+#[test]
+fn what_we_write_is_ours_alone_and_can_be_written_again() {
+    let place = place();
+    place.build();
+    let roots = place.build();
+    for path in [&roots.dot_cursor, &roots.projects] {
+        assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, 0o700, "{}", path.display());
+    }
+    assert_eq!(fs::metadata(roots.dot_cursor.join("mcp.json")).unwrap().mode() & 0o777, 0o600);
+    let leftovers = fs::read_dir(&roots.dot_cursor).unwrap().count();
+    assert_eq!(leftovers, 1, "no temporary file stays");
+}
+
+#[test]
+fn commits_carry_the_users_identity_and_no_other_setting_of_theirs() {
+    let place = place();
+    let config = "[core]\n\thooksPath = /evil\n[user]\n\tname = \"Ada \\ Lovelace\"\n\tEmail = ada@example.com\n[user \"x\"]\n\tname = other\n";
+    fs::write(place.directory.path().join("home/.gitconfig"), config).unwrap();
+    let written =
+        place.build().home_files.into_iter().find(|file| file.path.ends_with(".gitconfig"));
+    assert_eq!(
+        String::from_utf8(written.unwrap().content).unwrap(),
+        "[user]\n\tname = \"Ada \\\\ Lovelace\"\n\temail = \"ada@example.com\"\n[safe]\n\tdirectory = *\n"
+    );
+}

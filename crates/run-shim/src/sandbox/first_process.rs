@@ -1,0 +1,121 @@
+//! The first process of a sandbox: with it everything in its namespace dies, and nothing of it lives once it is dead.
+//!
+//! bubblewrap binds that process to its own life only at the end of its set-up. Should bubblewrap die before, the kernel
+//! gives the process to us, because we adopt orphans (`PR_SET_CHILD_SUBREAPER`), and we end it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::sandbox::descendants;
+
+/// A process that cannot be mistaken for a later one of the same number.
+#[derive(Debug)]
+pub(super) struct FirstProcess {
+    pub(super) pid: Pid,
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl FirstProcess {
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe for types that may name another descriptor later; an owned one cannot"
+    )]
+    pub(super) fn open(pid: Pid) -> io::Result<Self> {
+        let fd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+        Ok(Self { pid, fd: AsyncFd::with_interest(fd, Interest::READABLE)? })
+    }
+
+    /// The same for one that must be the first of a namespace: the number that we heard may be another's by now.
+    pub(super) fn open_in_namespace(pid: Pid) -> io::Result<Self> {
+        let first = Self::open(pid)?;
+        if is_first_of_namespace(&pid.as_raw_nonzero().to_string()) {
+            return Ok(first);
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        let mut fds = [PollFd::new(self.fd.get_ref(), PollFlags::IN)];
+        // Where it cannot be told, nothing may be built on it.
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n_ended| n_ended == 0)
+    }
+
+    /// A process that is gone needs no signal.
+    pub(super) fn signal(&self, signal: Signal) {
+        pidfd_send_signal(self.fd.get_ref(), signal).ok();
+    }
+
+    /// Waits until nothing of its namespace lives. Cancel safe.
+    pub(super) async fn ended(&self) {
+        // Readable once and for ever. A descriptor that cannot be waited for is one that the runtime has given up.
+        if let Ok(mut ready) = self.fd.readable().await {
+            ready.retain_ready();
+        }
+    }
+
+    /// Takes note of the end of one that was given to us. Not for a child that the runtime started and waits for itself: its
+    /// number would be another's by the time the runtime looks.
+    pub(super) fn reap(&self) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        waitid(WaitId::PidFd(self.fd.get_ref().as_fd()), options).ok();
+    }
+}
+
+/// Ends every sandbox that bubblewrap left to us, and returns when they are dead. bubblewrap itself must be dead.
+pub(super) async fn end_adopted() {
+    // What is dead is not found again.
+    while let Some(first) = adopted() {
+        let Ok(first) = FirstProcess::open(first) else {
+            // Where descriptors have run out, others must have the time to close theirs.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        tracing::warn!(pid = ?first.pid, "bubblewrap died and left its sandbox");
+        first.signal(Signal::KILL);
+        first.ended().await;
+        first.reap();
+    }
+}
+
+/// A child of ours that is the first of a process namespace. We make none ourselves, so bubblewrap made it.
+fn adopted() -> Option<Pid> {
+    let mut children = descendants::children(nix::unistd::getpid()).into_iter();
+    let found = children.find(|pid| is_first_of_namespace(&pid.to_string()));
+    found.and_then(|pid| Pid::from_raw(pid.as_raw()))
+}
+
+/// Whether a process is the first of a namespace that was made in ours.
+fn is_first_of_namespace(pid: &str) -> bool {
+    let (ours, theirs) = (numbers_in_namespaces("self"), numbers_in_namespaces(pid));
+    theirs.len() == ours.len() + 1 && theirs.last().is_some_and(|last| last == "1")
+}
+
+/// A process's number in each process namespace that it is in, outermost first.
+fn numbers_in_namespaces(pid: &str) -> Vec<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.into_iter().flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::process::Command;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_a_child_is_left_to_the_runtime_that_started_it() {
+        let mut child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let pid = Pid::from_raw(child.id().unwrap().cast_signed()).unwrap();
+        FirstProcess::open(pid).unwrap().ended().await;
+        assert_eq!(child.wait().await.unwrap().code(), Some(7));
+    }
+}

@@ -1,0 +1,232 @@
+//! bubblewrap, or a keeper, and the processes that it holds for us.
+
+use std::io;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use sandbox_plan::SandboxPlan;
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::net::unix::pipe;
+use tokio::process::Child;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::first_process::{FirstProcess, end_adopted};
+use super::record::{Ends, SandboxRecord};
+use crate::limits::HeldProcesses;
+use crate::sandbox::mount_watch::MountWatch;
+
+/// How long bubblewrap has to say how the agent ended, once everything in its sandbox is dead.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// bwrap, and the namespace it keeps.
+///
+/// **Invariant:** [`SandboxProcess::wait`] returns only when the first process of the namespace is dead, and with it all
+/// that is in there.
+pub(crate) struct SandboxProcess {
+    bwrap: Child,
+    status: StatusLines,
+    first: FirstProcess,
+    record: SandboxRecord,
+    /// Ends what a keeper left that died before its agent.
+    ends_kept: Option<JoinHandle<()>>,
+    /// When the namespace was seen to be dead.
+    dead_since: Option<Instant>,
+}
+
+/// What bubblewrap says on `--json-status-fd`.
+pub(super) struct StatusLines(Lines<BufReader<pipe::Receiver>>);
+
+/// One line of it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Status {
+    pub(super) child_pid: Option<i32>,
+    pub(super) exit_code: Option<i32>,
+}
+
+impl StatusLines {
+    pub(super) fn new(pipe: pipe::Receiver) -> Self {
+        Self(BufReader::new(pipe).lines())
+    }
+
+    pub(super) async fn next(&mut self) -> Option<Status> {
+        let line = self.0.next_line().await.ok().flatten()?;
+        serde_json::from_str(&line).ok()
+    }
+}
+
+impl SandboxProcess {
+    /// Takes over a bubblewrap that has said which process is the first of its namespace.
+    pub(super) async fn new(
+        bwrap: Child,
+        status: StatusLines,
+        first: Pid,
+        ends: Ends,
+    ) -> io::Result<Self> {
+        let opened = match ends {
+            Ends::WithItsFirst => FirstProcess::open_in_namespace(first),
+            Ends::WhenAsked => FirstProcess::open(first),
+        };
+        match opened {
+            Ok(first) => {
+                let record = SandboxRecord::of(first.pid, ends);
+                Ok(Self { bwrap, status, first, record, ends_kept: None, dead_since: None })
+            }
+            Err(error) => {
+                end_unheard(bwrap).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The namespace's pid 1, as we see it.
+    pub(super) fn first(&self) -> Pid {
+        self.first.pid
+    }
+
+    pub(super) fn record(&self) -> &SandboxRecord {
+        &self.record
+    }
+
+    /// Whether anything of the namespace lives.
+    pub(super) fn is_alive(&self) -> bool {
+        self.first.is_alive()
+    }
+
+    /// Whether bubblewrap is there to take its sandbox along, should we die.
+    pub(super) fn is_held(&mut self) -> bool {
+        matches!(self.bwrap.try_wait(), Ok(None))
+    }
+
+    /// bwrap and everything below it, as it is now.
+    pub(super) fn all(&self) -> io::Result<HeldProcesses> {
+        let bwrap = self.bwrap.id().ok_or(io::ErrorKind::NotFound)?;
+        let mut all = vec![bwrap];
+        let mut next = 0;
+        while let Some(pid) = all.get(next) {
+            for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+                let children = std::fs::read_to_string(thread?.path().join("children"))?;
+                all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            }
+            next += 1;
+        }
+        Ok(HeldProcesses { all, init: pid_number(self.first.pid) })
+    }
+
+    /// Sees that everything which the plan says stays mounted.
+    pub(crate) fn watch_mounts(&self, plan: &Arc<SandboxPlan>) -> io::Result<MountWatch> {
+        MountWatch::new(Arc::clone(plan), pid_number(self.first.pid))
+    }
+
+    /// Signals the payload: neither bwrap, which would kill everything at once, nor pid 1, which would ignore it.
+    pub(crate) fn signal_agent(&self, signal: Signal) -> io::Result<()> {
+        let first = self.first.pid.as_raw_nonzero();
+        let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children"))?;
+        // The first child is the payload; later ones are orphans that pid 1 took in.
+        let payload = children
+            .split_whitespace()
+            .find_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let payload = pidfd_open(payload, PidfdFlags::empty())?;
+        Ok(pidfd_send_signal(&payload, signal)?)
+    }
+
+    /// Ends the whole namespace, and everything in it.
+    pub(crate) fn kill(&mut self) {
+        self.first.signal(self.record.ends.signal());
+        // A keeper that the agent has stopped hears nothing until it goes on.
+        self.first.signal(Signal::CONT);
+    }
+
+    /// Waits for the end of the sandbox, and sees to it when bubblewrap ends first. Cancel safe.
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        if self.dead_since.is_none() {
+            tokio::select! {
+                biased;
+                () = self.first.ended() => {}
+                _ = self.bwrap.wait() => {
+                    self.end_what_is_left();
+                    self.first.ended().await;
+                }
+            }
+            self.end_what_is_left();
+            if let Some(ends_kept) = &mut self.ends_kept {
+                ends_kept.await.ok();
+            }
+            // A keeper is the child that the runtime waits for. The first of a namespace is bubblewrap's, or was left to us.
+            if self.record.ends == Ends::WithItsFirst {
+                self.first.reap();
+            }
+        }
+        let dead_since = *self.dead_since.get_or_insert_with(Instant::now);
+        if tokio::time::timeout_at(dead_since + LAST_WORDS, self.bwrap.wait()).await.is_err() {
+            tracing::warn!("bubblewrap is stuck, and its sandbox is dead");
+            self.bwrap.start_kill().ok();
+        }
+        self.bwrap.wait().await
+    }
+
+    /// Ends what bubblewrap or a keeper left, if it is gone. For those whom an agent that never stops printing keeps from
+    /// waiting for the end.
+    pub(crate) fn end_if_unheld(&mut self) {
+        if !self.is_held() {
+            self.end_what_is_left();
+        }
+    }
+
+    /// Bubblewrap may have died before its sandbox was bound to its life, and a keeper before its agent.
+    fn end_what_is_left(&mut self) {
+        match self.record.ends {
+            Ends::WithItsFirst => self.first.signal(Signal::KILL),
+            Ends::WhenAsked => {
+                let record = &self.record;
+                self.ends_kept.get_or_insert_with(|| {
+                    let record = record.clone();
+                    tokio::task::spawn_blocking(move || {
+                        if let Err(error) = record.end_kept() {
+                            tracing::warn!(%error, "the keeper died before its agent");
+                        }
+                    })
+                });
+            }
+        }
+    }
+
+    /// Waits until bubblewrap or the first process of its sandbox is gone, whatever is left of the other. Cancel safe.
+    pub(super) async fn lost(&mut self) {
+        tokio::select! {
+            _ = self.bwrap.wait() => {}
+            () = self.first.ended() => {}
+        }
+    }
+
+    /// The agent's own exit code, once the sandbox is gone. `None`: it never ran, or was killed from outside.
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
+        let mut exit_code = None;
+        while let Some(status) = self.status.next().await {
+            exit_code = status.exit_code.or(exit_code);
+        }
+        exit_code
+    }
+}
+
+impl Drop for SandboxProcess {
+    /// Whoever drops it without waiting for its end must not leave it to run.
+    fn drop(&mut self) {
+        self.first.signal(self.record.ends.signal());
+    }
+}
+
+/// Ends a bubblewrap that never said which process is the first of its namespace, and that process too.
+pub(super) async fn end_unheard(mut bwrap: Child) {
+    bwrap.kill().await.ok();
+    end_adopted().await;
+}
+
+pub(super) fn pid_number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
+}

@@ -1,0 +1,11 @@
+//! The files of version 1 that this crate writes, as a binary of version 0.1.0 wrote them. They stay readable for ever.
+
+use format_fixtures::{Layout, check};
+
+use crate::session::held_lock::Holder;
+
+#[test]
+fn leases_of_sessions_and_locks_of_workspaces_are_read_whole() {
+    let patterns = ["v1/state/sessions/*/lease.lock", "v1/state/workspaces/*.lock"];
+    check::<Holder>(&patterns, Layout::Compact);
+}

@@ -1,0 +1,12 @@
+//! The conversation that a run works on: who may write to it, where it lies, how it stood before the run and after.
+
+pub(crate) mod checkpoint;
+#[cfg(test)]
+mod format_tests;
+pub(crate) mod held_lock;
+pub(crate) mod lease_watch;
+pub(crate) mod locks;
+pub(crate) mod minted_session;
+pub(crate) mod session_bucket;
+pub(crate) mod session_memory;
+pub(crate) mod session_record;

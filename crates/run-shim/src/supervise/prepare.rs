@@ -1,0 +1,180 @@
+//! Phase two: everything is put in its place that the agent's sandbox is made of, and the starter hears that the run is
+//! ready.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ground::now_ms;
+use run_protocol::{RunEvent, RunSpec};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::agent_tools::agent_desk::{AgentDesk, ChildMaker};
+use crate::agent_tools::mcp_server::{self, WhoAmI};
+use crate::control::start_shim::{ShimReport, report};
+use crate::limits::PreparedLimits;
+use crate::preparation::Prepared;
+use crate::session::{session_memory, session_record};
+use crate::supervise::claim::{Claim, unusable};
+use crate::supervise::refusal::{NotBegun, ShimError};
+use crate::supervise::supervisor::Supervisor;
+use crate::supervise::workspace_watch::WorkspaceWatch;
+use crate::supervise::{Environment, QUEUE};
+
+/// A run of which nothing is missing but its sandbox.
+pub(crate) struct InPlace {
+    pub(crate) prepared: Prepared,
+    pub(crate) workspace: WorkspaceWatch,
+    /// What our own tasks have to say, such as the one that writes the prompt.
+    pub(crate) own_events: mpsc::Receiver<RunEvent>,
+    pub(crate) own_sender: mpsc::Sender<RunEvent>,
+    /// What the agent tells us through its tools.
+    pub(crate) tool_events: mpsc::Receiver<RunEvent>,
+    /// Serves the agent's tools.
+    pub(crate) mcp: Option<JoinHandle<Infallible>>,
+    /// The proxy that this machine needs.
+    pub(crate) proxy: Option<String>,
+    /// Writes down that the session is this run's, durably, which takes as long as the disk does.
+    noting: Option<JoinHandle<()>>,
+}
+
+impl InPlace {
+    /// Waits until it is written down that the session is this run's: before the agent is let go, and before anything else
+    /// is written there.
+    pub(crate) async fn session_is_noted(&mut self) {
+        if let Some(noting) = self.noting.take() {
+            noting.await.ok();
+        }
+    }
+}
+
+pub(crate) async fn prepare(
+    supervisor: &mut Supervisor,
+    claim: &mut Claim,
+    environment: &Environment,
+) -> Result<(InPlace, PreparedLimits), NotBegun> {
+    let put = put_in_place(claim, environment).await;
+    let (prepared, limits) = put.map_err(|error| claim.refuse(error))?;
+    if let Err(error) = write_down(supervisor, claim, &prepared) {
+        prepared.take_back();
+        return Err(claim.refuse(error));
+    }
+    let noting = Some(note_session(claim));
+    let (own_sender, own_events) = mpsc::channel(QUEUE);
+    prepared.keep_logins_the_same(&own_sender);
+    tracing::debug!("everything is prepared");
+
+    let ours = prepared.own_mount_points();
+    let workspace =
+        WorkspaceWatch::begin(&claim.state_root, &claim.spec, ours.iter().map(PathBuf::as_path));
+    let (tool_sender, tool_events) = mpsc::channel(QUEUE);
+    let mcp = serve_tools(supervisor, claim, &workspace, tool_sender, environment);
+    let proxy = environment.proxy.clone();
+    let in_place =
+        InPlace { prepared, workspace, own_events, own_sender, tool_events, mcp, proxy, noting };
+    Ok((in_place, limits))
+}
+
+/// Makes the files and the limits at the same time; both, or nothing of either stays.
+async fn put_in_place(
+    claim: &Claim,
+    environment: &Environment,
+) -> Result<(Prepared, PreparedLimits), ShimError> {
+    let Claim { run, state_root, spec, .. } = claim;
+    // In the background: control groups are slow to make.
+    let (run_id, resources) = (spec.run.to_string(), spec.resources);
+    let limits = tokio::task::spawn_blocking(move || PreparedLimits::prepare(&run_id, resources));
+    let prepared = Prepared::new(run, state_root, spec, &environment.secrets);
+    // Taken into hand even where the rest failed, so that nothing of it stays.
+    let limits = limits.await;
+    let prepared = prepared?;
+    match limits {
+        Ok(Ok(limits)) => Ok((prepared, limits)),
+        Ok(Err(error)) => {
+            prepared.take_back();
+            Err(ShimError::Prepare(error.into()))
+        }
+        Err(error) => {
+            prepared.take_back();
+            Err(unusable(error))
+        }
+    }
+}
+
+/// Writes down how the run begins, and keeps its secrets out of everything from here on.
+fn write_down(
+    supervisor: &mut Supervisor,
+    claim: &Claim,
+    prepared: &Prepared,
+) -> Result<(), ShimError> {
+    let record = &mut supervisor.record;
+    if claim.spec.queue.is_some() {
+        // Durable before the agent can do anything: a queued run is not started again, not after a power failure either.
+        record.event(&RunEvent::Attempt { number: 1 });
+        record.sync().map_err(unusable)?;
+    }
+    if let Some(before) = &claim.before {
+        record.event(&session_memory::resuming(before));
+    }
+    if let Some(changed) = prepared.changed_servers() {
+        record.event(&changed);
+    }
+    record.keep_secret(prepared.secrets());
+    record.watch_login(prepared.login_watch());
+    Ok(())
+}
+
+/// Writes down that the session is this run's, then tells the starter that the run is ready. In a thread of its own: the
+/// sandbox is started meanwhile.
+fn note_session(claim: &mut Claim) -> JoinHandle<()> {
+    let (state_root, spec) = (claim.state_root.clone(), claim.spec.clone());
+    let (generation, is_unreported) = (claim.locks.generation(), claim.is_to_report());
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = session_record::write(&state_root, &spec, generation, None) {
+            tracing::warn!(%error, "what is known of the session could not be written down");
+        }
+        if is_unreported {
+            report(&ShimReport::Ready).ok();
+        }
+    })
+}
+
+/// Serves the tools by which the agent reaches us.
+fn serve_tools(
+    supervisor: &Supervisor,
+    claim: &mut Claim,
+    workspace: &WorkspaceWatch,
+    events: mpsc::Sender<RunEvent>,
+    environment: &Environment,
+) -> Option<JoinHandle<Infallible>> {
+    let listener = claim.take_mcp_socket()?;
+    let Claim { state_root, spec, handover, .. } = claim;
+    let facts = who_am_i(spec);
+    let (secrets, proxy) = (&environment.secrets, environment.proxy.clone());
+    let desk = AgentDesk::new(
+        state_root,
+        spec,
+        supervisor.record.redactor(),
+        Arc::clone(handover),
+        workspace.marker(events.clone(), supervisor.record.account().clone()),
+        ChildMaker::new(state_root, spec, secrets, proxy, facts.deadline_ms),
+    );
+    Some(tokio::spawn(mcp_server::serve(listener, facts, events, Arc::new(desk))))
+}
+
+fn who_am_i(spec: &RunSpec) -> WhoAmI {
+    // Time in the queue does not count.
+    let began_ms = if spec.queue.is_some() { now_ms() } else { spec.created_ms };
+    WhoAmI {
+        run: spec.run,
+        session: spec.session,
+        name: spec.name.clone(),
+        workspace: spec.workspace.clone(),
+        model: spec.model.clone(),
+        deadline_ms: (spec.limits.wall_ms > 0).then(|| began_ms + spec.limits.wall_ms),
+        max_tool_calls: Some(spec.limits.tool_calls).filter(|most| *most > 0),
+        max_tokens: Some(spec.limits.tokens).filter(|most| *most > 0),
+        lineage: spec.lineage.clone(),
+    }
+}

@@ -1,0 +1,80 @@
+//! Why a run did not come to its sandbox: refused, as its starter hears it, or ended, as its journal says it.
+
+use std::io;
+use std::path::PathBuf;
+
+use ground::with_causes;
+use run_protocol::{ExitCode, RunOutcome};
+
+use crate::preparation::error::PrepareError;
+use crate::session::locks::LockRefusal;
+use crate::session::session_memory::ResumeRefusal;
+
+/// Why a run was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ShimError {
+    #[error("the runtime could not be started")]
+    Runtime(#[source] io::Error),
+    #[error("the run's directory cannot be used: {0}")]
+    Directory(String),
+    #[error("the sockets of the run could not be made in `{}`", path.display())]
+    Sockets { path: PathBuf, source: io::Error },
+    #[error("the run was taken from the queue before")]
+    Begun,
+    #[error("{0}")]
+    Locked(LockRefusal),
+    #[error(transparent)]
+    Resume(#[from] ResumeRefusal),
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+}
+
+/// Why a run goes no further than `claim` or `prepare`.
+pub(crate) enum NotBegun {
+    /// Its starter hears of it, and nothing of the run is left.
+    Refused(ShimError),
+    /// Its starter has gone its way, so the journal says it.
+    Ended { outcome: RunOutcome, why: String },
+}
+
+pub(crate) struct ShimRefusal {
+    pub(crate) exit_code: ExitCode,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl ShimError {
+    pub(crate) fn refusal(&self) -> ShimRefusal {
+        let (exit_code, hint) = match self {
+            Self::Locked(LockRefusal::Io(_)) => (ExitCode::SupervisorFailed, None),
+            Self::Locked(refusal) => (ExitCode::Conflict, Some(refusal.hint())),
+            Self::Begun | Self::Resume(ResumeRefusal::Written(_)) => (ExitCode::Conflict, None),
+            Self::Resume(ResumeRefusal::Store(_) | ResumeRefusal::ContinuedBy { .. }) => {
+                (ExitCode::NotResumable, None)
+            }
+            Self::Prepare(error) => (error.exit_code(), error.hint()),
+            Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
+                (ExitCode::SupervisorFailed, None)
+            }
+        };
+        ShimRefusal { exit_code, message: with_causes(self), hint }
+    }
+
+    /// Whether a session that was to begin with the run has not begun.
+    pub(crate) fn leaves_session_unbegun(&self) -> bool {
+        matches!(self, Self::Locked(_) | Self::Prepare(_))
+    }
+
+    /// The same for the journal, where the run has waited before.
+    pub(crate) fn ended(&self) -> NotBegun {
+        let (outcome, why) = match self {
+            Self::Locked(refusal) => (RunOutcome::SandboxFailed, refusal.to_string()),
+            Self::Resume(refusal) => (RunOutcome::NotResumable, refusal.to_string()),
+            Self::Prepare(error) => (error.outcome(), with_causes(error)),
+            Self::Begun | Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
+                (RunOutcome::SupervisorFailed, with_causes(self))
+            }
+        };
+        NotBegun::Ended { outcome, why }
+    }
+}
