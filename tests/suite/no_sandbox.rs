@@ -173,7 +173,7 @@ fn a_bubblewrap_that_fails_only_when_it_matters_is_explained_too_and_nothing_run
 }
 
 #[test]
-fn doctor_promises_in_the_words_of_the_readme() {
+fn doctor_promises_in_the_words_of_the_sandbox_page() {
     let stage = Stage::new();
     let output = stage.output(&["doctor", "--agent", "simulated", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -181,7 +181,8 @@ fn doctor_promises_in_the_words_of_the_readme() {
         let words: Vec<&str> = text.split_whitespace().collect();
         words.join(" ").replace(['*', '`'], "").to_lowercase()
     };
-    let readme = plain(&fs::read_to_string(crate::programs::checkout().join("README.md")).unwrap());
+    let page = crate::programs::checkout().join("sandbox/README.md");
+    let page = plain(&fs::read_to_string(page).unwrap());
     let promises: Vec<&Value> = report["checks"]
         .as_array()
         .unwrap()
@@ -193,6 +194,6 @@ fn doctor_promises_in_the_words_of_the_readme() {
     assert_eq!(promises.len(), 4, "{report}");
     for promise in promises {
         let summary = plain(promise["summary"].as_str().unwrap());
-        assert!(readme.contains(&summary), "README does not say: {summary}");
+        assert!(page.contains(&summary), "sandbox/README.md does not say: {summary}");
     }
 }

@@ -392,9 +392,9 @@ fn each_bound_can_be_wider_by_itself_and_is_not_when_it_is_narrowed_back() {
 }
 
 #[test]
-fn the_readme_lists_what_can_be_widened() {
-    let readme = include_str!("../../../../README.md");
-    let (_, list) = readme.split_once("`--widen` takes the names of flags:").unwrap();
+fn the_page_on_resume_lists_what_can_be_widened() {
+    let page = include_str!("../../../../crates/caretaker/README.md");
+    let (_, list) = page.split_once("`--widen` takes the names of flags:").unwrap();
     let (list, _) = list.split_once('.').unwrap();
     let listed: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
     assert_eq!(listed, Bound::ALL.map(Bound::word));

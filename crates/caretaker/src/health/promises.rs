@@ -1,4 +1,5 @@
-//! What the sandbox of this machine can promise, and what it cannot: in the words of README, which a test compares.
+//! What the sandbox of this machine can promise, and what it cannot: in the words of
+//! `sandbox/README.md`, which a test compares.
 
 use nix::unistd::Uid;
 
