@@ -87,6 +87,7 @@ pub use orders::{Given, NotGiven, Order};
 pub use preparation::{check_run, plan_run};
 pub use prepare_error::PrepareError;
 pub use sandbox_plan::PlanFds;
+pub use session_memory::look_at_session;
 pub use session_record::{
     SessionHolder, read_session_record, renew_session_record, session_holder,
 };

@@ -199,7 +199,8 @@ impl Resume<'_> {
             ))?;
             return Ok(ExitCode::Success);
         }
-        let messages = resumption.point.as_ref().map_or(0, |point| point.n_messages as u64);
+        let messages =
+            resumption.point.as_ref().map_or(0, |point| point.state.n_prompt_messages as u64);
         let messages = units::counted(messages, "message", "messages");
         let workspace = resumption.workspace.as_path().display().to_string();
         let mut answer = format!(

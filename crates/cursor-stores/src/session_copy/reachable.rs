@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::id_set::IdSet;
 use crate::chat::{
-    BlobId, ChatMeta, ChatStore, Fetched, OpenChatStoreError, ReadMetaError, Scanned, StoredBlob,
+    BlobId, ChatMeta, ChatStore, CheckStoreError, Fetched, OpenChatStoreError, ReadMetaError,
+    Scanned, StoredBlob,
 };
 use crate::read_only_database::ReadDatabaseError;
 
@@ -60,6 +61,15 @@ pub enum CopySourceError {
     Damaged,
 }
 
+impl From<CheckStoreError> for CopySourceError {
+    fn from(err: CheckStoreError) -> Self {
+        match err {
+            CheckStoreError::Meta(err) => Self::Meta(err),
+            CheckStoreError::Database(err) => Self::Read(err),
+        }
+    }
+}
+
 impl CopySourceError {
     /// Tells whether the same may go well when it is tried again: a writer came in between.
     fn is_change(&self) -> bool {
@@ -83,13 +93,20 @@ pub(super) fn with_source<T, E>(
 where
     E: From<CopySourceError> + AsSourceError,
 {
+    again_if_changed(|| Source::open(path).map_err(E::from).and_then(|source| with(&source)))
+}
+
+/// Reads, and reads again if a writer came in between.
+pub(super) fn again_if_changed<T, E: AsSourceError>(
+    mut read: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
     for _ in 1..ATTEMPTS {
-        match Source::open(path).map_err(E::from).and_then(|source| with(&source)) {
+        match read() {
             Err(err) if err.as_source_error().is_some_and(CopySourceError::is_change) => {}
             done => return done,
         }
     }
-    Source::open(path).map_err(E::from).and_then(|source| with(&source))
+    read()
 }
 
 /// An error that may be one of the source.
