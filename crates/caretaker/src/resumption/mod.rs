@@ -124,7 +124,7 @@ impl Question<'_> {
             return Err(held);
         }
         let store_db = place.store_db();
-        // Nothing but the store may tell the workspace.
+        // Looked at early where only the store tells the workspace.
         let looked =
             LazyCell::new(|| look_at_session(whereabouts.record(), &store_db, whereabouts.depth()));
         let workspace = whereabouts.workspace(&place, self.workspace, &looked)?;

@@ -28,11 +28,10 @@ use super::integrity::LatestState;
 use super::meta::{ChatMeta, LatestRoot};
 use super::references::check_json_object;
 use super::schema::ConversationStateStructure;
+use crate::again::again_if;
 use crate::plain_file::PlainFileError;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
 
-/// Somebody may write to the store while it is read.
-const ATTEMPTS: usize = 3;
 /// The agent can write its store, and a store can be made that takes for ever to read: pages of its tree may be shared,
 /// so that a small file holds more rows than could be counted.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
@@ -180,17 +179,15 @@ fn within(limit: Duration, look: impl FnOnce() -> Looked + Send + 'static) -> Lo
 }
 
 fn look_again_and_again(store_db: &Path, recorded: Option<BlobId>, budget: u64) -> Looked {
-    for _ in 0..ATTEMPTS {
-        match look(store_db, recorded, budget) {
-            Err(NotLooked::Changed) => {}
-            Err(NotLooked::Because(mut refused)) => {
-                refused.reason = since_the_last_run(refused.reason, recorded);
-                return Err(refused);
-            }
-            Ok(point) => return Ok(point),
+    let is_change = |err: &NotLooked| matches!(err, NotLooked::Changed);
+    match again_if(is_change, || look(store_db, recorded, budget)) {
+        Err(NotLooked::Changed) => Err(NotResumable::Changing.into()),
+        Err(NotLooked::Because(mut refused)) => {
+            refused.reason = since_the_last_run(refused.reason, recorded);
+            Err(refused)
         }
+        Ok(point) => Ok(point),
     }
-    Err(NotResumable::Changing.into())
 }
 
 /// A store that had a conversation and has not even its tables has lost them with its log: a young one is all log.
@@ -369,7 +366,7 @@ impl Bad {
 
 impl From<NotResumable> for Box<Unresumable> {
     fn from(reason: NotResumable) -> Self {
-        Box::new(Unresumable { reason, root: None, state: None })
+        Self::new(Unresumable { reason, root: None, state: None })
     }
 }
 

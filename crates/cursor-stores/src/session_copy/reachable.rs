@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::id_set::IdSet;
+use crate::again::again_if;
 use crate::chat::{
     BlobId, ChatMeta, ChatStore, CheckStoreError, Fetched, OpenChatStoreError, ReadMetaError,
     Scanned, StoredBlob,
@@ -82,9 +83,6 @@ impl CopySourceError {
     }
 }
 
-/// How often a store is opened anew because a writer came in between.
-const ATTEMPTS: usize = 5;
-
 /// Calls `with` with the store as of one moment, again if a writer begins while it is read as a closed one.
 pub(super) fn with_source<T, E>(
     path: &Path,
@@ -98,15 +96,9 @@ where
 
 /// Reads, and reads again if a writer came in between.
 pub(super) fn again_if_changed<T, E: AsSourceError>(
-    mut read: impl FnMut() -> Result<T, E>,
+    read: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
-    for _ in 1..ATTEMPTS {
-        match read() {
-            Err(err) if err.as_source_error().is_some_and(CopySourceError::is_change) => {}
-            done => return done,
-        }
-    }
-    read()
+    again_if(|err: &E| err.as_source_error().is_some_and(CopySourceError::is_change), read)
 }
 
 /// An error that may be one of the source.
