@@ -279,6 +279,27 @@ fn a_check_warns_of_what_verify_finds_though_the_session_can_be_resumed() {
 }
 
 #[test]
+fn verify_and_repair_see_a_checkpoint_without_a_conversation_as_a_resume_does() {
+    let matrix = Matrix::new();
+    let root = matrix.root();
+    matrix.point_to(b"", BlobId::of(b""));
+    let why = matrix.not_resumable("a root of no message", "empty_root")["why"].clone();
+    let verified = matrix.stage.output(&["sessions", "verify", "--json", &matrix.session]);
+    assert_eq!(verified.status.code(), Some(1), "{}", stderr(&verified));
+    let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let finding = &verified["sessions"][0]["findings"][0];
+    assert_eq!(finding, &json!({"kind": "not_resumable", "why": {"kind": "empty_root"}}));
+    let told = matrix.stage.output(&["sessions", "verify", &matrix.session]);
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains(why.as_str().unwrap()), "{told}");
+    let repaired = matrix.stage.output(&["sessions", "repair", "--yes", &matrix.session]);
+    assert_eq!(repaired.status.code(), Some(0), "{}", stderr(&repaired));
+    assert_eq!(matrix.root(), root);
+    let checked = matrix.stage.output(&["resume", "--check", &matrix.session]);
+    assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
+}
+
+#[test]
 fn what_is_no_store_is_told_by_kind() {
     let matrix = Matrix::new();
     let store = matrix.store_db();

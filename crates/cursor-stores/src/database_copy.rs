@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::again::ATTEMPTS;
 use crate::database_fingerprint::{DatabaseFingerprint, with_suffix};
 use crate::plain_file::{self, PlainFileError};
 use crate::read_only_database::OpenDatabaseError;
 
 /// What copying may cost at most, in bytes.
 const MAX_BYTES: u64 = 512 * 1024 * 1024;
-/// A writer may be at it while we copy.
-const ATTEMPTS: usize = 3;
 
 /// Lies in a temporary directory of its own, which goes with it.
 #[derive(Debug)]

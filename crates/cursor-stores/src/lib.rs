@@ -20,6 +20,7 @@
 //!
 //! **Invariant:** the encryption key of a store is carried, never shown.
 
+mod again;
 mod catalogue;
 pub mod chat;
 mod database_copy;

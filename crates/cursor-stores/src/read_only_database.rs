@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row};
 
+use crate::again::ATTEMPTS;
 use crate::database_copy::DatabaseCopy;
 pub use crate::database_error::{OpenDatabaseError, ReadDatabaseError};
 pub(crate) use crate::database_error::{contradiction, is_damage};
@@ -43,8 +44,6 @@ use crate::lock_patience;
 use crate::mending::{self, Loss, MendedDatabase};
 use crate::plain_file::{self, PlainFileError};
 
-/// Between the examination of the files and the opening of the database its writer may start or stop.
-const OPEN_ATTEMPTS: usize = 3;
 /// Longer than any honest query takes, on the slowest disk.
 const READ_LIMIT: Duration = Duration::from_secs(120);
 /// How often a running query looks at the clock; about a tenth of a millisecond.
@@ -137,7 +136,8 @@ impl ReadOnlyDatabase {
 
     fn open_with(path: &Path, tolerance: Tolerance) -> Result<Self, OpenDatabaseError> {
         let path = resolve_parent(path)?;
-        for _ in 0..OPEN_ATTEMPTS {
+        // Between the examination of the files and the opening of the database its writer may start or stop.
+        for _ in 0..ATTEMPTS {
             let fingerprint = DatabaseFingerprint::of(&path)?;
             let opening = Opening { path: &path, tolerance, fingerprint: &fingerprint };
             match opening.check_header() {

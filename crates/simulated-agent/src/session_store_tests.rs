@@ -28,11 +28,8 @@ fn five_turns_give_a_store_in_which_every_hash_and_every_reference_holds() {
         assert_eq!(root.pending_tool_calls, Vec::<String>::new());
 
         let check = bench.check();
-        assert!(check.is_prompt_intact(), "{check:?}");
         assert_eq!(check.findings, []);
         assert_eq!(check.n_reached, reached.len());
-        // Older roots and turns are never deleted.
-        assert!(check.n_unreached.unwrap() > 0);
     }
 }
 

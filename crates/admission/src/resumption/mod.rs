@@ -12,19 +12,20 @@ pub mod refusal;
 pub mod target;
 mod whereabouts;
 
+use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
 use cursor_home::WorkspacePath;
-use cursor_stores::chat::{NotResumable, ResumePoint, writers_of};
+use cursor_stores::chat::ResumePoint;
 use run_protocol::{PendingTool, SessionStart};
-use run_shim::{minted_session, pending_tools, read_session_record, session_holder};
+use run_shim::{look_at_session, minted_session, pending_tools, session_holder};
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::command_error::CommandError;
 use crate::host::Host;
 use refusal::{Reason, Refusal};
-use whereabouts::{Depth, Place, Whereabouts};
+use whereabouts::Whereabouts;
 
 pub use whereabouts::ListedChats;
 
@@ -120,47 +121,26 @@ impl Question<'_> {
         {
             return Err(held);
         }
-        let workspace = whereabouts.workspace(&place, self.workspace)?;
+        let store_db = place.store_db();
+        // Looked at early where only the store tells the workspace.
+        let looked =
+            LazyCell::new(|| look_at_session(whereabouts.record(), &store_db, whereabouts.depth()));
+        let workspace = whereabouts.workspace(&place, self.workspace, &looked)?;
         if held.is_some() {
             let (session, point, store_db) = (self.session, None, None);
             return Ok(Resumption { session, workspace, point, store_db, start });
         }
-        let point = self.look(&place, whereabouts)?;
-        if let Some(parent) = &point.parent_agent {
-            return Err(Reason::Subagent { parent: parent.clone() });
-        }
+        let point = match &*looked {
+            Ok(point) => point.clone(),
+            // A run may have taken it since we looked.
+            Err(refused) if refused.reason.is_passing() => {
+                let passing = Reason::Store(refused.reason.clone());
+                return Err(self.holder().unwrap_or(passing));
+            }
+            Err(refused) => return Err(Reason::Store(refused.reason.clone())),
+        };
         let (point, store_db) = (Some(point), Some(place.store_db()));
         Ok(Resumption { session: self.session, workspace, point, store_db, start })
-    }
-
-    /// Looks at the store, unless there was reason to look already.
-    fn look(&self, place: &Place, whereabouts: &Whereabouts<'_>) -> Result<ResumePoint, Reason> {
-        let store_db = place.store_db();
-        let recorded = read_session_record(&self.host.state, &self.session)
-            .and_then(|record| record.checkpoint?.root?.parse().ok());
-        let known = whereabouts.looked_at();
-        let look = || match known {
-            Some(point) if recorded.is_none() => Ok(point),
-            _ => whereabouts.depth().look(&store_db, recorded),
-        };
-        let (writers, point) = match whereabouts.depth() {
-            Depth::Glance => (Vec::new(), look()),
-            Depth::Whole => std::thread::scope(|scope| {
-                // Looking through all processes takes as long as looking at the store.
-                let writers = scope.spawn(|| writers_of(&store_db));
-                let point = look();
-                (writers.join().unwrap_or_default(), point)
-            }),
-        };
-        if let Some(writer) = writers.into_iter().next() {
-            // A run may have taken it since we looked.
-            let by_process = Reason::HeldByProcess { pid: writer.pid, program: writer.program };
-            return Err(self.holder().unwrap_or(by_process));
-        }
-        point.map_err(|reason| match reason {
-            NotResumable::Changing => self.holder().unwrap_or(Reason::Store(reason)),
-            reason => Reason::Store(reason),
-        })
     }
 
     /// The run that has the session, as a reason not to resume it.
@@ -197,7 +177,7 @@ pub struct ResumptionReport {
 
 impl Resumption {
     pub fn pending(&self) -> Vec<PendingTool> {
-        self.point.as_ref().map(|point| pending_tools(&point.pending)).unwrap_or_default()
+        self.point.as_ref().map(|point| pending_tools(&point.state.pending)).unwrap_or_default()
     }
 
     pub fn report(&self, warnings: Vec<String>) -> ResumptionReport {
@@ -208,9 +188,9 @@ impl Resumption {
             session: self.session,
             workspace: self.workspace.as_path().display().to_string(),
             is_new: self.start == SessionStart::New,
-            root: point.map(|point| point.root.to_string()),
-            messages: point.map(|point| point.n_messages),
-            turns: point.map(|point| point.n_turns),
+            root: point.map(|point| point.state.id.to_string()),
+            messages: point.map(|point| point.state.n_prompt_messages),
+            turns: point.map(|point| point.state.n_turns),
             unchecked: point.map(|point| point.n_unhashed),
             pending: self.pending(),
             warnings,

@@ -32,12 +32,8 @@ pub enum Reason {
     SeveralBuckets { directories: Vec<String> },
     #[error("it is held by run {run} (pid {pid})")]
     HeldByRun { run: RunId, pid: u32 },
-    #[error("its store is open for writing in process {pid} ({program})")]
-    HeldByProcess { pid: u32, program: String },
     #[error("it is {}, which the command line agent cannot continue", kind_name(*store))]
     AnotherKind { store: StoreKind },
-    #[error("it is a sub-agent's, and its parent `{parent}` continues it")]
-    Subagent { parent: String },
     #[error(transparent)]
     #[serde(untagged)]
     Store(NotResumable),
@@ -65,8 +61,8 @@ impl Reason {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::UnknownSession => ExitCode::NotFound,
-            Self::HeldByRun { .. } | Self::HeldByProcess { .. } => ExitCode::Conflict,
-            Self::Store(NotResumable::Changing) => ExitCode::Conflict,
+            Self::HeldByRun { .. } => ExitCode::Conflict,
+            Self::Store(reason) if reason.is_passing() => ExitCode::Conflict,
             _ => ExitCode::NotResumable,
         }
     }
@@ -78,8 +74,6 @@ impl Reason {
     pub fn is_final(&self) -> bool {
         match self {
             Self::HeldByRun { .. }
-            | Self::HeldByProcess { .. }
-            | Self::Store(NotResumable::Changing)
             | Self::OtherWorkspace { .. }
             | Self::WorkspaceMoved { .. }
             | Self::WorkspaceGone { .. }
@@ -87,11 +81,10 @@ impl Reason {
             | Self::BucketMismatch { .. }
             | Self::OtherConfigRoot { .. }
             | Self::SeveralBuckets { .. } => false,
-            Self::UnknownSession
-            | Self::WorktreeDiscarded { .. }
-            | Self::AnotherKind { .. }
-            | Self::Subagent { .. }
-            | Self::Store(_) => true,
+            Self::UnknownSession | Self::WorktreeDiscarded { .. } | Self::AnotherKind { .. } => {
+                true
+            }
+            Self::Store(reason) => !reason.is_passing(),
         }
     }
 }
@@ -130,11 +123,15 @@ impl Refusal {
             Reason::HeldByRun { run, .. } => format!(
                 "wait for it with --wait, stop it and go on with --steal, or stop it: caretaker kill {run}"
             ),
-            Reason::HeldByProcess { pid, .. } => format!("end it first: kill {pid}"),
+            Reason::Store(NotResumable::HeldByProcess { pid, .. }) => {
+                format!("end it first: kill {pid}")
+            }
             Reason::AnotherKind { .. } => {
                 format!("make a command line session of it: caretaker sessions fork {session}")
             }
-            Reason::Subagent { parent } => format!("caretaker resume {parent}"),
+            Reason::Store(NotResumable::Subagent { parent }) => {
+                format!("caretaker resume {parent}")
+            }
             Reason::Store(NotResumable::NoStore) => {
                 "there is nothing to continue; --fresh begins a new session in its workspace"
                     .to_owned()

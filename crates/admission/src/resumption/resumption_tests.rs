@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use cursor_stores::chat::NotResumable;
 use pretty_assertions::assert_eq;
 use run_journal::StateRoot;
 use serde_json::json;
@@ -180,7 +181,7 @@ fn a_refusal_has_a_kind_a_sentence_and_a_hint() {
     let report = serde_json::to_value(refusal::RefusalReport::of(&refusal)).unwrap();
     assert_eq!(report["reason"], json!({"kind": "missing_root", "root": "ab"}));
     assert_eq!((&report["kind"], &report["exit_code"]), (&json!("resume.refused"), &json!(6)));
-    let held = Reason::HeldByProcess { pid: 7, program: "node".to_owned() };
+    let held = Reason::Store(NotResumable::HeldByProcess { pid: 7, program: "node".to_owned() });
     assert_eq!(
         serde_json::to_value(&held).unwrap(),
         json!({"kind": "held_by_process", "pid": 7, "program": "node"})

@@ -1,15 +1,13 @@
 //! Where a session is: which directory has its store, and which workspace that directory stands for.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use cursor_home::{CursorRoots, WorkspacePath};
-use cursor_stores::chat::{
-    BlobId, NotResumable, ResumePoint, SessionMetaFile, resume_point, resume_point_at_a_glance,
-};
+use cursor_stores::chat::{Depth, NotResumable, ResumePoint, SessionMetaFile, Unresumable};
 use cursor_stores::model::StoreKind;
 use cursor_stores::{Catalogue, StorePlaces};
 use run_protocol::{MintedSession, SessionRecord};
@@ -22,27 +20,8 @@ use crate::host::Host;
 use crate::host::store_places::store_places;
 use crate::worktrees;
 
-/// How closely a session is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
-    /// For one session that is to be resumed.
-    Whole,
-    /// For a list of many: only the newest messages are hashed, and no other process is looked at.
-    Glance,
-}
-
-impl Depth {
-    pub(super) fn look(
-        self,
-        store_db: &Path,
-        recorded: Option<BlobId>,
-    ) -> Result<ResumePoint, NotResumable> {
-        match self {
-            Self::Whole => resume_point(store_db, recorded),
-            Self::Glance => resume_point_at_a_glance(store_db, recorded),
-        }
-    }
-}
+/// What was found in a session's store, once somebody asks.
+pub(super) type Looked<'a> = dyn Deref<Target = Result<ResumePoint, Box<Unresumable>>> + 'a;
 
 /// The directories of all chats, listed once for many sessions.
 #[derive(Debug, Default)]
@@ -71,8 +50,6 @@ pub(super) struct Whereabouts<'a> {
     record: Option<SessionRecord>,
     /// Its directories among the chats that a run would use.
     places: Vec<Place>,
-    /// What is in its store, where that had to be looked at to know its workspace.
-    looked_at: RefCell<Option<ResumePoint>>,
 }
 
 /// `chats/<bucket>/<session>`.
@@ -107,17 +84,16 @@ impl<'a> Whereabouts<'a> {
         let roots = host.environment.cursor_roots()?;
         let places = places_of(&roots.chats(), session, listed);
         let record = read_session_record(&host.state, &session);
-        let looked_at = RefCell::new(None);
-        Ok(Self { host, session, listed, roots, record, places, looked_at })
+        Ok(Self { host, session, listed, roots, record, places })
     }
 
     pub(super) fn depth(&self) -> Depth {
         if self.listed.is_some() { Depth::Glance } else { Depth::Whole }
     }
 
-    /// What was found in the store, if it was looked at.
-    pub(super) fn looked_at(&self) -> Option<ResumePoint> {
-        self.looked_at.take()
+    /// What is remembered of its last run.
+    pub(super) fn record(&self) -> Option<&SessionRecord> {
+        self.record.as_ref()
     }
 
     /// The one directory that has the session's store.
@@ -221,8 +197,9 @@ impl<'a> Whereabouts<'a> {
         &self,
         place: &Place,
         asked: Option<&Path>,
+        looked: &Looked<'_>,
     ) -> Result<WorkspacePath, Reason> {
-        let recorded = self.recorded(place);
+        let recorded = self.recorded(place, looked);
         if let Some(asked) = asked {
             let asked = self.host.environment.absolute(asked);
             let physical = fs::canonicalize(&asked).unwrap_or(asked);
@@ -272,15 +249,17 @@ impl<'a> Whereabouts<'a> {
     }
 
     /// Where the session was held, by all who noted it, the most direct record first.
-    fn recorded(&self, place: &Place) -> Vec<PathBuf> {
+    fn recorded(&self, place: &Place, looked: &Looked<'_>) -> Vec<PathBuf> {
         let noted = place.noted_workspace().map(PathBuf::from);
         let ours = self.record.as_ref().map(|record| PathBuf::from(&record.workspace));
         let mut recorded: Vec<PathBuf> = noted.into_iter().chain(ours).collect();
         if recorded.is_empty() {
-            let point = self.depth().look(&place.store_db(), None).ok();
-            let uris = point.iter().flat_map(|point| point.workspace_uris.iter().rev());
+            let state = match &**looked {
+                Ok(point) => Some(&point.state),
+                Err(refused) => refused.state.as_ref(),
+            };
+            let uris = state.into_iter().flat_map(|state| state.workspace_uris.iter().rev());
             recorded.extend(uris.filter_map(|uri| path_of_uri(uri)));
-            *self.looked_at.borrow_mut() = point;
         }
         recorded.retain(|path| path.is_absolute());
         recorded

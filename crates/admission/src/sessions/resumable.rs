@@ -35,12 +35,16 @@ fn refused(host: &Host, chats: &ListedChats, head: &Head) -> Option<Reason> {
 /// How a session stands that a resume refuses for this reason.
 fn activity(reason: &Reason, seen: Activity) -> Activity {
     match reason {
-        Reason::HeldByRun { .. } | Reason::HeldByProcess { .. } => Activity::Live,
+        Reason::HeldByRun { .. } | Reason::Store(NotResumable::HeldByProcess { .. }) => {
+            Activity::Live
+        }
         Reason::Store(NotResumable::Changing) => seen,
         Reason::Store(NotResumable::NoStore | NotResumable::NoMeta | NotResumable::EmptyRoot) => {
             Activity::NoCheckpoint
         }
-        Reason::Store(NotResumable::Unreadable { .. }) => Activity::NotResumable,
+        Reason::Store(NotResumable::Unreadable { .. } | NotResumable::Subagent { .. }) => {
+            Activity::NotResumable
+        }
         Reason::Store(_) => Activity::Damaged,
         _ => Activity::NotResumable,
     }

@@ -15,7 +15,7 @@ use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::{note, say};
 use admission::words::units;
-use cursor_stores::session_copy::verify_store;
+use cursor_stores::session_copy::verify_at_a_glance;
 use run_journal::RunOverview;
 use run_protocol::{ControlRequest, ExitCode, PendingTool, RunId, SessionStart};
 use run_shim::session_holder;
@@ -204,7 +204,8 @@ impl Resume<'_> {
             ))?;
             return Ok(ExitCode::Success);
         }
-        let messages = resumption.point.as_ref().map_or(0, |point| point.n_messages as u64);
+        let messages =
+            resumption.point.as_ref().map_or(0, |point| point.state.n_prompt_messages as u64);
         let messages = units::counted(messages, "message", "messages");
         let workspace = resumption.workspace.as_path().display().to_string();
         let mut answer = format!(
@@ -403,11 +404,12 @@ struct ContinuedReport<'a> {
     pending: &'a [PendingTool],
 }
 
-/// What `sessions verify` finds wrong with the store. Reads all of it, so that only `--check` asks.
+/// What is wrong with the store though the session can be resumed, as far as its index tells. `sessions verify` reads
+/// all of it, and may find more.
 fn warnings(resumption: &Resumption) -> Vec<String> {
     let Some(store_db) = &resumption.store_db else { return Vec::new() };
-    match verify_store(store_db, &[]) {
-        Ok(verdict) => verdict.findings.iter().map(verify_view::finding).collect(),
+    match verify_at_a_glance(store_db) {
+        Ok(findings) => findings.iter().map(verify_view::finding).collect(),
         Err(error) => vec![format!("the store could not be checked: {error}")],
     }
 }

@@ -11,7 +11,7 @@ use super::references::{BlobKind, visit_references};
 use super::schema::*;
 use super::turn_schema::*;
 use super::{
-    BlobId, ChatStore, Fidelity, LatestRoot, LatestState, Problem, RootState, check_store,
+    BearsOn, BlobId, ChatStore, Fidelity, LatestRoot, LatestState, Problem, RootState, check_store,
     decode_message,
 };
 use crate::test_store::picture_of;
@@ -138,7 +138,7 @@ fn what_is_missing_from_the_real_stores_is_named() {
         panic!("the root is there: {:?}", old.root)
     };
     assert_eq!((*n_prompt_messages, *n_turns, pending.n_messages), (3, 1, 0));
-    assert_eq!((old.n_findings, old.n_prompt_findings), (1, 1));
+    assert_eq!((old.n_findings, old.findings[0].bears_on), (1, BearsOn::Prompt));
     assert_eq!(old.findings[0].referrer.field, "root_prompt_messages_json[0]");
 
     let new = check_store(&ChatStore::open_read_only(&folder.join(NEW)).unwrap()).unwrap();
@@ -158,7 +158,7 @@ fn what_is_missing_from_the_real_stores_is_named() {
         panic!("the root is there: {:?}", new.root)
     };
     assert_eq!((*n_prompt_messages, *n_turns, pending.n_messages), (10, 2, 0));
-    assert!(new.n_findings > 0 && new.n_prompt_findings > 0);
+    assert!(new.findings.iter().any(|finding| finding.bears_on == BearsOn::Prompt));
     for finding in &new.findings {
         let Problem::Missing { id } = &finding.problem else { panic!("{finding:?}") };
         assert!(absent.contains(id), "{id} is not among the missing of the manifest");

@@ -14,12 +14,10 @@ use super::conversation_root::{ConversationRoot, find_root};
 use super::meta::{ChatMeta, LatestRoot};
 use super::notes::Notes;
 use super::side_state::calls_of;
+use crate::again::again_if;
 use crate::model::{Activity, Conversation, Damage, Head, MessageKind, Shelf, TurnState};
 use crate::read_only_database::ReadDatabaseError;
 use crate::store::{Extent, ReadConversationError};
-
-/// Somebody may write to a store while it is read as one that nobody writes to.
-const ATTEMPTS: usize = 3;
 
 /// Says why a store was not read.
 #[derive(Debug, thiserror::Error)]
@@ -42,19 +40,14 @@ pub(crate) fn with_store<T>(
     path: &Path,
     read: impl Fn(&ChatStore) -> Result<T, ReadDatabaseError>,
 ) -> Result<T, ReadChatError> {
-    let mut attempt = 1;
-    loop {
-        let answer = ChatStore::open_mended(path)
-            .map_err(ReadChatError::from)
-            .and_then(|store| read(&store).map_err(ReadChatError::from));
-        match answer {
-            Err(
-                ReadChatError::Read(ReadDatabaseError::Changed)
-                | ReadChatError::Open(OpenChatStoreError::Read(ReadDatabaseError::Changed)),
-            ) if attempt < ATTEMPTS => attempt += 1,
-            answer => return answer,
-        }
-    }
+    let is_change = |err: &ReadChatError| {
+        matches!(
+            err,
+            ReadChatError::Read(ReadDatabaseError::Changed)
+                | ReadChatError::Open(OpenChatStoreError::Read(ReadDatabaseError::Changed))
+        )
+    };
+    again_if(is_change, || Ok(read(&ChatStore::open_mended(path)?)?))
 }
 
 /// Reads the meta row; what is wrong with the row itself is a text, what is wrong with the file is an error.

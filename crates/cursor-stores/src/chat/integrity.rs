@@ -1,14 +1,17 @@
-//! Whether a store holds all that its latest root needs: the ground for "resumable, or why not".
+//! Whether a store holds all that its latest root leads to: more than a resume needs, which `resumability` decides.
 
 use std::collections::{HashSet, VecDeque};
 
 use prost::Message;
 
 use super::blob_id::BlobId;
+use super::blobs::Fetched;
 use super::chat_store::{ChatStore, ReadBlobError, ReadMetaError};
 use super::meta::LatestRoot;
 use super::pending::{PendingMessages, parse_pending};
+use super::reach::{Reached, reach_with};
 use super::references::{BlobKind, NotOfKind, PROMPT_MESSAGES_FIELD, Reference, visit_references};
+use super::resumability::read_root;
 use super::schema::ConversationStateStructure;
 use crate::read_only_database::ReadDatabaseError;
 
@@ -20,13 +23,8 @@ pub struct StoreCheck {
     pub findings: Vec<Finding>,
     /// How many there are.
     pub n_findings: usize,
-    /// How many of them make the next turn fail.
-    pub n_prompt_findings: usize,
     /// How many blobs the root leads to, itself included, that are there.
     pub n_reached: usize,
-    /// How many blobs the root does not lead to: older roots and turns, abandoned branches. Nothing is ever deleted,
-    /// so there are always some. `None` if the table is too damaged to count.
-    pub n_unreached: Option<i64>,
     pub coverage: Coverage,
 }
 
@@ -63,7 +61,22 @@ pub struct LatestState {
     pub id: BlobId,
     pub n_prompt_messages: usize,
     pub n_turns: usize,
+    /// What the agent was waiting for when it stopped. A resume tells it that it was interrupted.
     pub pending: PendingMessages,
+    /// Where the conversation was held: `file://` addresses, the latest last.
+    pub workspace_uris: Vec<String>,
+}
+
+impl LatestState {
+    pub(super) fn of(id: BlobId, root: &ConversationStateStructure) -> Self {
+        Self {
+            id,
+            n_prompt_messages: root.root_prompt_messages_json.len(),
+            n_turns: root.turns.len() + root.turns_old.len(),
+            pending: parse_pending(&root.pending_tool_calls),
+            workspace_uris: root.previous_workspace_uris.clone(),
+        }
+    }
 }
 
 /// Something that is not as the blob that refers to it needs it.
@@ -142,22 +155,6 @@ pub enum CheckStoreError {
 const MAX_REFERENCES: usize = 500_000;
 const MAX_FINDINGS: usize = 1_000;
 
-impl StoreCheck {
-    /// Tells whether the latest root and all that the model is prompted with are there and as they should be.
-    #[must_use]
-    pub fn is_prompt_intact(&self) -> bool {
-        let is_cut_short = self.coverage == Coverage::CutShort;
-        matches!(self.root, RootState::Present(_))
-            && !is_cut_short
-            && self.prompt_findings().next().is_none()
-    }
-
-    /// Returns the problems that make the next turn fail.
-    pub fn prompt_findings(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.bears_on == BearsOn::Prompt)
-    }
-}
-
 /// Walks everything reachable from the latest root, each blob once, and checks that it is there, that its hash is its
 /// id, and that it is what the field that refers to it says.
 pub fn check_store(store: &ChatStore) -> Result<StoreCheck, CheckStoreError> {
@@ -165,11 +162,6 @@ pub fn check_store(store: &ChatStore) -> Result<StoreCheck, CheckStoreError> {
 }
 
 fn check_within(store: &ChatStore, max_references: usize) -> Result<StoreCheck, CheckStoreError> {
-    let n_blobs = match store.counts() {
-        Ok(counts) => Some(counts.n_blobs),
-        Err(err) if err.is_damage() => None,
-        Err(err) => return Err(err.into()),
-    };
     let mut walk = Walk::new(max_references);
     let root = match store.meta()?.map(|meta| meta.latest_root()) {
         None | Some(LatestRoot::Absent) => RootState::Absent,
@@ -177,16 +169,59 @@ fn check_within(store: &ChatStore, max_references: usize) -> Result<StoreCheck, 
         Some(LatestRoot::Blob(id)) => walk.start(store, id)?,
     };
     walk.run(store)?;
-    let n_reached = walk.reached.len();
     Ok(StoreCheck {
         root,
         findings: walk.findings,
         n_findings: walk.n_findings,
-        n_prompt_findings: walk.n_prompt_findings,
-        n_reached,
-        n_unreached: n_blobs.map(|n_blobs| n_blobs - i64::try_from(n_reached).unwrap_or(i64::MAX)),
+        n_reached: walk.reached.len(),
         coverage: walk.coverage,
     })
+}
+
+/// How much of what leads on is loaded to find what is missing.
+const LOADED_BYTES: u64 = 4 << 20;
+
+/// Finds what the latest root leads to and the index of the store does not have, the messages of its prompt left out:
+/// those are for [`super::resume_point`] to judge. Loads no leaf, and of what leads on only the first few megabytes, so
+/// that it is fast where [`check_store`] is thorough.
+pub(crate) fn missing_history(store: &ChatStore) -> Result<Vec<Finding>, CheckStoreError> {
+    let Some(LatestRoot::Blob(root)) = store.meta()?.map(|meta| meta.latest_root()) else {
+        return Ok(Vec::new());
+    };
+    Ok(store.at_once(|blobs| {
+        let Ok(state) = read_root(blobs, root)? else { return Ok(Vec::new()) };
+        let mut rest = LOADED_BYTES;
+        let reached = reach_with(&state, &mut |id| {
+            let length = blobs.indexed_length(id)?.and_then(|length| u64::try_from(length).ok());
+            match length.and_then(|length| rest.checked_sub(length)) {
+                None => Ok(Fetched::Missing),
+                Some(less) => {
+                    rest = less;
+                    blobs.get_by_index(id)
+                }
+            }
+        })?;
+        let prompt: HashSet<&[u8]> =
+            state.root_prompt_messages_json.iter().map(Vec::as_slice).collect();
+        let is_history = |id: &BlobId| !prompt.contains(id.as_bytes().as_slice());
+        let mut history: Vec<_> = reached.into_iter().filter(|(id, _)| is_history(id)).collect();
+        // In the order of the index: neighbours are on one page.
+        history.sort_unstable_by_key(|(id, _)| *id);
+        let mut missing = Vec::new();
+        for (id, reached) in history {
+            if !blobs.is_indexed(id)? {
+                missing.push((id, reached));
+            }
+        }
+        missing.sort_unstable_by_key(|(_, reached)| reached.position);
+        let finding = |(id, reached): (BlobId, Reached)| Finding {
+            problem: Problem::Missing { id },
+            kind: reached.kind,
+            referrer: Referrer { blob: reached.referrer.unwrap_or(root), field: reached.field },
+            bears_on: BearsOn::History,
+        };
+        Ok(missing.into_iter().take(MAX_FINDINGS).map(finding).collect())
+    })?)
 }
 
 struct Walk {
@@ -197,7 +232,6 @@ struct Walk {
     reached: HashSet<BlobId>,
     findings: Vec<Finding>,
     n_findings: usize,
-    n_prompt_findings: usize,
     coverage: Coverage,
 }
 
@@ -218,7 +252,6 @@ impl Walk {
             reached: HashSet::new(),
             findings: Vec::new(),
             n_findings: 0,
-            n_prompt_findings: 0,
             coverage: Coverage::Complete,
         }
     }
@@ -236,12 +269,7 @@ impl Walk {
             return Ok(RootState::Undecodable { id, why });
         }
         Ok(match ConversationStateStructure::decode(data.as_slice()) {
-            Ok(root) => RootState::Present(LatestState {
-                id,
-                n_prompt_messages: root.root_prompt_messages_json.len(),
-                n_turns: root.turns.len() + root.turns_old.len(),
-                pending: parse_pending(&root.pending_tool_calls),
-            }),
+            Ok(root) => RootState::Present(LatestState::of(id, &root)),
             Err(err) => RootState::Undecodable { id, why: err.into() },
         })
     }
@@ -318,7 +346,6 @@ impl Walk {
 
     fn note(&mut self, finding: Finding) {
         self.n_findings += 1;
-        self.n_prompt_findings += usize::from(finding.bears_on == BearsOn::Prompt);
         if self.findings.len() < MAX_FINDINGS {
             self.findings.push(finding);
         }

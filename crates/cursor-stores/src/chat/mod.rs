@@ -6,6 +6,8 @@
 //!                              └──► turn_history ────────────────┴► joined_history ─► Conversation
 //! ```
 
+#[cfg(test)]
+mod agreement_tests;
 mod alignment;
 pub(crate) mod ancestry;
 mod answered_calls;
@@ -77,7 +79,7 @@ pub use integrity::{
 };
 pub use meta::{BlobEncryptionKey, ChatMeta, LatestRoot, ReadChatMetaError, SubagentOrigin};
 pub use pending::{PendingMessages, PendingToolCall, parse_pending};
-pub use resumability::{NotResumable, ResumePoint, resume_point, resume_point_at_a_glance};
+pub use resumability::{Depth, NotResumable, ResumePoint, Unresumable, resume_point};
 pub use root_pointer::{PutBack, RootPointerError, latest_ancestry, put_back};
 pub use session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 pub use writers::{StoreWriter, writers_of};
@@ -87,6 +89,7 @@ pub(crate) use chat_raw::visit_raw_store;
 pub(crate) use chat_reading::{meta_row, with_store};
 pub(crate) use chat_store::MAX_BLOB_BYTES;
 pub(crate) use chats_root::discover;
+pub(crate) use integrity::missing_history;
 pub(crate) use writers::Writers;
 
 /// A message of the prompt, or one that is pending.

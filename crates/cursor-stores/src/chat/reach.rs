@@ -14,6 +14,8 @@ use super::schema::ConversationStateStructure;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reached {
     pub(super) kind: BlobKind,
+    /// The blob that refers to it; `None` for the state itself.
+    pub(super) referrer: Option<BlobId>,
     /// Such as `todos[3]`.
     pub(super) field: String,
     /// How many were reached before it.
@@ -28,10 +30,17 @@ pub(super) fn reach(
     blobs: &Blobs<'_>,
     state: &ConversationStateStructure,
 ) -> rusqlite::Result<HashMap<BlobId, Reached>> {
+    reach_with(state, &mut |id| blobs.get(id))
+}
+
+/// The same, with a way to load the blobs that lead on. Leaves are not loaded.
+pub(super) fn reach_with(
+    state: &ConversationStateStructure,
+    load: &mut dyn FnMut(BlobId) -> rusqlite::Result<Fetched>,
+) -> rusqlite::Result<HashMap<BlobId, Reached>> {
     let mut walk = ReachWalk::default();
-    walk.follow(BlobKind::Root, &state.encode_to_vec());
+    walk.follow(None, BlobKind::Root, &state.encode_to_vec());
     while let Some((id, kind)) = walk.queue.pop_front() {
-        // Leaves need not be loaded.
         let leads_on = matches!(
             kind,
             BlobKind::Turn
@@ -41,8 +50,8 @@ pub(super) fn reach(
                 | BlobKind::Archive
                 | BlobKind::SubagentState
         );
-        if leads_on && let Fetched::Data(data) = blobs.get(id)? {
-            walk.follow(kind, &data);
+        if leads_on && let Fetched::Data(data) = load(id)? {
+            walk.follow(Some(id), kind, &data);
         }
     }
     Ok(walk.reached)
@@ -55,7 +64,7 @@ struct ReachWalk {
 }
 
 impl ReachWalk {
-    fn follow(&mut self, kind: BlobKind, data: &[u8]) {
+    fn follow(&mut self, referrer: Option<BlobId>, kind: BlobKind, data: &[u8]) {
         let visited = visit_references(kind, data, &mut |reference| {
             // The states before each prompt hold what was there then: nothing that is not in this one, unless it was
             // edited away.
@@ -66,7 +75,7 @@ impl ReachWalk {
             let position = self.reached.len();
             if let Entry::Vacant(place) = self.reached.entry(id) {
                 let field = reference.field.to_string();
-                place.insert(Reached { kind: reference.kind, field, position });
+                place.insert(Reached { kind: reference.kind, referrer, field, position });
                 self.queue.push_back((id, reference.kind));
             }
         });

@@ -1,10 +1,20 @@
-//! Whether a session's store holds what a resume needs, or why not.
+//! Whether a session can be resumed, or why not: the one place that decides.
 //!
 //! Cursor itself resumes with an empty conversation, and no error, where any of this is missing. Only the root, the ids
 //! of its prompt messages and their presence are needed; the newest messages are also hashed, as far as a byte budget
 //! goes, because damage is most often where something was written last. Hashing all is another, slower question.
+//!
+//! ```text
+//!   before a run: `resume --check`, the API, the shim under the lease ─┐
+//!   after a run: the checkpoint in the journal ────────────────────────┤
+//!   `sessions verify`, beside what it hashes ──────────────────────────┼─► resume_point ─► ResumePoint, or NotResumable
+//!   lists: `sessions ls`, `ps`, at a glance ───────────────────────────┘
+//! ```
 
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use ground::with_causes;
 use prost::Message;
@@ -14,38 +24,54 @@ use super::ancestry::Ancestry;
 use super::blob_id::BlobId;
 use super::blobs::{Blobs, Fetched};
 use super::chat_store::{ChatStore, OpenChatStoreError, ReadMetaError};
-use super::meta::LatestRoot;
-use super::pending::{PendingMessages, parse_pending};
+use super::integrity::LatestState;
+use super::meta::{ChatMeta, LatestRoot};
 use super::references::check_json_object;
 use super::schema::ConversationStateStructure;
+use crate::again::again_if;
 use crate::plain_file::PlainFileError;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
 
-/// Somebody may write to the store while it is read.
-const ATTEMPTS: usize = 3;
+/// The agent can write its store, and a store can be made that takes for ever to read: pages of its tree may be shared,
+/// so that a small file holds more rows than could be counted.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// How much of the newest messages is hashed: more text than any model reads at once, in a hundredth of a second.
 const HASHED_BYTES: u64 = 4 << 20;
 /// The same for a session that is one of thousands.
 const GLANCED_AT_BYTES: u64 = 256 << 10;
 /// With less than this left, the rest is not worth looking for what might still fit.
 const LEAST_BUDGET: u64 = 64 << 10;
+/// SQLite may quote a hostile file in its messages.
+const LONGEST_WHY: usize = 300;
+
+/// How closely a session is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// For one session that is to be resumed. Takes twenty seconds at most.
+    Whole,
+    /// For a list of many: only the newest few messages are hashed.
+    Glance,
+}
 
 /// What a resume would find.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResumePoint {
-    pub root: BlobId,
-    pub n_messages: usize,
-    pub n_turns: usize,
-    /// What the agent was waiting for when it stopped. It will be told that it was interrupted.
-    pub pending: PendingMessages,
-    /// Where the conversation was held, as the root has it: `file://` addresses, the latest last.
-    pub workspace_uris: Vec<String>,
+    pub state: LatestState,
     /// What a root that continues this one must have.
     pub ancestry: Ancestry,
     /// How many of the messages were not hashed, the oldest ones.
     pub n_unhashed: usize,
-    /// Whose sub-agent this is. Such a conversation is its parent's to continue.
-    pub parent_agent: Option<String>,
+}
+
+/// A session that cannot be resumed: the reason, and what its store says all the same.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Unresumable {
+    pub reason: NotResumable,
+    /// The checkpoint that the store leads to, if it names one.
+    pub root: Option<BlobId>,
+    /// What that checkpoint says, if it can be read.
+    pub state: Option<LatestState>,
 }
 
 /// Why a store does not hold what a resume needs.
@@ -71,7 +97,7 @@ pub enum NotResumable {
     NoMeta,
     #[error("the session's own description in its store is damaged")]
     MetaUnreadable,
-    #[error("its latest checkpoint is of nothing, so resuming would begin an empty conversation")]
+    #[error("the agent saved no conversation, so resuming would begin an empty one")]
     EmptyRoot,
     #[error("the session's latest checkpoint has a malformed name")]
     MalformedRoot,
@@ -94,10 +120,28 @@ pub enum NotResumable {
     },
     #[error("the store leads to another conversation than the one that the last run left")]
     Diverged { recorded: String, found: String },
-    #[error("of the conversation's {n_messages} messages {n_missing} are missing from the store")]
+    #[error("{n_missing} of the conversation's {n_messages} messages cannot be found in the store")]
     MessagesMissing { n_missing: usize, n_messages: usize, first: String },
-    #[error("of the conversation's {n_messages} messages {n_damaged} are encrypted or damaged")]
+    #[error(
+        "{n_damaged} of the conversation's {n_messages} messages cannot be read: encrypted or damaged"
+    )]
     MessagesDamaged { n_damaged: usize, n_messages: usize, first: String },
+    #[error("it is a sub-agent's, and its parent `{parent}` continues it")]
+    Subagent { parent: String },
+    #[error("the session's store is open for writing in process {pid} ({program})")]
+    HeldByProcess { pid: u32, program: String },
+    #[error("the session's store could not be checked within {seconds} seconds")]
+    TookTooLong { seconds: u64 },
+    #[error("the check of the session's store failed")]
+    CheckFailed,
+}
+
+impl NotResumable {
+    /// Tells whether somebody else is busy with the session, so that it may be resumed later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Changing | Self::HeldByProcess { .. })
+    }
 }
 
 /// Looks at a store as a resume would find it. `recorded` is the root that was seen last: it must still be there, and the
@@ -105,31 +149,45 @@ pub enum NotResumable {
 pub fn resume_point(
     store_db: &Path,
     recorded: Option<BlobId>,
-) -> Result<ResumePoint, NotResumable> {
-    look_again_and_again(store_db, recorded, HASHED_BYTES)
-}
-
-/// As [`resume_point`], with only the newest few messages hashed: for lists of many sessions.
-pub fn resume_point_at_a_glance(
-    store_db: &Path,
-    recorded: Option<BlobId>,
-) -> Result<ResumePoint, NotResumable> {
-    look_again_and_again(store_db, recorded, GLANCED_AT_BYTES)
-}
-
-fn look_again_and_again(
-    store_db: &Path,
-    recorded: Option<BlobId>,
-    budget: u64,
-) -> Result<ResumePoint, NotResumable> {
-    for _ in 0..ATTEMPTS {
-        match look(store_db, recorded, budget) {
-            Err(NotLooked::Changed) => {}
-            Err(NotLooked::Because(reason)) => return Err(since_the_last_run(reason, recorded)),
-            Ok(point) => return Ok(point),
+    depth: Depth,
+) -> Result<ResumePoint, Box<Unresumable>> {
+    match depth {
+        Depth::Glance => look_again_and_again(store_db, recorded, GLANCED_AT_BYTES),
+        Depth::Whole => {
+            let store_db = store_db.to_owned();
+            within(TIME_LIMIT, move || look_again_and_again(&store_db, recorded, HASHED_BYTES))
         }
     }
-    Err(NotResumable::Changing)
+}
+
+type Looked = Result<ResumePoint, Box<Unresumable>>;
+
+/// Looks in a thread of its own. A look that takes longer than `limit` is left behind in it.
+fn within(limit: Duration, look: impl FnOnce() -> Looked + Send + 'static) -> Looked {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::Builder::new().name("resume point".to_owned());
+    if let Err(error) = thread.spawn(move || sender.send(look()).ok()) {
+        return Err(unreadable(&error).into());
+    }
+    match receiver.recv_timeout(limit) {
+        Ok(looked) => looked,
+        Err(RecvTimeoutError::Timeout) => {
+            Err(NotResumable::TookTooLong { seconds: limit.as_secs() }.into())
+        }
+        Err(RecvTimeoutError::Disconnected) => Err(NotResumable::CheckFailed.into()),
+    }
+}
+
+fn look_again_and_again(store_db: &Path, recorded: Option<BlobId>, budget: u64) -> Looked {
+    let is_change = |err: &NotLooked| matches!(err, NotLooked::Changed);
+    match again_if(is_change, || look(store_db, recorded, budget)) {
+        Err(NotLooked::Changed) => Err(NotResumable::Changing.into()),
+        Err(NotLooked::Because(mut refused)) => {
+            refused.reason = since_the_last_run(refused.reason, recorded);
+            Err(refused)
+        }
+        Ok(point) => Ok(point),
+    }
 }
 
 /// A store that had a conversation and has not even its tables has lost them with its log: a young one is all log.
@@ -144,28 +202,29 @@ fn since_the_last_run(reason: NotResumable, recorded: Option<BlobId>) -> NotResu
 
 enum NotLooked {
     Changed,
-    Because(NotResumable),
+    Because(Box<Unresumable>),
 }
 
 fn look(store_db: &Path, recorded: Option<BlobId>, budget: u64) -> Result<ResumePoint, NotLooked> {
     let store = ChatStore::open_read_only(store_db)?;
-    let meta = store.meta()?.ok_or(NotResumable::NoMeta)?;
-    let root = match meta.latest_root() {
-        LatestRoot::Blob(id) => id,
-        LatestRoot::Absent => return Err(NotResumable::EmptyRoot.into()),
-        LatestRoot::Malformed(_) => return Err(NotResumable::MalformedRoot.into()),
-    };
+    let pointer = pointer(&store);
+    if let Some(recorded) = recorded
+        && store.at_once(|blobs| blobs.indexed_length(recorded))?.is_none()
+    {
+        let root = pointer.ok().map(|(_, root)| root);
+        let found = root.map(|root| root.to_string());
+        let reason = NotResumable::CheckpointLost { recorded: recorded.to_string(), found };
+        return Err(Box::new(Unresumable { reason, root, state: None }).into());
+    }
+    let (meta, root) = pointer?;
+    let mut state = None;
     let judged = store.at_once(|blobs| {
-        let is_lost = |id: &BlobId| blobs.indexed_length(*id).map(|length| length.is_none());
-        if let Some(recorded) = recorded
-            && is_lost(&recorded)?
-        {
-            let (recorded, found) = (recorded.to_string(), Some(root.to_string()));
-            return Ok(Err(NotResumable::CheckpointLost { recorded, found }));
-        }
         let point = match read_root(blobs, root)? {
             Err(reason) => return Ok(Err(reason)),
-            Ok(state) => judge(blobs, root, &state, budget)?,
+            Ok(read) => {
+                state = Some(LatestState::of(root, &read));
+                judge(blobs, root, &read, budget)?
+            }
         };
         match (point, recorded) {
             (Ok(point), Some(recorded)) if !continues(blobs, &point, recorded)? => {
@@ -175,15 +234,29 @@ fn look(store_db: &Path, recorded: Option<BlobId>, budget: u64) -> Result<Resume
             (point, _) => Ok(point),
         }
     })?;
-    let parent_agent = meta
-        .subagent_origin()
-        .map(|origin| origin.parent_agent_id.unwrap_or_else(|| "another conversation".to_owned()));
-    Ok(ResumePoint { parent_agent, ..judged? })
+    let own = judged.and_then(|point| match meta.subagent_origin() {
+        None => Ok(point),
+        Some(origin) => {
+            let unnamed = || "another conversation".to_owned();
+            Err(NotResumable::Subagent { parent: origin.parent_agent_id.unwrap_or_else(unnamed) })
+        }
+    });
+    Ok(own.map_err(|reason| Box::new(Unresumable { reason, root: Some(root), state }))?)
+}
+
+/// Reads the description of the session, and where it leads.
+fn pointer(store: &ChatStore) -> Result<(ChatMeta, BlobId), NotLooked> {
+    let meta = store.meta()?.ok_or(NotResumable::NoMeta)?;
+    match meta.latest_root() {
+        LatestRoot::Blob(root) => Ok((meta, root)),
+        LatestRoot::Absent => Err(NotResumable::EmptyRoot.into()),
+        LatestRoot::Malformed(_) => Err(NotResumable::MalformedRoot.into()),
+    }
 }
 
 /// Whether the conversation has all that it had at `recorded`. A checkpoint that says nothing any more asks for nothing.
 fn continues(blobs: &Blobs<'_>, point: &ResumePoint, recorded: BlobId) -> rusqlite::Result<bool> {
-    if point.root == recorded {
+    if point.state.id == recorded {
         return Ok(true);
     }
     Ok(match read_root(blobs, recorded)? {
@@ -193,7 +266,7 @@ fn continues(blobs: &Blobs<'_>, point: &ResumePoint, recorded: BlobId) -> rusqli
 }
 
 /// Reads a root that is what its name says.
-fn read_root(
+pub(super) fn read_root(
     blobs: &Blobs<'_>,
     root: BlobId,
 ) -> rusqlite::Result<Result<ConversationStateStructure, NotResumable>> {
@@ -271,14 +344,9 @@ fn judge(
         return Ok(Err(NotResumable::MessagesDamaged { n_damaged: damaged.n, n_messages, first }));
     }
     Ok(Ok(ResumePoint {
-        root,
-        n_messages,
-        n_turns,
-        pending: parse_pending(&state.pending_tool_calls),
-        workspace_uris: state.previous_workspace_uris.clone(),
+        state: LatestState::of(root, state),
         ancestry: Ancestry::of(blobs, state)?,
         n_unhashed,
-        parent_agent: None,
     }))
 }
 
@@ -296,16 +364,28 @@ impl Bad {
     }
 }
 
+impl From<NotResumable> for Box<Unresumable> {
+    fn from(reason: NotResumable) -> Self {
+        Self::new(Unresumable { reason, root: None, state: None })
+    }
+}
+
+impl From<Box<Unresumable>> for NotLooked {
+    fn from(refused: Box<Unresumable>) -> Self {
+        Self::Because(refused)
+    }
+}
+
 impl From<NotResumable> for NotLooked {
     fn from(reason: NotResumable) -> Self {
-        Self::Because(reason)
+        Self::Because(reason.into())
     }
 }
 
 impl From<OpenChatStoreError> for NotLooked {
     fn from(error: OpenChatStoreError) -> Self {
         use OpenDatabaseError::{Changing, Empty, File, NotADatabase};
-        Self::Because(match error {
+        Self::from(match error {
             OpenChatStoreError::Read(error) => return error.into(),
             OpenChatStoreError::NotAChat { .. } => NotResumable::NotAChat,
             OpenChatStoreError::Database(Changing) => return Self::Changed,
@@ -344,8 +424,8 @@ impl From<ReadDatabaseError> for NotLooked {
 }
 
 fn unreadable(error: &dyn std::error::Error) -> NotResumable {
-    // What SQLite says of a hostile file may quote the file.
-    NotResumable::Unreadable { why: with_causes(error).replace(char::is_control, " ") }
+    let why = with_causes(error).replace(char::is_control, " ");
+    NotResumable::Unreadable { why: why.chars().take(LONGEST_WHY).collect() }
 }
 
 #[cfg(test)]

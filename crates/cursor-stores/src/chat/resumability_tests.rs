@@ -5,6 +5,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
+use crate::chat::SubagentOrigin;
 use crate::chat::schema::ConversationStateStructure as Root;
 use crate::test_store::{ClosedStore, TestStore, picture_of};
 
@@ -38,9 +39,13 @@ fn store_of(messages: &[&str], n_absent: usize) -> (ClosedStore, BlobId) {
     (store.close(), root)
 }
 
+fn look_at(store_db: &Path, recorded: Option<BlobId>) -> Result<ResumePoint, NotResumable> {
+    resume_point(store_db, recorded, Depth::Whole).map_err(|refused| refused.reason)
+}
+
 fn refusal(store: &ClosedStore) -> NotResumable {
     let before = picture_of(store.directory.path());
-    let refusal = resume_point(&store.path(), None).unwrap_err();
+    let refusal = look_at(&store.path(), None).unwrap_err();
     assert_eq!(picture_of(store.directory.path()), before, "{refusal}");
     refusal
 }
@@ -49,11 +54,11 @@ fn refusal(store: &ClosedStore) -> NotResumable {
 fn a_whole_store_says_what_a_resume_will_find() {
     let (store, root) = store_of(&["one", "two"], 0);
     let before = picture_of(store.directory.path());
-    let point = resume_point(&store.path(), Some(root)).unwrap();
+    let point = look_at(&store.path(), Some(root)).unwrap();
     assert_eq!(picture_of(store.directory.path()), before);
-    assert_eq!((point.root, point.n_messages, point.n_unhashed), (root, 2, 0));
-    assert_eq!(point.workspace_uris, ["file:///srv/shop"]);
-    assert_eq!(point.pending.tool_calls[0].args["command"], "npm test");
+    assert_eq!((point.state.id, point.state.n_prompt_messages, point.n_unhashed), (root, 2, 0));
+    assert_eq!(point.state.workspace_uris, ["file:///srv/shop"]);
+    assert_eq!(point.state.pending.tool_calls[0].args["command"], "npm test");
     assert!(point.ancestry.extends(&point.ancestry));
 }
 
@@ -117,7 +122,7 @@ fn a_checkpoint_that_was_seen_and_is_gone_is_a_lost_log() {
     let (store, root) = store_of(&["one"], 0);
     let seen = BlobId::of(b"what the log held");
     assert_eq!(
-        resume_point(&store.path(), Some(seen)).unwrap_err(),
+        look_at(&store.path(), Some(seen)).unwrap_err(),
         NotResumable::CheckpointLost { recorded: seen.to_string(), found: Some(root.to_string()) }
     );
     // A young store has nothing but its log.
@@ -127,9 +132,9 @@ fn a_checkpoint_that_was_seen_and_is_gone_is_a_lost_log() {
     let database = rusqlite::Connection::open(&path).unwrap();
     database.execute_batch("PRAGMA user_version = 1; CREATE TABLE other (x)").unwrap();
     drop(database);
-    assert_eq!(resume_point(&path, None).unwrap_err(), NotResumable::NotAChat);
+    assert_eq!(look_at(&path, None).unwrap_err(), NotResumable::NotAChat);
     assert_eq!(
-        resume_point(&path, Some(seen)).unwrap_err(),
+        look_at(&path, Some(seen)).unwrap_err(),
         NotResumable::CheckpointLost { recorded: seen.to_string(), found: None }
     );
 }
@@ -147,10 +152,10 @@ fn a_store_that_leads_away_from_what_was_seen_has_diverged_and_one_that_goes_on_
     let seen = store.put_root(&root_of(&ids[..2]));
     let latest = store.put_root(&root_of(&ids));
     let store = store.close();
-    assert_eq!(resume_point(&store.path(), Some(seen)).unwrap().root, latest);
+    assert_eq!(look_at(&store.path(), Some(seen)).unwrap().state.id, latest);
     let (recorded, found) = (other.to_string(), latest.to_string());
     assert_eq!(
-        resume_point(&store.path(), Some(other)).unwrap_err(),
+        look_at(&store.path(), Some(other)).unwrap_err(),
         NotResumable::Diverged { recorded, found }
     );
 }
@@ -159,18 +164,18 @@ fn a_store_that_leads_away_from_what_was_seen_has_diverged_and_one_that_goes_on_
 fn what_is_no_store_is_refused_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
-    assert_eq!(resume_point(&path, None).unwrap_err(), NotResumable::NoStore);
+    assert_eq!(look_at(&path, None).unwrap_err(), NotResumable::NoStore);
     fs::write(&path, "").unwrap();
-    assert_eq!(resume_point(&path, None).unwrap_err(), NotResumable::EmptyFile);
+    assert_eq!(look_at(&path, None).unwrap_err(), NotResumable::EmptyFile);
     let file = fs::File::create(&path).unwrap();
     file.set_len(20 << 30).unwrap();
     let began = Instant::now();
-    assert_eq!(resume_point(&path, None).unwrap_err(), NotResumable::NotADatabase);
+    assert_eq!(look_at(&path, None).unwrap_err(), NotResumable::NotADatabase);
     assert!(began.elapsed() < Duration::from_secs(1));
     fs::remove_file(&path).unwrap();
     nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let fifo = NotResumable::NotAPlainFile { what: "FIFO".to_owned() };
-    assert_eq!(resume_point(&path, None).unwrap_err(), fifo);
+    assert_eq!(look_at(&path, None).unwrap_err(), fifo);
 }
 
 #[test]
@@ -180,7 +185,7 @@ fn of_a_large_prompt_the_newest_is_hashed() {
     let messages: Vec<String> = (0..4).map(|n| format!("{n}{long}")).collect();
     let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
     let (store, _) = store_of(&messages, 0);
-    assert_eq!(resume_point(&store.path(), None).unwrap().n_unhashed, 2);
+    assert_eq!(look_at(&store.path(), None).unwrap().n_unhashed, 2);
 }
 
 #[test]
@@ -203,4 +208,111 @@ fn reasons_are_typed_and_sentences() {
     let typed = serde_json::to_value(&reason).unwrap();
     assert_eq!(typed, json!({"kind": "missing_root", "root": "ab"}));
     assert_eq!(reason.to_string(), "the session's latest checkpoint is missing from its store");
+}
+
+#[test]
+fn the_store_of_a_sub_agent_is_its_parents_to_continue() {
+    let mut store = TestStore::new();
+    let message = store.put(br#"{"role":"user","content":"look around"}"#);
+    store.meta.set_subagent_origin(&SubagentOrigin {
+        parent_agent_id: Some("the parent".to_owned()),
+        ..SubagentOrigin::default()
+    });
+    let root = store
+        .put_root(&Root { root_prompt_messages_json: vec![message.to_vec()], ..Root::default() });
+    let refused = resume_point(&store.close().path(), None, Depth::Whole).unwrap_err();
+    assert_eq!(refused.reason, NotResumable::Subagent { parent: "the parent".to_owned() });
+    assert_eq!((refused.root, refused.state.unwrap().n_prompt_messages), (Some(root), 1));
+}
+
+#[test]
+fn a_refusal_says_what_the_checkpoint_holds_all_the_same() {
+    let (store, root) = store_of(&["one", "two"], 1);
+    let refused = resume_point(&store.path(), None, Depth::Whole).unwrap_err();
+    let state = refused.state.unwrap();
+    assert_eq!((refused.root, state.id, state.n_prompt_messages), (Some(root), root, 2));
+    assert_eq!(state.pending.tool_calls.len(), 1);
+}
+
+#[test]
+fn a_look_that_does_not_come_back_is_left_behind() {
+    let (release, released) = mpsc::channel::<()>();
+    let late = within(Duration::from_millis(10), move || {
+        released.recv().ok();
+        Err(NotResumable::NoStore.into())
+    });
+    assert_eq!(late.unwrap_err().reason, NotResumable::TookTooLong { seconds: 0 });
+    drop(release);
+    let failed = within(TIME_LIMIT, || panic!("a bug"));
+    assert_eq!(failed.unwrap_err().reason, NotResumable::CheckFailed);
+}
+
+#[test]
+fn a_store_that_was_begun_again_since_the_last_run_has_lost_its_checkpoint() {
+    let seen = BlobId::of(b"what the last run left");
+    let store = TestStore::new();
+    store.put_meta();
+    let lost = NotResumable::CheckpointLost { recorded: seen.to_string(), found: None };
+    assert_eq!(look_at(&store.path(), Some(seen)).unwrap_err(), lost);
+    assert_eq!(look_at(&store.path(), None).unwrap_err(), NotResumable::EmptyRoot);
+}
+
+/// Makes the table at a page a tree in which every branch leads to the same page: few pages, and rows without number.
+fn share_pages(store: &mut Vec<u8>, root_page: usize, n_branches: &[u16]) {
+    const PAGE: usize = 4096;
+    let branch_page = |n_cells: u16, child: u32| {
+        let first_cell = PAGE - usize::from(n_cells) * 5;
+        let mut page = vec![0; PAGE];
+        page[0] = 5;
+        page[3..5].copy_from_slice(&n_cells.to_be_bytes());
+        page[5..7].copy_from_slice(&u16::try_from(first_cell).unwrap().to_be_bytes());
+        page[8..12].copy_from_slice(&child.to_be_bytes());
+        for n in 0..usize::from(n_cells) {
+            let cell = first_cell + n * 5;
+            page[12 + n * 2..14 + n * 2]
+                .copy_from_slice(&u16::try_from(cell).unwrap().to_be_bytes());
+            page[cell..cell + 4].copy_from_slice(&child.to_be_bytes());
+            page[cell + 4] = 1;
+        }
+        page
+    };
+    let mut leaf = vec![0; PAGE];
+    leaf[..8].copy_from_slice(&[13, 0, 0, 0, 1, 0x0f, 0xfb, 0]);
+    leaf[8..10].copy_from_slice(&[0x0f, 0xfb]);
+    // One row: number 1, two nulls.
+    leaf[PAGE - 5..].copy_from_slice(&[3, 1, 3, 0, 0]);
+    let first_new = u32::try_from(store.len() / PAGE).unwrap() + 1;
+    // Each further level is a page of its own behind the last.
+    store[(root_page - 1) * PAGE..root_page * PAGE]
+        .copy_from_slice(&branch_page(n_branches[0], first_new));
+    let mut number = first_new;
+    for n_cells in &n_branches[1..] {
+        number += 1;
+        store.extend_from_slice(&branch_page(*n_cells, number));
+    }
+    store.extend_from_slice(&leaf);
+    store[28..32].copy_from_slice(&number.to_be_bytes());
+}
+
+#[test]
+fn a_store_made_to_be_read_for_ever_is_given_up() {
+    let (store, root) = store_of(&["one"], 0);
+    let bytes = fs::read(store.path()).unwrap();
+    // Pages two and three are the table of blobs and its index, four and five those of the description.
+    let hostile = |root_page: usize| {
+        let mut bytes = bytes.clone();
+        // Four million rows in three more pages; more levels would take years.
+        share_pages(&mut bytes, root_page, &[500, 200, 40]);
+        fs::write(store.path(), bytes).unwrap();
+        store.path()
+    };
+    let path = hostile(4);
+    let looked =
+        within(Duration::from_millis(20), move || look_again_and_again(&path, None, HASHED_BYTES));
+    assert_eq!(looked.unwrap_err().reason, NotResumable::TookTooLong { seconds: 0 });
+    // Blobs are asked for by name, so nobody goes through all of them.
+    let began = Instant::now();
+    let refused = resume_point(&hostile(2), None, Depth::Whole).unwrap_err();
+    assert_eq!(refused.reason, NotResumable::RootUnreadable { root: root.to_string() });
+    assert!(began.elapsed() < Duration::from_secs(5));
 }

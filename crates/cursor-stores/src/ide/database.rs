@@ -7,11 +7,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 
 use super::keys::{self, KeyRange};
+use crate::again::ATTEMPTS;
 use crate::index_check::IndexedTable;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
-/// How often a database is opened that is found to have changed, or to be damaged.
-const OPEN_ATTEMPTS: usize = 3;
 /// No value above this is loaded.
 pub(super) const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
 
@@ -94,7 +93,7 @@ pub(super) fn row_columns() -> String {
 
 impl Vscdb {
     pub(super) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
-        for _ in 0..OPEN_ATTEMPTS {
+        for _ in 0..ATTEMPTS {
             match Self::open_once(path)? {
                 Ok(database) => return Ok(database),
                 // It was written to, or is known to be damaged now.

@@ -8,11 +8,10 @@ use ground::with_causes;
 
 use super::database::{Table, Visit, Vscdb};
 use super::keys::KeyRange;
+use crate::again::ATTEMPTS;
 use crate::model::Damage;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
 
-/// How often a database is opened anew because it changed while it was read.
-const ATTEMPTS: usize = 3;
 /// Lost rows of a range that are named one by one.
 const MAX_NAMED: usize = 100;
 

@@ -8,6 +8,7 @@ use ground::with_causes;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 
+use crate::again::again_if;
 use crate::database_fingerprint::with_suffix;
 use crate::index_check::IndexedTable;
 use crate::model::Damage;
@@ -24,7 +25,6 @@ pub(super) const ALL_KEYS: [&str; 5] = [CHATS, COMPOSERS, SESSIONS, PROMPTS, GEN
 /// By what rows are found.
 const ITEMS: IndexedTable = IndexedTable { name: "ItemTable", key: "key" };
 const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
-const ATTEMPTS: usize = 3;
 
 /// A directory with a `state.vscdb`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,22 +213,16 @@ fn query<T>(
     path: &Path,
     ask: impl Fn(&ReadOnlyDatabase) -> Result<T, ReadDatabaseError>,
 ) -> Result<T, QueryError> {
-    let mut n_left = ATTEMPTS;
-    loop {
-        n_left -= 1;
-        let answer = ReadOnlyDatabase::open(path).map_err(QueryError::from).and_then(|database| {
-            if database.has_plain_table("ItemTable", ["key", "value"])? {
-                database.check_keys(&ITEMS, &ALL_KEYS)?;
-                Ok(ask(&database)?)
-            } else {
-                Err(QueryError::NoTable)
-            }
-        });
-        match answer {
-            Err(QueryError::Read(ReadDatabaseError::Changed)) if n_left > 0 => {}
-            answer => return answer,
+    let is_change = |err: &QueryError| matches!(err, QueryError::Read(ReadDatabaseError::Changed));
+    again_if(is_change, || {
+        let database = ReadOnlyDatabase::open(path)?;
+        if database.has_plain_table("ItemTable", ["key", "value"])? {
+            database.check_keys(&ITEMS, &ALL_KEYS)?;
+            Ok(ask(&database)?)
+        } else {
+            Err(QueryError::NoTable)
         }
-    }
+    })
 }
 
 fn value_of(connection: &Connection, key: &str) -> rusqlite::Result<Answer> {

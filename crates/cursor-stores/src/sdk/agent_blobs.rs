@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::checkpoint::{Blobs, damaged_message, read_message};
 use super::records::Agent;
+use crate::again::ATTEMPTS;
 use crate::chat::{
     BlobId, ChatMeta, ChatStore, Fetched, LatestRoot, OpenChatStoreError, ReadMetaError, Rows,
     SubagentOrigin, meta_row, with_store,
@@ -19,8 +20,6 @@ use crate::model::Damage;
 use crate::plain_file::PlainFileError;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError};
 
-/// How often a database is opened that changes while it is read.
-const ATTEMPTS: usize = 3;
 /// How many messages are shown of a store that has lost the checkpoints which lead to them.
 const MAX_FOUND: usize = 50_000;
 

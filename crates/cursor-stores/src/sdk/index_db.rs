@@ -11,12 +11,11 @@ use serde_json::{Map, Value as Json};
 use super::fields::{at_ms, words};
 use super::records::{Agent, Event, Payload, Run};
 use super::row_query::{RowQuery, VisitRow, bounded, is_length};
+use crate::again::again_if;
 use crate::lenient_json;
 use crate::model::Damage;
 use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
-/// A writer that comes and goes between our reads; with a log there is no such thing.
-const ATTEMPTS: usize = 3;
 /// How many lost rows are named, and behind all of their keys.
 const MAX_NAMED: usize = 20;
 const LAST: &str = "\u{10FFFF}";
@@ -77,17 +76,9 @@ pub(super) fn with_index<T>(
     path: &Path,
     mut work: impl FnMut(&IndexDb) -> Result<T, ReadDatabaseError>,
 ) -> Result<T, IndexDbError> {
-    for _ in 1..ATTEMPTS {
-        match IndexDb::open(path) {
-            Ok(index) => match work(&index) {
-                Err(ReadDatabaseError::Changed) => {}
-                other => return Ok(other?),
-            },
-            Err(IndexDbError::Read(ReadDatabaseError::Changed)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(work(&IndexDb::open(path)?)?)
+    let is_change =
+        |err: &IndexDbError| matches!(err, IndexDbError::Read(ReadDatabaseError::Changed));
+    again_if(is_change, || Ok(work(&IndexDb::open(path)?)?))
 }
 
 impl Table {

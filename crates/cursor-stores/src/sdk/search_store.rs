@@ -16,6 +16,7 @@ use super::line_files::{self, LineFiles, blob, visit_lines};
 use super::row_query::{RowQuery, bounded, is_length};
 use super::run_story::event_id;
 use super::search::{Finds, RunSearch};
+use crate::again::ATTEMPTS;
 use crate::chat::ChatMeta;
 use crate::lenient_json;
 use crate::model::Damage;
@@ -25,7 +26,6 @@ use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDa
 use crate::search::Matcher;
 use crate::store::Hit;
 
-const ATTEMPTS: usize = 3;
 /// Agents differ in size, so that every core gets several shares of them.
 const SHARES_PER_CORE: usize = 8;
 

@@ -65,7 +65,7 @@ pub use retell::retell;
 pub use root_candidates::RootCandidate;
 pub use staging::{Leftover, leftovers};
 pub use store_writer::WriteStoreError;
-pub use verify::{Place, Severity, StoreFinding, StoreVerdict, verify_store};
+pub use verify::{Place, Severity, StoreFinding, StoreVerdict, verify_at_a_glance, verify_store};
 
 use std::path::Path;
 

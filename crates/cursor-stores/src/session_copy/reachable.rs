@@ -6,8 +6,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::id_set::IdSet;
+use crate::again::again_if;
 use crate::chat::{
-    BlobId, ChatMeta, ChatStore, Fetched, OpenChatStoreError, ReadMetaError, Scanned, StoredBlob,
+    BlobId, ChatMeta, ChatStore, CheckStoreError, Fetched, OpenChatStoreError, ReadMetaError,
+    Scanned, StoredBlob,
 };
 use crate::read_only_database::ReadDatabaseError;
 
@@ -60,6 +62,15 @@ pub enum CopySourceError {
     Damaged,
 }
 
+impl From<CheckStoreError> for CopySourceError {
+    fn from(err: CheckStoreError) -> Self {
+        match err {
+            CheckStoreError::Meta(err) => Self::Meta(err),
+            CheckStoreError::Database(err) => Self::Read(err),
+        }
+    }
+}
+
 impl CopySourceError {
     /// Tells whether the same may go well when it is tried again: a writer came in between.
     fn is_change(&self) -> bool {
@@ -72,9 +83,6 @@ impl CopySourceError {
     }
 }
 
-/// How often a store is opened anew because a writer came in between.
-const ATTEMPTS: usize = 5;
-
 /// Calls `with` with the store as of one moment, again if a writer begins while it is read as a closed one.
 pub(super) fn with_source<T, E>(
     path: &Path,
@@ -83,13 +91,14 @@ pub(super) fn with_source<T, E>(
 where
     E: From<CopySourceError> + AsSourceError,
 {
-    for _ in 1..ATTEMPTS {
-        match Source::open(path).map_err(E::from).and_then(|source| with(&source)) {
-            Err(err) if err.as_source_error().is_some_and(CopySourceError::is_change) => {}
-            done => return done,
-        }
-    }
-    Source::open(path).map_err(E::from).and_then(|source| with(&source))
+    again_if_changed(|| Source::open(path).map_err(E::from).and_then(|source| with(&source)))
+}
+
+/// Reads, and reads again if a writer came in between.
+pub(super) fn again_if_changed<T, E: AsSourceError>(
+    read: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    again_if(|err: &E| err.as_source_error().is_some_and(CopySourceError::is_change), read)
 }
 
 /// An error that may be one of the source.

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
-use crate::chat::{ChatStore, Rows, resume_point};
+use crate::chat::{ChatStore, Depth, Rows, resume_point};
 use crate::model::{Head, Origin, StoreKind, ToolResult};
 use crate::session_copy::verify_store;
 
@@ -56,8 +56,8 @@ fn a_conversation_of_another_store_becomes_a_session_that_can_be_resumed() {
     assert_eq!((told.n_prompt_messages, told.n_turns), (4, 2));
     assert_eq!(told.title.as_deref(), Some("The cart (fork)"));
     let store = told.directory.join("store.db");
-    let point = resume_point(&store, None).unwrap();
-    assert_eq!((point.root, point.n_messages, point.n_turns), (told.root, 4, 2));
+    let point = resume_point(&store, None, Depth::Whole).unwrap().state;
+    assert_eq!((point.id, point.n_prompt_messages, point.n_turns), (told.root, 4, 2));
     assert!(verify_store(&store, &[]).unwrap().is_sound());
 
     let store = ChatStore::open_read_only(&store).unwrap();

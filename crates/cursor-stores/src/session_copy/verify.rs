@@ -4,11 +4,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::reachable::{CopySourceError, Source, with_source};
+use super::reachable::{CopySourceError, Source, again_if_changed, with_source};
 use super::root_candidates::{RootCandidate, best_root};
 use crate::chat::{
-    BearsOn, BlobId, CheckStoreError, Coverage, Finding, LatestRoot, OpenChatStoreError, Problem,
-    ReadMetaError, RootState, Scanned, StoreCheck, check_store,
+    BearsOn, BlobId, ChatMeta, ChatStore, Coverage, Depth, Finding, LatestRoot, NotResumable,
+    OpenChatStoreError, Problem, ReadMetaError, RootState, Scanned, StoreCheck, check_store,
+    missing_history, resume_point,
 };
 use crate::read_only_database::OpenDatabaseError;
 
@@ -72,6 +73,10 @@ pub enum StoreFinding {
     RootUndecodable {
         id: BlobId,
         why: String,
+    },
+    /// All that is above is well, and a resume is refused.
+    NotResumable {
+        why: NotResumable,
     },
     /// Named, and not there.
     Dangling {
@@ -137,7 +142,8 @@ impl StoreFinding {
             | Self::RootMalformed { .. }
             | Self::RootMissing { .. }
             | Self::RootDamaged { .. }
-            | Self::RootUndecodable { .. } => Severity::Memory,
+            | Self::RootUndecodable { .. }
+            | Self::NotResumable { .. } => Severity::Memory,
             Self::Dangling { place, .. }
             | Self::HashMismatch { place, .. }
             | Self::NotOfKind { place, .. }
@@ -246,10 +252,59 @@ pub(super) fn verify(
     verdict.root = root;
     verdict.findings = findings;
     verdict.n_findings = n_findings;
+    if let Some(why) = refused_for_its_content(&verdict, database) {
+        verdict.findings.push(StoreFinding::NotResumable { why });
+        verdict.n_findings += 1;
+    }
     if !verdict.keeps_memory() {
         verdict.candidate = best_root(source)?.filter(|candidate| Some(candidate.id) != root);
     }
     Ok(verdict)
+}
+
+/// Asks whether a resume would be refused for what is in the store, where the findings do not say so already. A session
+/// that was only just begun has no root.
+fn refused_for_its_content(verdict: &StoreVerdict, database: &Path) -> Option<NotResumable> {
+    let is_told = verdict.findings.iter().any(|finding| {
+        finding.severity() == Severity::Memory
+            || matches!(finding, StoreFinding::FileDamaged { .. } | StoreFinding::LogUnreadable)
+    });
+    verdict.root.filter(|_| !is_told)?;
+    let reason = resume_point(database, None, Depth::Whole).err()?.reason;
+    let is_of_content = matches!(
+        reason,
+        NotResumable::EmptyRoot
+            | NotResumable::MissingRoot { .. }
+            | NotResumable::RootHashMismatch { .. }
+            | NotResumable::RootUnreadable { .. }
+            | NotResumable::RootUndecodable { .. }
+            | NotResumable::MessagesMissing { .. }
+            | NotResumable::MessagesDamaged { .. }
+    );
+    is_of_content.then_some(reason)
+}
+
+/// What can be said of a store without reading much of it: its log, its name, and what its index lacks of the history.
+/// For a session that can be resumed; [`verify_store`] says more.
+pub fn verify_at_a_glance(database: &Path) -> Result<Vec<StoreFinding>, CopySourceError> {
+    again_if_changed(|| {
+        let store = ChatStore::open_read_only(database)?;
+        let mut findings = Vec::new();
+        if store.shortcoming().is_some() {
+            findings.push(StoreFinding::LogUnreadable);
+        }
+        let meta = store.meta()?.ok_or(CopySourceError::NoMeta)?;
+        findings.extend(other_session(&meta, database));
+        findings.extend(missing_history(&store)?.iter().map(of_finding));
+        Ok(findings)
+    })
+}
+
+/// What the row says, if it is of another session than its directory.
+fn other_session(meta: &ChatMeta, database: &Path) -> Option<StoreFinding> {
+    let session = database.parent()?.file_name()?.to_str()?;
+    let agent_id = meta.agent_id().filter(|agent_id| *agent_id != session)?.to_owned();
+    Some(StoreFinding::AgentIdDiffers { agent_id })
 }
 
 /// Reads the row and walks from its root.
@@ -271,17 +326,8 @@ fn check(
             return Ok((None, None));
         }
     };
-    let session = database.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    if let (Some(agent_id), Some(session)) = (meta.agent_id(), session)
-        && agent_id != session
-    {
-        findings.push(StoreFinding::AgentIdDiffers { agent_id: agent_id.to_owned() });
-    }
-    let check = match check_store(&source.store) {
-        Ok(check) => check,
-        Err(CheckStoreError::Meta(err)) => return Err(err.into()),
-        Err(CheckStoreError::Database(err)) => return Err(err.into()),
-    };
+    findings.extend(other_session(&meta, database));
+    let check = check_store(&source.store)?;
     // A session that was only just begun has neither.
     let is_begun = check.root != RootState::Absent || source.ids.len() > 0;
     findings.extend(of_root(&check.root).filter(|_| is_begun));

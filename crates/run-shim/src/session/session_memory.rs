@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 use cursor_home::WorkspacePath;
 use cursor_stores::DatabaseFingerprint;
 use cursor_stores::chat::{
-    NotResumable, ResumePoint, StoreWriter, latest_ancestry, put_back, resume_point, writers_of,
+    Depth, NotResumable, ResumePoint, Unresumable, latest_ancestry, put_back, resume_point,
+    writers_of,
 };
 use run_journal::StateRoot;
-use run_protocol::{RunEvent, RunId, RunSpec, SessionStart};
+use run_protocol::{RunEvent, RunId, RunSpec, SessionRecord, SessionStart};
 use tokio::sync::mpsc;
 
 use crate::session::checkpoint::pending_tools;
@@ -34,9 +35,7 @@ const SETTLE_LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResumeRefusal {
     #[error("the session cannot be resumed: {0}")]
-    Store(#[from] NotResumable),
-    #[error("the session's store is open for writing in process {} ({})", .0.pid, .0.program)]
-    Written(StoreWriter),
+    Store(NotResumable),
     #[error("run {by} took the session after run {continued}; nothing was started")]
     ContinuedBy { by: RunId, continued: RunId },
 }
@@ -46,6 +45,30 @@ pub(crate) fn store_db_of(spec: &RunSpec) -> Option<PathBuf> {
     let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok()?;
     let chats = spec.host_config_root.0.join("chats").join(workspace.bucket());
     Some(chats.join(spec.session.to_string()).join("store.db"))
+}
+
+/// Says what a run would find that resumes a session, or why none can: before a run is made, and again by its shim under
+/// the lease. `record` is of the session's last run. A list of many does not look for other processes.
+pub fn look_at_session(
+    record: Option<&SessionRecord>,
+    store_db: &Path,
+    depth: Depth,
+) -> Result<ResumePoint, Box<Unresumable>> {
+    let recorded =
+        record.and_then(|record| record.checkpoint.as_ref()?.root.as_ref()?.parse().ok());
+    if depth == Depth::Glance {
+        return resume_point(store_db, recorded, depth);
+    }
+    let (writers, point) = std::thread::scope(|scope| {
+        // Looking through all processes takes as long as looking at the store.
+        let writers = scope.spawn(|| writers_of(store_db));
+        let point = resume_point(store_db, recorded, depth);
+        (writers.join().unwrap_or_default(), point)
+    });
+    match writers.into_iter().next() {
+        Some(it) => Err(NotResumable::HeldByProcess { pid: it.pid, program: it.program }.into()),
+        None => point,
+    }
 }
 
 /// What a run that resumes a session will find. `None` for one that begins a session. The lease must be held.
@@ -59,10 +82,7 @@ pub(crate) fn look_before(
     if spec.session_start == SessionStart::New && !is_begun {
         return Ok(None);
     }
-    let store_db = store_db.ok_or(NotResumable::NoStore)?;
-    if let Some(writer) = writers_of(&store_db).into_iter().next() {
-        return Err(ResumeRefusal::Written(writer));
-    }
+    let store_db = store_db.ok_or(ResumeRefusal::Store(NotResumable::NoStore))?;
     let record = read_session_record(state, &spec.session);
     // The run to continue was chosen without the lease, and another process may have chosen the same. The record names a
     // run only once that run is about to start its agent. So it may name one older than the run to continue, which then died
@@ -72,16 +92,18 @@ pub(crate) fn look_before(
     {
         return Err(ResumeRefusal::ContinuedBy { by: record.run, continued });
     }
-    let recorded = record.and_then(|record| record.checkpoint?.root?.parse().ok());
-    Ok(Some(resume_point(&store_db, recorded)?))
+    match look_at_session(record.as_ref(), &store_db, Depth::Whole) {
+        Ok(point) => Ok(Some(point)),
+        Err(refused) => Err(ResumeRefusal::Store(refused.reason)),
+    }
 }
 
 /// What the journal says of it.
 pub(crate) fn resuming(point: &ResumePoint) -> RunEvent {
     RunEvent::Resuming {
-        root: point.root.to_string(),
-        messages: u64::try_from(point.n_messages).unwrap_or(u64::MAX),
-        pending: pending_tools(&point.pending),
+        root: point.state.id.to_string(),
+        messages: u64::try_from(point.state.n_prompt_messages).unwrap_or(u64::MAX),
+        pending: pending_tools(&point.state.pending),
     }
 }
 
@@ -148,7 +170,7 @@ enum Sight {
 fn look(store_db: &Path, before: &ResumePoint) -> Sight {
     match latest_ancestry(store_db) {
         Err(error) => Sight::Unclear(ground::with_causes(&*error)),
-        Ok((Some(root), _)) if root == before.root => Sight::Unchanged,
+        Ok((Some(root), _)) if root == before.state.id => Sight::Unchanged,
         Ok((_, Some(ancestry))) if ancestry.extends(&before.ancestry) => Sight::Continued,
         Ok(_) => Sight::Forgotten,
     }
@@ -179,7 +201,7 @@ pub(crate) fn check_after(
         Sight::Unclear(why) => return Recollection::Destroyed(why),
         Sight::Forgotten => {}
     }
-    let put_back = put_back(store_db, before.root);
+    let put_back = put_back(store_db, before.state.id);
     Recollection::Forgotten(match put_back {
         Ok(done) => Ok(RunEvent::RootPutBack {
             from: done.from.map(|root| root.to_string()),

@@ -48,7 +48,10 @@ impl ShimError {
         let (exit_code, hint) = match self {
             Self::Locked(LockRefusal::Io(_)) => (ExitCode::SupervisorFailed, None),
             Self::Locked(refusal) => (ExitCode::Conflict, Some(refusal.hint())),
-            Self::Begun | Self::Resume(ResumeRefusal::Written(_)) => (ExitCode::Conflict, None),
+            Self::Begun => (ExitCode::Conflict, None),
+            Self::Resume(ResumeRefusal::Store(reason)) if reason.is_passing() => {
+                (ExitCode::Conflict, None)
+            }
             Self::Resume(ResumeRefusal::Store(_) | ResumeRefusal::ContinuedBy { .. }) => {
                 (ExitCode::NotResumable, None)
             }

@@ -10,7 +10,7 @@ use admission::words::safe_text::on_one_line;
 use admission::words::talk::{note, say};
 use admission::words::units::{bytes, counted};
 use cursor_home::WorkspacePath;
-use cursor_stores::chat::{BlobId, ChatStore, NotResumable, SessionMetaFile, resume_point};
+use cursor_stores::chat::{BlobId, Depth, NotResumable, SessionMetaFile, resume_point};
 use cursor_stores::model::StoreKind;
 use cursor_stores::session_copy::{
     Leftover, RepairAction, RepairError, RepairPlan, ReplaceError, StoreVerdict, leftovers,
@@ -212,6 +212,12 @@ fn session_report(
         }
         _ => Vec::new(),
     };
+    let recorded = place.recorded_root(host);
+    let refused = recorded
+        .and_then(|_| resume_point(&place.database(), recorded, Depth::Whole).err())
+        .map(|refused| refused.reason);
+    let is_lost = matches!(refused, Some(NotResumable::CheckpointLost { .. }));
+    let is_left = matches!(refused, Some(NotResumable::Diverged { .. }));
     SessionReport {
         session: place.id.clone(),
         store: place.kind,
@@ -220,8 +226,8 @@ fn session_report(
         also_in,
         bucket_is_not_of: wrong_workspace(place),
         stale_lock_of: stale_lock(host, place),
-        checkpoint_lost: lost_checkpoint(host, place),
-        diverged_from: diverged_from(host, place),
+        checkpoint_lost: recorded.filter(|_| is_lost),
+        diverged_from: recorded.filter(|_| is_left),
     }
 }
 
@@ -230,18 +236,6 @@ fn wrong_workspace(place: &ChatPlace) -> Option<String> {
     let told = SessionMetaFile::read(&place.directory.join("meta.json")).ok()?.cwd?;
     let workspace = WorkspacePath::new(told.as_ref()).ok()?;
     (place.kind == StoreKind::Cli && workspace.bucket() != bucket).then_some(told)
-}
-
-fn lost_checkpoint(host: &Host, place: &ChatPlace) -> Option<BlobId> {
-    let recorded = place.recorded_root(host)?;
-    let store = ChatStore::open_read_only(&place.database()).ok()?;
-    matches!(store.blob(recorded), Ok(None)).then_some(recorded)
-}
-
-fn diverged_from(host: &Host, place: &ChatPlace) -> Option<BlobId> {
-    let recorded = place.recorded_root(host)?;
-    let looked = resume_point(&place.database(), Some(recorded));
-    matches!(looked, Err(NotResumable::Diverged { .. })).then_some(recorded)
 }
 
 fn stale_lock(host: &Host, place: &ChatPlace) -> Option<String> {

@@ -35,6 +35,7 @@ pub(crate) fn finding(finding: &StoreFinding) -> String {
         StoreFinding::RootUndecodable { id, why } => {
             format!("its checkpoint {} does not decode: {why}", short(&id.to_string()))
         }
+        StoreFinding::NotResumable { why } => why.to_string(),
         StoreFinding::Dangling { id, place } => {
             format!("{} is missing: {}", short(&id.to_string()), at(place))
         }
