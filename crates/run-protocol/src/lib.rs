@@ -50,7 +50,7 @@ pub use network::{NetRefusal, NetVia, NetworkMode};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use prompt::{LONGEST_PROMPT, PromptCheck, PromptProblem};
 pub use queue_terms::QueueTerms;
-pub use request::{Contradiction, Mode, NotARequest, QUEUE, RunRequest};
+pub use request::{Contradiction, Mode, NotAMode, NotARequest, QUEUE, RunRequest};
 pub use resources::{LimitBackend, LimitsInForce, ResourceLimits};
 pub use run_id::{NotARunId, RunId};
 pub use session_record::{McpChoice, MintedSession, SessionRecord};

@@ -22,7 +22,9 @@
 
 mod reading;
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -32,7 +34,7 @@ pub use reading::{Contradiction, NotARequest};
 
 use crate::written::{
     CountLimit, CpuLimit, HumanDuration, Label, MemoryLimit, ProcessLimit, RunName, SizeLimit,
-    Variable, WrittenBudget, pairs_as_object,
+    Variable, WrittenBudget, pairs_as_object, text_serde,
 };
 use crate::{
     AgentKind, AgentMode, AllowedHost, Bound, NetworkMode, RunSpec, ToolApproval, UserMcpFiles,
@@ -341,8 +343,7 @@ fn chosen<T>(below: Vec<T>, above: Vec<T>) -> Vec<T> {
 }
 
 /// What the agent may do: read, or work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// It makes a plan.
     Plan,
@@ -352,11 +353,37 @@ pub enum Mode {
     Agent,
 }
 
+/// The text is no mode.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a mode; write `plan`, `ask` or `agent`")]
+pub struct NotAMode(String);
+
 impl Mode {
+    const WORDS: [(&str, Self); 3] =
+        [("plan", Self::Plan), ("ask", Self::Ask), ("agent", Self::Agent)];
+
     fn parser() -> impl TypedValueParser<Value = Self> {
-        words(&[("plan", Self::Plan), ("ask", Self::Ask), ("agent", Self::Agent)])
+        words(&Self::WORDS)
     }
 }
+
+impl FromStr for Mode {
+    type Err = NotAMode;
+
+    fn from_str(text: &str) -> Result<Self, NotAMode> {
+        let found = Self::WORDS.into_iter().find(|(word, _)| *word == text);
+        found.map(|(_, mode)| mode).ok_or_else(|| NotAMode(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = Self::WORDS.into_iter().find(|(_, mode)| mode == self);
+        formatter.write_str(word.map_or("", |(word, _)| word))
+    }
+}
+
+text_serde!(Mode, "`plan`, `ask` or `agent`");
 
 impl From<Mode> for Option<AgentMode> {
     fn from(mode: Mode) -> Self {

@@ -81,7 +81,7 @@ fn what_is_wrong_is_said_with_the_name_of_the_field() {
     for (value, field, part) in [
         (json!({"timeout": "soon"}), Some("timeout"), "not a duration"),
         (json!({"memory": "1MiB"}), Some("memory"), "at least 64MiB"),
-        (json!({"mode": "think"}), Some("mode"), "unknown variant `think`"),
+        (json!({"mode": "think"}), Some("mode"), "`think` is not a mode"),
         (json!({"priority": 101}), Some("priority"), "from -100 to 100"),
         (json!({"labels": {"a b": "c"}}), Some("labels"), "a label is written"),
         (json!({"env": {"LD_PRELOAD": "x"}}), Some("env"), "would load something"),
