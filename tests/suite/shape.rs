@@ -33,18 +33,37 @@ const EDGES: &[(&str, &[&str])] = &[
             "workspace-history",
         ],
     ),
+    // One entry of a journal as `tail --json` and the API show it.
+    ("public-events", &["agent-stream", "run-journal"]),
     // Stands in for cursor-agent, so it writes what the others read.
     ("simulated-agent", &["cursor-home", "cursor-stores", "ground"]),
-    ("caretaker-daemon", &["ground", "run-journal", "run-protocol", "run-shim"]),
+    (
+        "admission",
+        &[
+            "cursor-home",
+            "cursor-stores",
+            "egress",
+            "ground",
+            "run-journal",
+            "run-protocol",
+            "run-shim",
+            "sandbox-plan",
+            "simulated-agent",
+            "workspace-history",
+        ],
+    ),
+    ("caretaker-daemon", &["admission", "ground", "run-journal", "run-protocol", "run-shim"]),
     (
         "caretaker",
         &[
+            "admission",
             "agent-stream",
             "caretaker-daemon",
             "cursor-home",
             "cursor-stores",
             "egress",
             "ground",
+            "public-events",
             "run-journal",
             "run-protocol",
             "run-shim",

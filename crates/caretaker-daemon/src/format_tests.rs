@@ -2,7 +2,6 @@
 
 use format_fixtures::{Layout, check};
 
-use crate::group_record::GroupRecord;
 use crate::hooks::HookRecord;
 use crate::instance::DaemonNote;
 use crate::queue_file::QueueMemory;
@@ -10,11 +9,6 @@ use crate::queue_file::QueueMemory;
 #[test]
 fn what_the_queue_remembers_is_read_whole() {
     check::<QueueMemory>(&["v1/state/queue.json"], Layout::Pretty);
-}
-
-#[test]
-fn records_of_groups_are_read_whole() {
-    check::<GroupRecord>(&["v1/state/groups/*.json"], Layout::Compact);
 }
 
 #[test]

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 
+use admission::brought::{Brought, ChildOrder, Submitted};
 use run_journal::JournalEntry;
-use run_protocol::{ChildRequest, RunId, RunSpec};
+use run_protocol::{RunId, RunSpec};
 use run_shim::ShimEnvironment;
 use serde::{Deserialize, Serialize};
-
-/// The variables that an agent logs in with. Any other that is kept secret was given by the user, under a name of theirs.
-pub const LOGIN_KEYS: [&str; 2] = ["CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"];
 
 /// What the binary does for the daemon. Every method may block.
 pub trait HostServices: Send + Sync + 'static {
@@ -117,39 +115,6 @@ pub struct SubmitRequest {
     pub after_ok: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-}
-
-/// A child that a run asks for, as the run's supervisor words it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChildOrder {
-    /// What the agent said.
-    pub request: ChildRequest,
-    /// How much of its own time the parent has left; left out where it has all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_ms: Option<u64>,
-    /// What the parent logs in with, and its way out.
-    #[serde(default)]
-    pub brought: Brought,
-}
-
-/// A run that was accepted.
-#[derive(Debug)]
-pub struct Submitted {
-    pub run: RunId,
-    pub brought: Brought,
-}
-
-/// What is known of a run that waits, beside its spec, because it is on no disk: kept in memory until it starts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Brought {
-    /// With what the agent logs in.
-    #[serde(default)]
-    pub keys: BTreeMap<String, String>,
-    /// The proxy through which the machine gets out; it may have a password in it.
-    #[serde(default)]
-    pub proxy: Option<String>,
 }
 
 /// Why something was not done.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use admission::budgets::budget::{Spending, judge};
+use admission::budgets::group_record::GroupRecord;
 use ground::now_ms;
 use run_journal::{RunOverview, StateRoot};
 use run_protocol::{RunId, Spend};
 
-use crate::budget::{Spending, judge};
 use crate::daemon::Daemon;
-use crate::group_record::GroupRecord;
 use crate::run_watch::Standing;
 use crate::schedule::{SpentBudgets, WaitingRun};
 

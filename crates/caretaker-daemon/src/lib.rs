@@ -19,8 +19,8 @@
 //! the program knows.
 
 mod api;
-mod budget;
 mod clock;
+mod command_errors;
 mod config;
 mod connections;
 mod counters;
@@ -28,7 +28,6 @@ mod daemon;
 mod delivery;
 #[cfg(test)]
 mod format_tests;
-mod group_record;
 mod hooks;
 mod host_services;
 mod inotify;
@@ -47,27 +46,18 @@ mod schedule;
 mod serve;
 mod starting;
 mod systemd;
-mod tally;
 mod why;
 
-pub use budget::{Budget, BudgetKind, BudgetScope, Overspent, Spending, Sum, judge};
 pub use config::{DaemonConfig, PROTOCOL};
 pub use delivery::Delivery;
-pub use group_record::{GoneRuns, GroupRecord};
-pub use hooks::{
-    Claimer, Hook, HookAction, HookOutcome, HookRecord, HookStanding, HookUrl, NotAHookUrl,
-    Transition, records_of,
-};
-pub use host_services::{
-    Brought, ChildOrder, EventForm, HostServices, LOGIN_KEYS, Refusal, SubmitRequest, Submitted,
-};
+pub use hooks::{Claimer, HookOutcome, HookRecord, HookStanding, records_of};
+pub use host_services::{EventForm, HostServices, Refusal, SubmitRequest};
 pub use instance::{DaemonNote, Presence, Stopped, lock_path, presence, stop};
 pub use letters::{
     Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question, answer_run,
     leave_message, open_letters, turn_prompt,
 };
 pub use queue_file::QueueGate;
-pub use schedule::{CapKind, Caps, Waiting};
+pub use schedule::Waiting;
 pub use serve::{ServeError, serve, token_path};
-pub use tally::Tally;
 pub use why::{QueueWord, why};

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use admission::brought::Brought;
+use admission::config::caps::{CapKind, Caps};
 use ground::now_ms;
 use run_journal::{EndQueued, RunOverview, RunState};
 use run_protocol::{FailureClass, RunId, RunOutcome};
@@ -14,12 +16,10 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::clock::until;
 use crate::daemon::Daemon;
-use crate::host_services::Brought;
 use crate::queue_file::{QueueFile, QueueGate, QueueMemory};
 use crate::run_watch::{Change, Over, Standing, Tracked};
 use crate::schedule::{
-    CapKind, Caps, Conditions, Decision, Dependency, DiskRoom, Gate, Hold, Lowered, Waiting,
-    WaitingRun, decide,
+    Conditions, Decision, Dependency, DiskRoom, Gate, Hold, Lowered, Waiting, WaitingRun, decide,
 };
 use crate::starting::{self, StartOutcome};
 

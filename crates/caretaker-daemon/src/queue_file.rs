@@ -6,10 +6,11 @@ use std::fs::{self};
 use std::io::{self};
 use std::path::{Path, PathBuf};
 
+use admission::config::caps::Caps;
 use ground::{Durable, replace_file};
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::{Caps, Lowered};
+use crate::schedule::Lowered;
 
 /// Whether runs are accepted and started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

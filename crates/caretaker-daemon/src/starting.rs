@@ -3,12 +3,12 @@
 //! What keeps a run from being started twice is not here: the supervisor claims it under the run's own lock, with an
 //! event, before the agent can do anything. Whoever comes second is refused and nothing happens.
 
+use admission::brought::Brought;
 use run_journal::RunDirectory;
 use run_protocol::{ExitCode, FailureClass, RunId, RunOutcome};
 use run_shim::{StartShimError, start_queued_shim};
 
 use crate::daemon::Daemon;
-use crate::host_services::Brought;
 
 /// How many supervisors are started one after the other, if each dies before it begins.
 const AT_ONCE: u32 = 3;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use admission::command_error::{CommandError, OrFail};
 use run_protocol::ExitCode;
 
-use crate::command_error::{CommandError, OrFail};
 use crate::interruption::TakenSignals;
 
 /// Whether the user wants the work to end.

@@ -1,11 +1,11 @@
 //! What can be typed.
 
+use admission::command_error::CommandError;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand, ValueEnum};
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::commands;
 

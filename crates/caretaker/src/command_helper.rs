@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::agent_discovery::own_program;
-use crate::command_error::CommandError;
-use crate::config::Config;
-use crate::host::Host;
+use admission::command_error::CommandError;
+use admission::config::Config;
+use admission::host::Host;
+use admission::host::agent_discovery::own_program;
+
+use crate::surroundings;
 
 /// Made once per process, by the entry point, and handed to the command. The configuration and the program are looked up
 /// when a command first asks: one that needs neither works even where they are broken.
@@ -19,7 +21,7 @@ pub(crate) struct CommandHelper {
 
 impl CommandHelper {
     pub(crate) fn of_process() -> Result<Self, CommandError> {
-        let host = Host::of_process()?;
+        let host = surroundings::host()?;
         Ok(Self { host, config: OnceLock::new(), program: OnceLock::new() })
     }
 

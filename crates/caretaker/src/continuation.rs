@@ -10,20 +10,20 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use admission::admit::{Admission, Conversation};
+use admission::command_error::CommandError;
+use admission::config::Config;
+use admission::host::{Host, list_runs};
+use admission::request::name_claim;
+use admission::request::run_options::RunOptions;
+use admission::resumption::refusal::Refusal;
+use admission::resumption::{Question, WhenHeld};
 use run_journal::{RunDirectory, RunFilter, RunOverview, RunState};
 use run_protocol::{ExitCode, PendingTool, RunId, RunOutcome, RunSpec};
 use uuid::Uuid;
 
-use crate::admission::{Admission, Conversation};
-use crate::command_error::CommandError;
-use crate::config::Config;
-use crate::host::{Host, list_runs};
 use crate::launching::{Launch, warn_of_no_sandbox};
-use crate::name_claim;
-use crate::queue_options::Route;
-use crate::resumption::refusal::Refusal;
-use crate::resumption::{Question, WhenHeld};
-use crate::run_options::RunOptions;
+use crate::route::Route;
 
 /// Which runs are to be continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Continuation<'_> {
     }
 
     /// The name of the run before, unless somebody else has it by now.
-    fn name(&self, spec: &RunSpec) -> Option<crate::run_marks::RunName> {
+    fn name(&self, spec: &RunSpec) -> Option<admission::request::run_marks::RunName> {
         let name = spec.name.as_ref()?.parse().ok()?;
         name_claim::check_free(&self.host.state, &name).ok().map(|()| name)
     }

@@ -5,14 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::Host;
 use caretaker_daemon::{PROTOCOL, Presence, QueueGate, presence};
 use run_protocol::ExitCode;
 use run_shim::http_exchange::exchange;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-use crate::command_error::{CommandError, OrFail};
-use crate::host::Host;
 
 /// A daemon that lives answers within this.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -4,33 +4,30 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use caretaker_daemon::{
-    Brought, ChildOrder, EventForm, HostServices, Refusal, SubmitRequest, Submitted,
-};
+use admission::admit::{Admission, Conversation, SIMULATED_KEY, host_proxy};
+use admission::brought::{Brought, ChildOrder, Submitted, brought_for};
+use admission::budgets;
+use admission::children::{self, NotMade};
+use admission::command_error::{CommandError, OrFail};
+use admission::host::Host;
+use admission::request::name_claim::{self, NameClaim};
+use admission::request::named_secret::LOGIN_KEYS;
+use admission::request::queue_options::QueueOptions;
+use admission::request::run_marks::RunName;
+use admission::request::run_options::{Mode, RunOptions};
+use admission::resumption::{Question, WhenHeld, refusal};
+use admission::sandbox::profiles;
+use caretaker_daemon::{EventForm, HostServices, Refusal, SubmitRequest};
 use cursor_stores::Extent;
+use public_events::EventWriter;
 use run_journal::{JournalEntry, Prompt, RunDirectory, RunOverview};
-use run_protocol::{AgentKind, ExitCode, NetworkMode, QueueTerms, RunId, RunSpec};
+use run_protocol::{AgentKind, ExitCode, NetworkMode, PromptCheck, QueueTerms, RunId, RunSpec};
 use run_shim::ShimEnvironment;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::admission::{Admission, Conversation, SIMULATED_KEY, host_proxy};
-use crate::budgets;
-use crate::children::{self, NotMade};
-use crate::command_error::{CommandError, OrFail};
 use crate::commands::sessions::selection::{Selection, Where};
 use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
-use crate::event_schema::EventWriter;
-use crate::host::Host;
-use crate::launching::brought_for;
-use crate::name_claim::{self, NameClaim};
-use crate::named_secret::KEYS;
-use crate::profiles;
-use crate::prompt;
-use crate::queue_options::QueueOptions;
-use crate::resumption::{Question, WhenHeld, refusal};
-use crate::run_marks::RunName;
-use crate::run_options::{Mode, RunOptions};
 
 #[derive(Debug)]
 pub(crate) struct DaemonHost {
@@ -62,7 +59,7 @@ impl DaemonHost {
         let prompt = match prompt {
             Some(file) => Prompt::File(file),
             None => {
-                prompt::check(request.prompt.as_bytes())?;
+                PromptCheck::whole(request.prompt.as_bytes())?;
                 Prompt::Text(request.prompt.as_bytes())
             }
         };
@@ -281,12 +278,12 @@ impl HostServices for DaemonHost {
         let value = |name: &String| {
             let brought = brought.and_then(|brought| brought.keys.get(name).cloned());
             // Only keys of the agent's mean the same here and there; a secret that the user named is whatever they said.
-            let of_ours = || text(name).filter(|_| KEYS.contains(&name.as_str()));
+            let of_ours = || text(name).filter(|_| LOGIN_KEYS.contains(&name.as_str()));
             brought.or_else(|| of_ours().map(ToOwned::to_owned))
         };
         let mut secrets =
             names.map(|name| Some((name.clone(), value(name)?))).collect::<Option<Vec<_>>>()?;
-        let has_key = secrets.iter().any(|(name, _)| KEYS.contains(&name.as_str()));
+        let has_key = secrets.iter().any(|(name, _)| LOGIN_KEYS.contains(&name.as_str()));
         if spec.agent.kind == AgentKind::Simulated && !has_key {
             secrets.push(("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned()));
         }

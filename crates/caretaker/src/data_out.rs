@@ -2,11 +2,10 @@
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
+use admission::command_error::CommandError;
+use admission::words::safe_text;
 use anstream::AutoStream;
 use serde::Serialize;
-
-use crate::command_error::CommandError;
-use crate::view::safe_text;
 
 /// Where data goes: byte for byte to a program, and without anything that a terminal would obey to a terminal.
 pub(crate) struct Data {

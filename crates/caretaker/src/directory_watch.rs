@@ -11,10 +11,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use admission::command_error::CommandError;
 use ground::inotify::{Change, Inotify, ReadFlags, Watch, WatchFlags};
 use run_protocol::ExitCode;
-
-use crate::command_error::CommandError;
 
 /// A writer commits in bursts; what comes within this time is one change.
 const BURST: Duration = Duration::from_millis(100);

@@ -6,9 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use admission::host::agent_discovery::SIMULATED_ENTRY;
 use simulated_agent::children::Reentry;
-
-use crate::agent_discovery::SIMULATED_ENTRY;
 
 /// Where the relay finds its socket; set in the generated `mcp.json`.
 const SOCKET_VARIABLE: &str = "CARETAKER_SOCKET";

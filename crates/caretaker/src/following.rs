@@ -6,17 +6,17 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::{overview, short_id};
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::say;
 use nix::sys::signal::Signal;
 use run_journal::{Follower, JournalEntry, JournalReader, Position, Progress, RunDirectory, Woken};
 use run_protocol::{ControlRequest, ExitCode, RunOutcome, StopManner};
 
-use crate::command_error::{CommandError, OrFail};
-use crate::host::{overview, short_id};
 use crate::interruption::{Interruption, Reaction, Seat, SignalPost};
 use crate::journal_printer::JournalPrinter;
 use crate::stopping::tell;
-use crate::talk::say;
-use crate::view::safe_text::on_one_line;
 use crate::view::words;
 
 /// How long a second Ctrl-C is waited for.

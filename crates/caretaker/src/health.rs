@@ -6,6 +6,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use admission::admit::{has_key, host_proxy};
+use admission::command_error::CommandError;
+use admission::config::Config;
+use admission::host::Host;
+use admission::host::agent_discovery::{self, AgentChoice, agent_command};
+use admission::host::disk;
+use admission::host::login_file;
+use admission::host::places::is_private_directory_of;
+use admission::sandbox::bubblewrap::{Bubblewrap, BubblewrapError};
+use admission::sandbox::profiles::{self, NamedBy};
+use admission::words::units;
 use ground::command::Bounds;
 use ground::now_ms;
 use nix::unistd::{AccessFlags, access};
@@ -13,18 +24,8 @@ use run_protocol::{AgentKind, AgentProgram, LimitBackend, NetworkMode, RunId};
 use run_shim::{LimitSurvey, SocketPaths, survey_limits};
 use serde::{Deserialize, Serialize};
 
-use crate::admission::{has_key, host_proxy};
-use crate::agent_discovery::{self, AgentChoice, agent_command};
-use crate::bubblewrap::{Bubblewrap, BubblewrapError};
-use crate::command_error::CommandError;
-use crate::config::Config;
-use crate::disk;
-use crate::host::Host;
-use crate::login_file;
-use crate::places::is_private_directory_of;
-use crate::profiles::{self, NamedBy};
 use crate::promises;
-use crate::view::{units, words};
+use crate::view::words;
 
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -1,12 +1,10 @@
 use std::os::unix::fs::PermissionsExt;
 
 use pretty_assertions::assert_eq;
-use run_journal::StateRoot;
 use tempfile::TempDir;
 
 use super::*;
-use crate::environment::tests::environment_of;
-use crate::places::Places;
+use crate::surroundings::tests::environment_of;
 
 fn host() -> (TempDir, Host) {
     let root = tempfile::tempdir().unwrap();
@@ -17,9 +15,7 @@ fn host() -> (TempDir, Host) {
         ("XDG_RUNTIME_DIR", root.path()),
         ("PATH", Path::new("/usr/bin:/bin")),
     ]);
-    let places = Places::of(&environment);
-    let state = StateRoot::new(places.state.clone());
-    (root, Host { environment, places, state })
+    (root, Host::new(environment))
 }
 
 /// What can be promised where a sandbox can be made.

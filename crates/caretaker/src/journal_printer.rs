@@ -2,15 +2,15 @@
 
 use std::io::{self, BufWriter, Write};
 
+use admission::command_error::CommandError;
+use admission::words::safe_text::{in_json, on_one_line};
+use public_events::{EventWriter, write_raw};
 use run_journal::{JournalEntry, JournalReader, Progress};
 use run_protocol::{RunEvent, RunOutcome};
 
-use crate::command_error::CommandError;
-use crate::environment::Audience;
-use crate::event_schema::{EventWriter, write_raw};
 use crate::following::read_batch;
+use crate::surroundings::Audience;
 use crate::view::run_view::RunView;
-use crate::view::safe_text::{in_json, on_one_line};
 use crate::view::width::Width;
 
 /// What a journal is printed as.

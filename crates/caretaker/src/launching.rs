@@ -3,29 +3,30 @@
 use std::io::Write;
 use std::path::Path;
 
-use caretaker_daemon::{Brought, Waiting};
+use admission::admit::Admitted;
+use admission::brought::{Brought, brought_for};
+use admission::budgets;
+use admission::command_error::{CommandError, OrFail};
+use admission::config::Config;
+use admission::host::Host;
+use admission::request::name_claim::NameClaim;
+use admission::request::run_options::RunOptions;
+use admission::sandbox::profiles;
+use admission::words::talk::{note, say};
+use caretaker_daemon::Waiting;
 use run_journal::{JournalReader, Position, RunDirectory};
-use run_protocol::{AgentKind, ExitCode, QueueTerms, RunId, RunOutcome, RunSpec, ToolApproval};
-use run_shim::{ShimEnvironment, Started, start_shim};
+use run_protocol::{ExitCode, QueueTerms, RunId, RunOutcome, RunSpec, ToolApproval};
+use run_shim::{Started, start_shim};
 use serde::Deserialize;
 
-use crate::admission::Admitted;
-use crate::budgets;
-use crate::command_error::{CommandError, OrFail};
-use crate::config::Config;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::print_view;
-use crate::environment::Audience;
 use crate::following::{Followed, follow, say_how_to_go_on};
-use crate::host::Host;
 use crate::interruption::{Seat, SignalPost};
 use crate::journal_printer::{Form, JournalPrinter};
-use crate::name_claim::NameClaim;
-use crate::profiles;
-use crate::queue_options::Route;
 use crate::retries::Retries;
-use crate::run_options::RunOptions;
-use crate::talk::{note, say};
+use crate::route::Route;
+use crate::surroundings::Audience;
 
 /// Starts runs as these options say.
 pub(crate) struct Launch<'a> {
@@ -189,17 +190,6 @@ pub(crate) fn warn_of_no_sandbox(spec: &RunSpec) {
     say(&format!(
         "warning: no sandbox: the agent may do whatever you may do{tools}, with your files, your keys and your network"
     ));
-}
-
-/// What the daemon has to know of a run and may not be written down: keys, and secrets that the user named. The
-/// simulated agent needs no key that anybody would have to keep.
-pub(crate) fn brought_for(spec: &RunSpec, environment: &ShimEnvironment) -> Brought {
-    let is_kept = |name: &String| match spec.agent.kind {
-        AgentKind::Simulated => spec.secrets.contains(name),
-        AgentKind::Cursor => true,
-    };
-    let keys = environment.secrets.iter().filter(|(name, _)| is_kept(name)).cloned().collect();
-    Brought { keys, proxy: environment.proxy.clone() }
 }
 
 /// Brings what a run in the queue needs. It waits whatever comes of this: the queue are the files. Says what for.

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use admission::words::talk::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use crate::talk::say;
 
 /// What is done sooner needs no bar.
 const TOO_SHORT: Duration = Duration::from_millis(300);

@@ -6,10 +6,10 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use run_protocol::{ExitCode, LONGEST_PROMPT, PromptCheck};
+use admission::command_error::CommandError;
 
-use crate::command_error::CommandError;
-use crate::environment::Audience;
+use crate::surroundings::Audience;
+use run_protocol::{ExitCode, LONGEST_PROMPT, PromptCheck};
 
 /// Where the prompt is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,17 +3,17 @@
 use std::fmt;
 use std::time::Duration;
 
+use admission::command_error::CommandError;
+use admission::config::Config;
+use admission::words::units;
 use agent_stream::EventKind;
 use run_journal::{JournalEntry, Position, RunDirectory};
 use run_protocol::{FailureClass, RunOutcome};
 use uuid::Uuid;
 
-use crate::command_error::CommandError;
-use crate::config::Config;
 use crate::following::{open_journal, read_to_end};
 use crate::launching::Launched;
 use crate::view::agent_lines::AgentLines;
-use crate::view::units;
 
 /// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);

@@ -1,11 +1,11 @@
 //! How a run stands, in the form that `wait --json` and `kill --json` print: one JSON object a line.
 
+use admission::command_error::CommandError;
 use run_journal::{RunDirectory, RunOverview, RunState};
 use run_protocol::RunId;
 use serde::Serialize;
 
 use crate::answer::Answer;
-use crate::command_error::CommandError;
 use crate::data_out::print_json;
 use crate::view::words;
 

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
+use admission::command_error::{CommandError, OrFail};
+use admission::words::talk::note;
 use run_journal::{Follower, RunDirectory, Woken, WriterPresence};
 use run_protocol::{ControlRequest, ExitCode, RunId};
 use run_shim::{Given, NotGiven, Order};
-
-use crate::command_error::{CommandError, OrFail};
-use crate::talk::note;
 
 /// The journal of a run says this that was cancelled while it waited in the queue.
 const BEFORE_IT_BEGAN: &str = "it was cancelled before it began";

@@ -12,14 +12,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use admission::command_error::CommandError;
+use admission::host::environment::Environment;
+use admission::host::places::is_private_directory_of;
+use admission::words::talk::note;
 use nix::unistd::{Gid, Uid, User};
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::environment::Environment;
-use crate::places::is_private_directory_of;
-use crate::talk::note;
 
 /// Where owners live that have no home directory, as in containers.
 const HOMES: &str = "/var/lib/caretaker/homes";
@@ -163,7 +163,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::environment::tests::environment_of;
+    use crate::surroundings::tests::environment_of;
 
     #[test]
     fn an_owner_that_nobody_knows_has_a_group_that_is_not_roots() {

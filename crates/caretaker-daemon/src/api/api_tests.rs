@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use admission::brought::ChildOrder;
+use admission::budgets::budget::{BudgetKind, BudgetScope, Overspent};
+use admission::config::caps::{CapKind, Caps};
 use pretty_assertions::assert_eq;
 use run_journal::{EventNumber, RunOverview, RunState};
 use run_protocol::{
@@ -12,9 +15,8 @@ use serde_json::{Value, json};
 
 use super::openapi::DOCUMENT;
 use super::*;
-use crate::budget::{BudgetKind, BudgetScope, Overspent};
-use crate::host_services::{ChildOrder, SubmitRequest};
-use crate::schedule::{CapKind, Caps, Waiting};
+use crate::host_services::SubmitRequest;
+use crate::schedule::Waiting;
 
 fn document() -> Value {
     serde_json::from_str(DOCUMENT).unwrap()

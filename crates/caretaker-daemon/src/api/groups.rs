@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use admission::budgets::budget::Budget;
+use admission::budgets::group_record::GroupRecord;
+use admission::budgets::tally::Tally;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -12,10 +15,7 @@ use serde::Serialize;
 use super::ApiError;
 use super::request::{Piece, blocking, json};
 use super::runs::overviews;
-use crate::budget::Budget;
 use crate::daemon::Daemon;
-use crate::group_record::GroupRecord;
-use crate::tally::Tally;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct GroupList {

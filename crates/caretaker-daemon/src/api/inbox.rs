@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use admission::brought::ChildOrder;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -15,7 +16,6 @@ use super::ApiError;
 use super::request::{Piece, blocking, find_run, json};
 use super::runs::{accepted, refuse_while_draining};
 use crate::daemon::Daemon;
-use crate::host_services::ChildOrder;
 use crate::letters::{
     Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question, leave_message,
     open_letters,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use admission::config::caps::{CapKind, Caps};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -13,7 +14,7 @@ use super::request::{Nothing, json};
 use crate::daemon::Daemon;
 use crate::queue_file::QueueGate;
 use crate::run_watch::Standing;
-use crate::schedule::{CapKind, Caps, Waiting};
+use crate::schedule::Waiting;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueReport {

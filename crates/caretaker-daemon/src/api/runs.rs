@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use admission::brought::Brought;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request, State};
@@ -19,7 +20,7 @@ use super::body::unreadable;
 use super::prompt_body::{is_prompt, take_in};
 use super::request::{Nothing, Piece, Query, blocking, find_run, json, query};
 use crate::daemon::Daemon;
-use crate::host_services::{Brought, SubmitRequest};
+use crate::host_services::SubmitRequest;
 use crate::queue_file::QueueGate;
 use crate::schedule::Waiting;
 use crate::why::{QueueWord, why};

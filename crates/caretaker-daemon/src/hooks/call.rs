@@ -4,12 +4,12 @@ use std::io;
 use std::process::Stdio;
 use std::time::Instant;
 
+use admission::request::named_secret::LOGIN_KEYS;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
 use super::{Hook, HookAction, HookOutcome, HookUrl};
-use crate::host_services::LOGIN_KEYS;
 
 /// No more is read of what a hook says.
 const LONGEST_ANSWER: u64 = 64 * 1024;

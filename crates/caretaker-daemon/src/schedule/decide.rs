@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use admission::budgets::budget::{BudgetScope, Overspent};
+use admission::config::caps::{CapKind, Caps};
 use run_protocol::RunId;
 
-use super::{CapKind, Caps, Lowered, Waiting};
-use crate::budget::{BudgetScope, Overspent};
+use super::{Lowered, Waiting};
 
 /// What a run takes of what is scarce.
 #[derive(Debug, Clone, PartialEq, Eq)]

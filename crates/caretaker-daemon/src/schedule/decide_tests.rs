@@ -1,11 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use admission::budgets::budget::BudgetKind;
 use pretty_assertions::assert_eq;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::*;
-use crate::budget::BudgetKind;
 
 fn id(number: u64) -> RunId {
     format!("0191d0f6-0000-7000-8000-{number:012x}").parse().unwrap()

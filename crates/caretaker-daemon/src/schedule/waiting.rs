@@ -2,12 +2,11 @@
 
 use std::fmt;
 
+use admission::budgets::budget::{BudgetScope, Overspent};
+use admission::config::caps::CapKind;
+use admission::request::named_secret::LOGIN_KEYS;
 use run_protocol::RunId;
 use serde::{Deserialize, Serialize};
-
-use super::CapKind;
-use crate::budget::{BudgetScope, Overspent};
-use crate::host_services::LOGIN_KEYS;
 
 /// What a queued run waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,16 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use caretaker_daemon::{Caps, GroupRecord, Tally};
+use admission::budgets;
+use admission::budgets::group_record::GroupRecord;
+use admission::budgets::tally::Tally;
+use admission::command_error::{CommandError, OrFail};
+use admission::config::caps::Caps;
+use admission::host::short_id;
+use admission::request::run_marks::RunName;
+use admission::request::run_options::RunOptions;
+use admission::words::talk::say;
+use admission::words::units;
 use ground::now_ms;
 use run_journal::{RunDirectory, RunOverview};
 use run_protocol::{ControlRequest, ExitCode, RunId, StopManner};
@@ -18,23 +27,18 @@ use super::result::BatchResult;
 use super::runs_watch::RunsWatch;
 use super::summary::{as_table, exit_code, worst};
 use super::turns::{self, Taken};
-use crate::budgets;
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
+use crate::commands::group::budget;
 use crate::data_out::{print_json, print_text};
-use crate::environment::Audience;
-use crate::host::short_id;
 use crate::interruption::{Interruption, Reaction};
 use crate::launching::{seat, take_signals};
 use crate::progress::Progress;
 use crate::prompt::PromptSource;
-use crate::queue_options::Route;
-use crate::run_marks::RunName;
-use crate::run_options::RunOptions;
+use crate::route::Route;
 use crate::stopping::tell;
-use crate::talk::say;
+use crate::surroundings::Audience;
 use crate::view::width::Width;
-use crate::view::{units, words};
+use crate::view::words;
 use crate::workspace_owner::become_owner;
 
 /// How long a second Ctrl-C is waited for.
@@ -107,7 +111,7 @@ pub(crate) fn run(helper: &CommandHelper, request: &Request<'_>) -> Result<ExitC
     if base.detach && matches!(route, Route::Direct) {
         refuse_to_leave_some(&taken, &caps, group.as_str(), account)?;
     }
-    base.queue.set_budget(host, base.queue.group.as_ref().map(RunName::as_str))?;
+    budget::set_asked(host, &base.queue, base.queue.group.as_ref().map(RunName::as_str))?;
     let signals = take_signals()?;
     let watch = RunsWatch::new();
     watch.listen_to(&signals);

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use admission::budgets::CountLimit;
+use admission::request::run_marks::RunName;
+use admission::request::run_options::{Mode, RunOptions};
+use admission::sandbox::profiles;
 use serde_json::Value;
 
 use super::matrix::{self, Axis};
 use super::prompt_lines::{BadLines, Line, MOST_RUNS, Wish};
-use crate::budgets::CountLimit;
-use crate::profiles;
-use crate::run_marks::RunName;
-use crate::run_options::{Mode, RunOptions};
 
 /// The label by which a run is found in the file it came from.
 pub(crate) const LINE_LABEL: &str = "batch/line";

@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use admission::admit::{Admission, Admitted, Conversation};
+use admission::command_error::CommandError;
+use admission::config::Config;
+use admission::host::Host;
+use admission::request::name_claim;
+use admission::request::run_options::RunOptions;
+use admission::sandbox::workspace;
+use admission::worktrees::Fresh;
 use run_journal::RunDirectory;
 
 use super::items::Item;
 use super::turns::Taken;
-use crate::admission::{Admission, Admitted, Conversation};
-use crate::command_error::CommandError;
-use crate::config::Config;
-use crate::host::Host;
 use crate::launching::{Launch, warn_of_no_sandbox};
-use crate::name_claim;
-use crate::queue_options::Route;
-use crate::run_options::RunOptions;
-use crate::workspace;
-use crate::worktrees::Fresh;
+use crate::route::Route;
 
 pub(crate) struct Preparation<'a> {
     pub(crate) host: &'a Host,

@@ -1,14 +1,15 @@
 //! Many runs at a glance, and the one exit code that stands for all of theirs.
 
+use admission::host::short_id;
+use admission::words::units;
 use cursor_stores::model::display_model;
 use run_journal::{RunOverview, RunState};
 use run_protocol::{ExitCode, RunOutcome};
 
 use super::result::line_of;
-use crate::host::short_id;
 use crate::view::table::table;
 use crate::view::width::Width;
-use crate::view::{units, words};
+use crate::view::words;
 
 /// How bad it is that something ended so: what somebody did on purpose, what the agent came to, what nobody can say, and
 /// what is wrong with the machine.

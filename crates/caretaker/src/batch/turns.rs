@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use caretaker_daemon::{CapKind, Caps};
+use admission::config::caps::{CapKind, Caps};
 
 /// What a run of a batch takes of what is scarce.
 #[derive(Debug, Clone, PartialEq, Eq)]

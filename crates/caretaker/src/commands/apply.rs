@@ -1,5 +1,10 @@
 //! `caretaker apply`: brings what was done in a worktree into the user's checkout.
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::host_git;
+use admission::host::short_id;
+use admission::words::talk::{note, say};
+use admission::worktrees::{GENEROUS, Worktree};
 use ground::now_ms;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
@@ -8,15 +13,10 @@ use workspace_history::{
     Snapshot, SnapshotName, TreePath, changes_to, count, merge, restore, restore_with,
 };
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::commands::undo::hold;
 use crate::data_out::{print_json, print_view};
-use crate::host::short_id;
-use crate::host_git;
-use crate::talk::{note, say};
 use crate::view::change_view;
-use crate::worktrees::{GENEROUS, Worktree};
 
 /// Bring what was done in a run's worktree into your checkout.
 ///

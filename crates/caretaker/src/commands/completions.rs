@@ -1,11 +1,11 @@
 //! `caretaker completions`: what a shell needs to complete our commands.
 
+use admission::command_error::CommandError;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use run_protocol::ExitCode;
 
 use crate::cli::Cli;
-use crate::command_error::CommandError;
 use crate::data_out::print_text;
 
 /// Print the completions for a shell.

@@ -1,12 +1,12 @@
 //! `caretaker config`: every setting with its default, as a file to start from.
 
+use admission::command_error::CommandError;
+use admission::config::{Config, DEFAULT_FILE};
+use admission::words::talk::note;
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::config::{Config, DEFAULT_FILE};
 use crate::data_out::print_text;
-use crate::talk::note;
 
 /// Print every setting with its default and what it means, as a file to start from.
 #[derive(Debug, clap::Args)]

@@ -4,6 +4,11 @@ use std::io::IsTerminal;
 use std::process::Stdio;
 use std::time::Duration;
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::host_git;
+use admission::host::{Host, overview, short_id};
+use admission::words::talk::{note, say};
+use admission::worktrees::{Worktree, present};
 use run_journal::RunOverview;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
@@ -11,15 +16,10 @@ use workspace_history::{
     ChangeKind, GitAnswer, History, Snapshot, TreePath, compare, count, run_git,
 };
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::commands::undo::{RunEnd, saved_before};
 use crate::data_out::{print_json, print_view};
-use crate::host::{Host, overview, short_id};
-use crate::host_git;
-use crate::talk::{note, say};
 use crate::view::diff_view;
-use crate::worktrees::{Worktree, present};
 
 /// Longer than any comparison takes.
 const PATIENCE: Duration = Duration::from_secs(600);

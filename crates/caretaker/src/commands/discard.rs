@@ -1,20 +1,20 @@
 //! `caretaker discard`: removes the worktree of a run, and its branch.
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::host_git;
+use admission::host::{Host, list_runs, short_id};
+use admission::words::talk::{note, say};
+use admission::worktrees::{self, Branch, Worktree};
 use ground::now_ms;
 use run_journal::{KernelLock, RunFilter, RunOverview, Which};
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{compare, count};
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::commands::undo::hold;
 use crate::data_out::{print_json, print_view};
-use crate::host::{Host, list_runs, short_id};
-use crate::host_git;
-use crate::talk::{note, say};
 use crate::view::change_view;
-use crate::worktrees::{self, Branch, Worktree};
 
 /// Remove a run's worktree and its branch.
 ///

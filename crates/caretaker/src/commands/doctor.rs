@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use admission::command_error::CommandError;
+use admission::words::safe_text::{on_lines, on_one_line};
 use run_protocol::ExitCode;
 use serde::Serialize;
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
 use crate::health::{self, Finding, Status};
-use crate::view::safe_text::{on_lines, on_one_line};
 use crate::view::styled_line::{BAD, DIM, GOOD, ODD};
 
 /// Check bubblewrap, the agent and its login, directories, disk and clock; say what to change.

@@ -1,34 +1,31 @@
 //! `caretaker gc`: removes old runs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 use std::path::Path;
-use std::str::FromStr;
 
+use admission::command_error::CommandError;
+use admission::config::Config;
+use admission::config::retention::{Age, Keep, MaxSize, RetentionConfig};
+use admission::host::{Host, list_runs, short_id};
+use admission::words::talk::{note, say};
+use admission::words::units;
+use admission::worktrees::Worktree;
 use ground::now_ms;
 use run_journal::{KernelLock, RunDirectory, RunFilter, RunOverview};
 use run_protocol::{ExitCode, RunId};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::Serialize;
 use uuid::Uuid;
 
-use crate::budgets::CountLimit;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::commands::discard::HeldWorktree;
-use crate::config::Config;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, list_runs, short_id};
-use crate::human_duration::HumanDuration;
-use crate::limit_options::SizeLimit;
 use crate::retention::minted;
 use crate::retention::needs::{WorktreeSight, came_since, candidates, worktree};
 use crate::retention::plan::{Candidate, Criteria, Need, Plan, plan};
 use crate::retention::removal::{finish_earlier, remove};
-use crate::talk::{note, say};
 use crate::view::table::table;
 use crate::view::width::Width;
-use crate::view::{units, words};
-use crate::worktrees::Worktree;
+use crate::view::words;
 
 /// Remove old runs: their records, and worktrees of which the checkout has everything.
 ///
@@ -58,82 +55,6 @@ pub(crate) struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-}
-
-/// An age in days, weeks, or as any duration, in milliseconds. `None`: age is no reason to remove a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Age(Option<u64>);
-
-/// How many runs to keep. `None`: any number.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Keep(Option<u64>);
-
-/// How many bytes all runs may take together. `None`: any number.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct MaxSize(Option<u64>);
-
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an age; write `30d`, `2w`, `12h` or `none`")]
-pub(crate) struct NotAnAge(String);
-
-/// The word for a criterion that is not set. Zero is a number here: `--keep 0` keeps none.
-const NONE: &str = "none";
-
-impl FromStr for Age {
-    type Err = NotAnAge;
-
-    fn from_str(text: &str) -> Result<Self, NotAnAge> {
-        let refused = || NotAnAge(text.to_owned());
-        let days = |digits: &str, factor: u64| {
-            let number: u64 = digits.trim().parse().ok()?;
-            number.checked_mul(factor * 24 * 3600 * 1000)
-        };
-        if text == NONE {
-            return Ok(Self(None));
-        }
-        let milliseconds = match (text.strip_suffix('d'), text.strip_suffix('w')) {
-            (Some(digits), _) => days(digits, 1),
-            (None, Some(digits)) => days(digits, 7),
-            (None, None) => text.parse::<HumanDuration>().ok().map(HumanDuration::milliseconds),
-        };
-        milliseconds.map(|it| Self(Some(it))).ok_or_else(refused)
-    }
-}
-
-impl FromStr for Keep {
-    type Err = <CountLimit as FromStr>::Err;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let count = text.parse::<CountLimit>()?.0;
-        Ok(Self((text != NONE).then_some(count)))
-    }
-}
-
-impl FromStr for MaxSize {
-    type Err = <SizeLimit as FromStr>::Err;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let size = text.parse::<SizeLimit>()?.0;
-        Ok(Self((text != NONE).then_some(size)))
-    }
-}
-
-/// `[retention]` of the configuration.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct RetentionConfig {
-    #[serde(deserialize_with = "from_text")]
-    older_than: Age,
-    #[serde(deserialize_with = "from_text")]
-    keep: Keep,
-    #[serde(deserialize_with = "from_text")]
-    max_size: MaxSize,
-}
-
-fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
 }
 
 #[derive(Debug, Serialize)]
@@ -393,34 +314,4 @@ fn show(report: &Report, runs: &[RunOverview]) -> Result<(), CommandError> {
         (false, false) => format!("{what} would go, {size}; nothing was removed: say --yes"),
     });
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    #[test]
-    fn ages_are_days_weeks_or_durations() {
-        const DAY: u64 = 24 * 3600 * 1000;
-        for (text, ms) in [("30d", 30 * DAY), ("2w", 14 * DAY), ("12h", DAY / 2)] {
-            assert_eq!(text.parse(), Ok(Age(Some(ms))), "{text}");
-        }
-        for text in ["", "d", "-1d", "soon", "1.5d", "99999999999999d"] {
-            assert_eq!(text.parse::<Age>(), Err(NotAnAge(text.to_owned())), "{text}");
-        }
-    }
-
-    #[test]
-    fn zero_is_a_number_and_none_is_not() {
-        for text in ["0", "0s", "0d"] {
-            assert_eq!(text.parse(), Ok(Age(Some(0))), "{text}");
-        }
-        assert_eq!("0".parse::<Keep>().unwrap(), Keep(Some(0)));
-        assert_eq!("0".parse::<MaxSize>().unwrap(), MaxSize(Some(0)));
-        assert_eq!("none".parse(), Ok(Age(None)));
-        assert_eq!("none".parse::<Keep>().unwrap(), Keep(None));
-        assert_eq!("none".parse::<MaxSize>().unwrap(), MaxSize(None));
-    }
 }

@@ -4,6 +4,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::{Host, short_id};
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::say;
+use admission::words::units;
 use caretaker_daemon::{
     Delivery, Left, OpenLetters, OpenQuestion, Presence, WaitingMessage, answer_question,
     answer_run, leave_message, open_letters,
@@ -13,17 +18,13 @@ use run_journal::RunDirectory;
 use run_protocol::{Correspondent, ExitCode, RunSpec};
 use serde::Serialize;
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::daemon_client::daemon_presence;
 use crate::data_out::{print_json, print_view};
-use crate::environment::Audience;
-use crate::host::{Host, short_id};
 use crate::prompt::PromptSource;
-use crate::talk::say;
-use crate::view::safe_text::on_one_line;
+use crate::surroundings::Audience;
 use crate::view::styled_line::{BOLD, DIM};
-use crate::view::{units, words};
+use crate::view::words;
 
 /// What is written at once; more belongs into a file of the workspace.
 const MOST_CHARS: usize = 100_000;

@@ -1,13 +1,13 @@
 //! `caretaker kill`: stops runs, and returns when they are dead.
 
+use admission::command_error::CommandError;
+use admission::host::overview;
+use admission::words::talk::say;
 use run_protocol::{ControlRequest, ExitCode, StopManner};
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::host::overview;
 use crate::run_report;
 use crate::stopping::{tell, wait_until_dead};
-use crate::talk::say;
 use crate::view::words;
 
 /// Stop runs, and return only when nothing of them is left.

@@ -1,18 +1,18 @@
 //! `caretaker login`: the logins that agents replaced, and the way back to them.
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::{Host, short_id};
+use admission::words::talk::{note, say};
+use admission::words::units;
 use clap::Subcommand;
 use ground::now_ms;
 use run_protocol::{BytesPath, ExitCode, RunId};
 use run_shim::{KeptLogin, LoginOrigin, kept_logins, restore_login};
 use serde::Serialize;
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, short_id};
-use crate::talk::{note, say};
 use crate::view::table::table;
-use crate::view::units;
 use crate::view::width::Width;
 
 /// List the logins that agents replaced in your login file, and restore one.

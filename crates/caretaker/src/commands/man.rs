@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use admission::command_error::CommandError;
 use clap::CommandFactory;
 use clap_mangen::Man;
 use run_protocol::ExitCode;
 
 use crate::cli::Cli;
-use crate::command_error::CommandError;
 use crate::data_out::print_text;
 
 /// Print the manual page, or write the pages of all commands into a directory.

@@ -2,14 +2,14 @@
 
 use std::io::{self, BufWriter, Write};
 
+use admission::command_error::CommandError;
+use admission::words::talk::note;
+use public_events::EventWriter;
 use run_journal::{JournalEntry, Position};
 use run_protocol::{ExitCode, NetworkMode, RunEvent};
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::event_schema::EventWriter;
 use crate::following::{open_journal, read_to_end};
-use crate::talk::note;
 use crate::view::network_words;
 use crate::view::show_view::moment;
 use crate::view::styled_line::{DIM, GOOD, ODD, PLAIN, write_line};

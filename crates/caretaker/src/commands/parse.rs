@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
+use admission::command_error::CommandError;
+use admission::words::talk::note;
 use agent_stream::{AgentEvent, AgentStream, StreamLine, StreamSummary};
 use run_protocol::ExitCode;
 use serde::Serialize;
 
-use crate::command_error::CommandError;
 use crate::data_out::Data;
-use crate::talk::note;
 use crate::view::stream_view::StreamView;
 use crate::view::summary_view;
 use crate::view::width::Width;

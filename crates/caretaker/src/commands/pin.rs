@@ -1,13 +1,13 @@
 //! `caretaker pin` and `caretaker unpin`.
 
+use admission::command_error::{CommandError, OrFail};
+use admission::words::talk::say;
 use run_protocol::{ExitCode, RunId};
 use serde::Serialize;
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
 use crate::retention::pins;
-use crate::talk::say;
 
 /// Keep runs: `caretaker gc` never takes a pinned one.
 ///

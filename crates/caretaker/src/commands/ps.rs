@@ -3,6 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use admission::command_error::CommandError;
+use admission::host::{Host, list_runs, short_id};
+use admission::resumption::{ListedChats, Question, WhenHeld};
+use admission::sandbox::profiles;
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::note;
+use admission::words::units;
 use caretaker_daemon::open_letters;
 use cursor_stores::parallel;
 use ground::now_ms;
@@ -11,18 +18,12 @@ use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::continuation::last_of_each_session;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::{print_json, print_view};
-use crate::host::{Host, list_runs, short_id};
-use crate::profiles;
-use crate::resumption::{ListedChats, Question, WhenHeld};
-use crate::talk::note;
-use crate::view::safe_text::on_one_line;
 use crate::view::width::Width;
-use crate::view::{self, units, words};
+use crate::view::{self, words};
 
 /// A run that was cut off is news for a day.
 const INTERRUPTED_IS_NEWS_MS: u64 = 24 * 3600 * 1000;

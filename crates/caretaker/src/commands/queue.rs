@@ -1,20 +1,21 @@
 //! `caretaker queue`: what waits and for what, and the valves.
 
-use caretaker_daemon::{CapKind, Caps, QueueGate, Waiting};
+use admission::command_error::{CommandError, OrFail};
+use admission::config::caps::{CapKind, Caps};
+use admission::host::short_id;
+use admission::words::talk::say;
+use admission::words::units;
+use caretaker_daemon::{QueueGate, Waiting};
 use clap::Subcommand;
 use ground::now_ms;
 use run_protocol::{ExitCode, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::daemon_client::{DaemonClient, no_queue};
 use crate::data_out::{print_json, print_text};
-use crate::host::short_id;
-use crate::talk::say;
 use crate::view::table::table;
-use crate::view::units;
 use crate::view::width::Width;
 
 /// Show what waits in the daemon's queue and for what; pause it, drain it, change its caps.

@@ -3,31 +3,35 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use admission::admit::{Admission, Admitted, Conversation};
+use admission::command_error::{CommandError, OrFail};
+use admission::config::Config;
+use admission::host::Host;
+use admission::request::run_options::RunOptions;
+use admission::resumption::refusal::{Refusal, RefusalReport};
+use admission::resumption::{Question, Resumption, WhenHeld, known_workspace, target};
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::{note, say};
+use admission::words::units;
+use cursor_stores::session_copy::verify_store;
 use run_journal::RunOverview;
 use run_protocol::{ControlRequest, ExitCode, PendingTool, RunId, SessionStart};
 use run_shim::session_holder;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::admission::{Admission, Admitted, Conversation};
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::config::Config;
+use crate::commands::group::budget;
+use crate::commands::sessions::verify_view;
 use crate::continuation::{Continuation, Continued, CutOff, NotContinued, cut_off_runs};
 use crate::data_out::{print_json, print_text};
-use crate::environment::Audience;
-use crate::host::Host;
 use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
 use crate::prompt::PromptSource;
-use crate::queue_options::Route;
-use crate::resumption::refusal::{Refusal, RefusalReport};
-use crate::resumption::{Question, Resumption, WhenHeld, known_workspace, target};
 use crate::retries::Retries;
-use crate::run_options::RunOptions;
+use crate::route::Route;
 use crate::stopping::{tell, wait_until_dead};
-use crate::talk::{note, say};
-use crate::view::safe_text::on_one_line;
-use crate::view::{units, words};
+use crate::surroundings::Audience;
+use crate::view::words;
 use crate::workspace_owner::become_owner;
 
 /// Continue a session in its own workspace, wherever you are.
@@ -119,7 +123,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     }
     let prompt = resume.prompt(args.prompt.as_deref())?;
     let route = Route::choose(host, &args.options.queue)?;
-    args.options.queue.set_budget(host, admitted.spec.group.as_deref())?;
+    budget::set_asked(host, &args.options.queue, admitted.spec.group.as_deref())?;
     let launch = Launch { host, config, options: &args.options, program, route: &route };
     let retries = Retries::new(config, args.options.retries);
     let again = |failed| admit(Some(failed));
@@ -187,7 +191,7 @@ impl Resume<'_> {
             Err(refusal) => return Err(self.refused(refusal)?),
         };
         if self.args.options.json {
-            print_json(&resumption.report(resumption.warnings()))?;
+            print_json(&resumption.report(warnings(&resumption)))?;
             return Ok(ExitCode::Success);
         }
         if resumption.start == SessionStart::New {
@@ -212,7 +216,7 @@ impl Resume<'_> {
             answer.push('\n');
         }
         print_text(&answer)?;
-        let warnings = resumption.warnings();
+        let warnings = warnings(&resumption);
         for warning in warnings.iter().take(MOST_WARNINGS) {
             say(&format!("warning: {warning}"));
         }
@@ -371,4 +375,13 @@ struct ContinuedReport<'a> {
     /// The run that was cut off.
     continues: RunId,
     pending: &'a [PendingTool],
+}
+
+/// What `sessions verify` finds wrong with the store. Reads all of it, so that only `--check` asks.
+fn warnings(resumption: &Resumption) -> Vec<String> {
+    let Some(store_db) = &resumption.store_db else { return Vec::new() };
+    match verify_store(store_db, &[]) {
+        Ok(verdict) => verdict.findings.iter().map(verify_view::finding).collect(),
+        Err(error) => vec![format!("the store could not be checked: {error}")],
+    }
 }

@@ -3,25 +3,26 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use admission::admit::{Admission, Conversation};
+use admission::command_error::CommandError;
+use admission::host::Host;
+use admission::request::run_options::RunOptions;
+use admission::resumption::refusal::RefusalReport;
+use admission::resumption::{Question, WhenHeld};
+use admission::worktrees::Fresh;
 use run_protocol::{ExitCode, RunId};
 use uuid::Uuid;
 
-use crate::admission::{Admission, Conversation};
 use crate::batch::{self, Axis};
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
+use crate::commands::group::budget;
 use crate::data_out::print_json;
-use crate::environment::Audience;
-use crate::host::Host;
 use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
 use crate::prompt::PromptSource;
-use crate::queue_options::Route;
-use crate::resumption::refusal::RefusalReport;
-use crate::resumption::{Question, WhenHeld};
 use crate::retries::Retries;
-use crate::run_options::RunOptions;
+use crate::route::Route;
+use crate::surroundings::Audience;
 use crate::workspace_owner::become_owner;
-use crate::worktrees::Fresh;
 
 /// Run the agent on a prompt, in a sandbox, and watch it work.
 ///
@@ -125,7 +126,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     warn_of_no_sandbox(&admitted.spec);
     // Last of the checks: a pipe may be slow to end.
     let prompt = source.read()?;
-    args.options.queue.set_budget(host, admitted.spec.group.as_deref())?;
+    budget::set_asked(host, &args.options.queue, admitted.spec.group.as_deref())?;
     let signals = take_signals()?;
     let launch = Launch { host, config, options: &args.options, program, route: &route };
     let retries = Retries::new(config, args.options.retries);

@@ -3,26 +3,27 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use admission::admit::{Admission, Conversation};
+use admission::command_error::CommandError;
+use admission::host::agent_discovery::SIMULATED;
+use admission::request::limit_options::LimitOptions;
+use admission::request::run_options::{Network, RunOptions};
+use admission::sandbox::profiles;
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::note;
+use admission::words::units;
 use clap::Subcommand;
 use run_protocol::{ExitCode, NetworkMode, RunSpec};
 use run_shim::{plan_run, survey_limits};
 use sandbox_plan::{Profile, ProfileLimit, SandboxPlan};
 use serde::Serialize;
 
-use crate::admission::{Admission, Conversation};
-use crate::agent_discovery::SIMULATED;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::commands::net_log;
 use crate::data_out::{print_json, print_view};
-use crate::limit_options::LimitOptions;
-use crate::profiles;
-use crate::run_options::{Network, RunOptions};
-use crate::talk::note;
-use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{DIM, ODD, PLAIN, write_line};
 use crate::view::width::{Width, columns};
-use crate::view::{units, words};
+use crate::view::words;
 use crate::workspace_owner::become_owner;
 
 /// See what a sandbox is made of.

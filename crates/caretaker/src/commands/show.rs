@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek, SeekFrom};
 use std::path::Path;
 
+use admission::command_error::CommandError;
+use admission::host::{Host, overview};
 use agent_stream::{StreamSummary, Usage};
 use caretaker_daemon::{HookRecord, records_of};
 use run_journal::{JournalEntry, Position, RunDirectory, RunOverview};
@@ -12,11 +14,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::answer::Answer;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
 use crate::following::{open_journal, read_to_end};
-use crate::host::{Host, overview};
 use crate::network_sum::{NetworkSum, NetworkSummary};
 use crate::view::agent_lines::AgentLines;
 use crate::view::show_view;

@@ -1,19 +1,20 @@
 //! `caretaker suspend`: stops runs so that their sessions can be taken up again.
 
+use admission::command_error::CommandError;
+use admission::host::{Host, list_runs, overview};
+use admission::words::talk::say;
+use admission::words::units;
 use run_journal::{RunDirectory, RunFilter, RunOverview, RunState, Which};
 use run_protocol::{ControlRequest, ExitCode, Resumable, SessionRecord};
 use run_shim::read_session_record;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
-use crate::host::{Host, list_runs, overview};
 use crate::run_report::RunReport;
 use crate::stopping::{tell, wait_until_dead};
-use crate::talk::say;
-use crate::view::{units, words};
+use crate::view::words;
 
 /// Stop runs so that they can be taken up again, and say what their sessions hold.
 ///

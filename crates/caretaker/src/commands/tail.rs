@@ -1,14 +1,14 @@
 //! `caretaker tail`: a run's events, as they were and as they come.
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::overview;
+use admission::words::talk::note;
 use run_journal::{EventNumber, Follower, Position, RunDirectory, Woken};
 use run_protocol::ExitCode;
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::following::open_journal;
-use crate::host::overview;
 use crate::journal_printer::{Form, JournalPrinter};
-use crate::talk::note;
 use crate::view::words;
 
 /// Print the events of a run, and go on as they come.

@@ -7,6 +7,10 @@ mod task;
 
 use std::path::Path;
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::host_git;
+use admission::host::{Host, overview};
+use admission::worktrees::GENEROUS;
 use ground::now_ms;
 use run_journal::RunDirectory;
 use run_protocol::{ExitCode, RunId};
@@ -16,11 +20,7 @@ use workspace_history::{
     restore,
 };
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::host::{Host, overview};
-use crate::host_git;
-use crate::worktrees::GENEROUS;
 
 pub(crate) use end_of_run::RunEnd;
 use refs::RefUndo;

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use admission::budgets;
+use admission::command_error::{CommandError, OrFail};
+use admission::host::overview;
+use admission::words::human_duration::HumanDuration;
+use admission::words::talk::note;
 use run_journal::{Follower, RunDirectory, Woken};
 use run_protocol::{ExitCode, NoResult, RunOutcome};
 
-use crate::budgets;
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::host::overview;
-use crate::human_duration::HumanDuration;
 use crate::run_report;
-use crate::talk::note;
 
 /// Wait until runs are over.
 ///

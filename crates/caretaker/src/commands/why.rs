@@ -1,17 +1,17 @@
 //! `caretaker why`: why a run stands as it stands, in one sentence.
 
+use admission::command_error::CommandError;
+use admission::host::{Host, overview};
+use admission::words::safe_text::on_one_line;
 use caretaker_daemon::{QueueWord, Waiting, why};
 use ground::now_ms;
 use run_journal::{RunDirectory, RunState};
 use run_protocol::ExitCode;
 use serde::{Deserialize, Serialize};
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::{print_json, print_text};
-use crate::host::{Host, overview};
-use crate::view::safe_text::on_one_line;
 
 /// Say in one sentence what a run waits for, or why it ended.
 ///

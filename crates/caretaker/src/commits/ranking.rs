@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use admission::words::units;
 use cursor_stores::model::Confidence;
 
 use super::evidence::{Evidence, Touch, WorkspaceMatch};
 use super::git::Commit;
-use crate::view::units;
 
 /// Git counts whole seconds, so a commit is up to one later than it says.
 const SECOND_MS: i64 = 1000;

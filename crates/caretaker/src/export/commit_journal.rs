@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use admission::words::units::grouped;
 use cursor_stores::model::{Moment, ToolCall, display_model};
 use serde_json::Value as Json;
 
@@ -10,7 +11,6 @@ use super::harmless_markdown::{code, fenced, harmless, plain};
 use crate::commits::episode::Episode;
 use crate::commits::git::Commit;
 use crate::commits::ranking::Match;
-use crate::view::units::grouped;
 
 /// The most files that a list names; it only counts the rest.
 const MOST_FILES: usize = 100;

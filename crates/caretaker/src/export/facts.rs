@@ -1,5 +1,6 @@
 //! What an export says about a conversation besides what was said in it, in words.
 
+use admission::words::units;
 use cursor_stores::model::{
     Confidence, Conversation, Head, Message, MessageKind, Moment, Origin, Part, PendingCall, Role,
     TodoState, ToolCall, ToolResult, ToolState, Turn, TurnState, display_model,
@@ -8,7 +9,6 @@ use jiff::Timestamp;
 
 use crate::commands::sessions::ls;
 use crate::view::conversation::{models_in_words, subject, tokens_in_words};
-use crate::view::units;
 
 /// As much of a prompt as a list of prompts shows.
 const LONGEST_HEADING: usize = 100;

@@ -1,10 +1,10 @@
 //! Text of others inside a Markdown document of ours: still Markdown, but without HTML, without pictures that a viewer
 //! would fetch, without links to anything but pages and addresses, and without a way out of its place.
 
+use admission::words::safe_text::{on_lines, on_one_line};
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag};
 
 use super::html_text::is_allowed_link;
-use crate::view::safe_text::{on_lines, on_one_line};
 
 /// What is changed may make something else of what follows, so it is looked at again. Real texts need one or two looks.
 const MOST_LOOKS: usize = 10;

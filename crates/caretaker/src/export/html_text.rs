@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use admission::words::safe_text::{on_lines, on_one_line};
 use pulldown_cmark::{Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, Parser, Tag};
 
 use super::harmless_markdown::options;
-use crate::view::safe_text::{on_lines, on_one_line};
 
 /// A browser gives up on deeper trees, and nobody reads them.
 const DEEPEST: usize = 60;

@@ -4,6 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use admission::budgets;
+use admission::command_error::{CommandError, OrFail};
+use admission::config::Config;
+use admission::host::Host;
+use admission::resumption::{Question, WhenHeld};
+use admission::worktrees::Worktree;
 use ground::now_ms;
 use run_journal::{OpenRunError, RunDirectory, RunOverview, RunState, StateRoot};
 use run_protocol::{ChangeCounts, RunId, RunOutcome, RunSpec};
@@ -12,13 +18,7 @@ use workspace_history::{compare, count};
 
 use super::pins;
 use super::plan::{Candidate, Need};
-use crate::budgets;
-use crate::command_error::{CommandError, OrFail};
-use crate::config::Config;
 use crate::continuation::last_of_each_session;
-use crate::host::Host;
-use crate::resumption::{Question, WhenHeld};
-use crate::worktrees::Worktree;
 
 /// Every run with what needs it. Worktrees are looked at by [`worktree`], for those alone that would go.
 pub(crate) fn candidates(

@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use caretaker_daemon::GroupRecord;
+use admission::budgets::group_record::GroupRecord;
+use admission::inheritance::earlier_run;
 use run_journal::{KernelLock, LockRunError, RunDirectory, RunOverview, StateRoot};
 use run_protocol::RunId;
 
 use super::pins;
-use crate::inheritance::earlier_run;
 
 /// What is being removed has a name that is no run's.
 const GOING: &str = ".going-";

@@ -1,9 +1,8 @@
 //! The agent's lines of a journal as the readers of a stream take them: with numbers, and with what earlier lines said.
 
 use agent_stream::{AgentStream, OpenCalls, StreamLine};
+use public_events::as_raw_line;
 use run_journal::{AgentLine, LineEnding};
-
-use crate::event_schema::as_raw_line;
 
 /// Reads lines in order.
 #[derive(Debug, Default)]

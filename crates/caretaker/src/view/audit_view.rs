@@ -1,9 +1,8 @@
 //! What a careful person wants to know of a workspace after a run, one line each.
 
+use admission::words::safe_text::on_one_line;
+use admission::words::units;
 use run_protocol::{Audit, Finding, FindingKind};
-
-use super::safe_text::on_one_line;
-use super::units;
 
 /// Nothing where nothing was found.
 pub(super) fn lines(audit: &Audit) -> Vec<String> {

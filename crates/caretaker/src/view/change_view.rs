@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
+use admission::words::safe_text::on_one_line;
+use admission::words::units;
 use run_protocol::ChangeCounts;
 use workspace_history::{Change, ChangeKind};
 
-use super::safe_text::on_one_line;
 use super::styled_line::{BAD, GOOD, ODD};
-use super::units;
 
 /// Paths worth reading; the rest is counted.
 const MOST_PATHS: usize = 200;

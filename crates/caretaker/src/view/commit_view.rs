@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
+use admission::words::safe_text::on_one_line;
+use admission::words::units::counted;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::safe_text::on_one_line;
 use super::styled_line::{BOLD, DIM, GOOD, ODD, PLAIN, write_line};
-use super::units::counted;
 use super::width::Width;
 use crate::commands::sessions::at::Ranked;
 use crate::commits::git::Commit;

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
+use admission::words::safe_text::{on_lines, on_one_line};
+use admission::words::units::counted;
 use anstyle::{AnsiColor, Style};
 
-use super::safe_text::{on_lines, on_one_line};
 use super::styled_line::{BAD, BOLD, GOOD, PLAIN};
-use super::units::counted;
 
 const HUNK: Style = AnsiColor::Cyan.on_default();
 

@@ -1,10 +1,9 @@
 //! What is said of a run's attempts to use the network.
 
+use admission::words::safe_text::on_one_line;
+use admission::words::units;
 use egress::{AllowedHost, HTTPS_PORT};
 use run_protocol::{NetRefusal, NetVia};
-
-use super::safe_text::on_one_line;
-use super::units;
 
 /// What was asked for: `registry.npmjs.org`, `git.example.org:22`.
 pub(crate) fn place(host: Option<&str>, port: Option<u16>) -> String {

@@ -4,6 +4,11 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
+use admission::host::short_id;
+use admission::inheritance;
+use admission::sandbox::profiles;
+use admission::words::safe_text::on_one_line;
+use admission::words::units;
 use agent_stream::{TextMode, TextReducer};
 use run_journal::{AgentLine, EventNumber, JournalEntry, LineEnding};
 use run_protocol::{
@@ -12,14 +17,10 @@ use run_protocol::{
 };
 
 use super::agent_lines::AgentLines;
-use super::safe_text::on_one_line;
 use super::stream_view::StreamView;
 use super::styled_line::{BAD, BOLD, DIM, ODD, PLAIN, write_line};
 use super::width::Width;
-use super::{audit_view, network_words, units, words};
-use crate::host::short_id;
-use crate::inheritance;
-use crate::profiles;
+use super::{audit_view, network_words, words};
 
 /// Lines of stderr that explain a failure.
 const STDERR_LINES: usize = 5;

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use admission::sandbox::profiles;
+use admission::words::safe_text::{on_lines, on_one_line};
+use admission::words::units;
 use caretaker_daemon::{HookRecord, HookStanding};
 use cursor_stores::model::display_model;
 use jiff::Timestamp;
@@ -10,12 +13,10 @@ use jiff::tz::TimeZone;
 use run_journal::RunState;
 use run_protocol::Checkpoint;
 
-use super::safe_text::{on_lines, on_one_line};
 use super::styled_line::{BOLD, DIM};
-use super::{audit_view, change_view, network_words, summary_view, units, words};
+use super::{audit_view, change_view, network_words, summary_view, words};
 use crate::commands::show::{ShownRun, WorkspaceSaved};
 use crate::network_sum::NetworkSum;
-use crate::profiles;
 
 /// The width of the names on the left.
 const NAMES: usize = 11;

@@ -2,15 +2,15 @@
 
 use std::io::{self, Write};
 
+use admission::words::safe_text::on_one_line;
+use admission::words::units::{counted, duration, grouped};
 use anstyle::Style;
 use cursor_stores::model::display_model;
 use jiff::ToSpan;
 use jiff::civil::Date;
 
 use super::chart::{bar, sparkline};
-use super::safe_text::on_one_line;
 use super::styled_line::{BOLD, DIM, PLAIN, write_line};
-use super::units::{counted, duration, grouped};
 use super::width::{Width, columns, fitted};
 use crate::conversation_stats::{ConversationStats, Counts, KnownTime, KnownTokens, ToolCounts};
 

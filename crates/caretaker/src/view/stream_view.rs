@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 
+use admission::words::safe_text::{on_lines, on_one_line};
+use admission::words::units;
 use agent_stream::{EventKind, OutcomeClass, QueryAnswer, ResultEvent, StreamLine, ToolCall};
 use cursor_stores::model::display_model;
 
-use super::safe_text::{on_lines, on_one_line};
 use super::styled_line::{BAD, BOLD, DIM, GOOD, ODD, PLAIN, Pieces, write_line};
 use super::width::{Width, columns, fitted};
-use super::{summary_view, tool_line, units};
+use super::{summary_view, tool_line};
 
 /// What is shown of a prompt.
 const PROMPT_LINES: usize = 20;

@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 
+use admission::words::safe_text::on_one_line;
+use admission::words::units;
 use agent_stream::{StreamSummary, Usage};
 use cursor_stores::model::display_model;
-
-use super::safe_text::on_one_line;
-use super::units;
 
 pub(crate) fn print(out: &mut impl Write, summary: &StreamSummary) -> io::Result<()> {
     let row = |out: &mut dyn Write, name: &str, value: &str| {

@@ -1,8 +1,8 @@
 //! A plain table: one row a line, columns side by side, cut to the width of the terminal.
 
+use admission::words::safe_text::on_one_line;
 use comfy_table::{ContentArrangement, Row, Table, presets};
 
-use super::safe_text::on_one_line;
 use super::width::Width;
 
 /// Lays out rows under a header, each of as many cells. The cells need not have passed `safe_text`.

@@ -1,13 +1,12 @@
 //! A tool call in a few words: what it was asked, and how it came out.
 
+use admission::words::safe_text::on_one_line;
+use admission::words::units;
 use agent_stream::{
     EditSuccess, FileArgs, McpArgs, McpSuccess, Outcome, OutcomeClass, OutcomeKind, ReadSuccess,
     RejectedCall, ShellArgs, ShellOutput, TaskArgs,
 };
 use serde_json::value::RawValue;
-
-use super::safe_text::on_one_line;
-use super::units;
 
 /// What the call is about: a command, a path, a pattern.
 pub(crate) fn subject(name: &str, args: Option<&RawValue>, description: Option<&str>) -> String {

@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::environment::Audience;
+use crate::surroundings::Audience;
 
 /// The room for one line of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Outcomes and states of runs in words.
 
+use admission::words::safe_text::on_one_line;
+use admission::words::units;
 use anstyle::Style;
 use run_journal::RunState;
 use run_protocol::{
@@ -7,9 +9,8 @@ use run_protocol::{
     QuestionAbout, ReportedStatus, ResourceLimits, Resumable, RunEvent, RunOutcome, StopReason,
 };
 
-use super::safe_text::on_one_line;
+use super::network_words;
 use super::styled_line::{BAD, GOOD, ODD};
-use super::{network_words, units};
 
 /// `timed out (idle)`.
 pub(crate) fn outcome(outcome: &RunOutcome) -> String {

@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use admission::command_error::CommandError;
+use admission::host::Host;
 use run_protocol::ExitCode;
 
 use super::{LONGEST_LOG, LOOK_AGAIN, log_path};
-use crate::command_error::CommandError;
 use crate::data_out::print_text;
-use crate::host::Host;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogsArgs {

@@ -11,9 +11,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use caretaker_daemon::{
-    DaemonNote, PROTOCOL, Presence, ServeError, Stopped, judge, stop, token_path,
-};
+use admission::budgets;
+use admission::budgets::budget::judge;
+use admission::command_error::CommandError;
+use admission::host::Host;
+use admission::words::talk::{note, say};
+use admission::words::units;
+use caretaker_daemon::{DaemonNote, PROTOCOL, Presence, ServeError, Stopped, stop, token_path};
 use clap::Subcommand;
 use ground::now_ms;
 use run_protocol::ExitCode;
@@ -21,15 +25,10 @@ use serde::Serialize;
 
 use self::logs::{LogsArgs, logs};
 use self::serving::{ServeArgs, StartReport, serve_here};
-use crate::budgets;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget_lines;
 use crate::daemon_client::{DaemonClient, daemon_presence, other_protocol};
 use crate::data_out::{print_json, print_text};
-use crate::host::Host;
-use crate::talk::{note, say};
-use crate::view::units;
 
 /// How long a daemon may take to end.
 const ENDING: Duration = Duration::from_secs(10);

@@ -5,16 +5,16 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use admission::command_error::CommandError;
+use admission::host::Host;
+use admission::words::talk::say;
 use caretaker_daemon::{DaemonConfig, DaemonNote, PROTOCOL, ServeError, serve};
 use ground::with_causes;
 use run_protocol::ExitCode;
 use serde::{Deserialize, Serialize};
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::daemon_host::DaemonHost;
-use crate::host::Host;
-use crate::talk::say;
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ServeArgs {

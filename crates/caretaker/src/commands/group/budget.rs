@@ -1,15 +1,19 @@
 //! `caretaker group budget`.
 
-use caretaker_daemon::{Budget, Overspent, Spending, Sum, judge};
+use admission::budgets::budget::{Budget, Overspent, Spending, Sum, judge};
+use admission::budgets::group_record::GroupRecord;
+use admission::budgets::{self, BudgetOption};
+use admission::command_error::{CommandError, OrFail};
+use admission::host::Host;
+use admission::request::queue_options::QueueOptions;
+use admission::words::units;
 use run_protocol::ExitCode;
 use serde::Serialize;
 
 use super::known_runs_of;
-use crate::budgets::{self, BudgetOption};
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
+use crate::daemon_client::DaemonClient;
 use crate::data_out::{print_json, print_text};
-use crate::view::units;
 
 /// Show or set what the runs of a group may spend together; when it is spent, no more of them are started.
 ///
@@ -41,7 +45,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let config = helper.config()?;
     let runs = known_runs_of(host, &args.group)?;
     if let Some(BudgetOption(budget)) = args.budget {
-        budgets::set_of_group(host, &args.group, budget)?;
+        set(host, &args.group, budget)?;
     }
     let budget = budgets::of_group(host, config, &args.group);
     let spent = budgets::spending_of_group(host, &args.group, &runs);
@@ -57,6 +61,34 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         ))?;
     }
     Ok(ExitCode::Success)
+}
+
+/// Gives a group its budget. The daemon, if there is one, hears of it at once.
+fn set(host: &Host, group: &str, budget: Budget) -> Result<(), CommandError> {
+    if let Some(daemon) = DaemonClient::find(host)? {
+        let path = format!("/v1/groups/{group}/budget");
+        return daemon.post::<serde_json::Value>(&path, &budget).map(drop);
+    }
+    let set = GroupRecord::update(&host.state, group, |record| record.budget = Some(budget));
+    set.map(drop).or_fail(|| format!("the budget of group `{group}` could not be saved"))
+}
+
+/// Gives the group of a run the budget that `--group-budget` asks for.
+pub(crate) fn set_asked(
+    host: &Host,
+    options: &QueueOptions,
+    group: Option<&str>,
+) -> Result<(), CommandError> {
+    match (&options.group_budget, group) {
+        (None, _) => Ok(()),
+        (Some(_), None) => {
+            let what = "--group-budget is of a group, and no --group is given";
+            Err(CommandError::new(ExitCode::Usage, what).hint(
+                "name the group, or limit the run alone: --max-tool-calls, --max-tokens, --timeout",
+            ))
+        }
+        (Some(BudgetOption(budget)), Some(group)) => set(host, group, *budget),
+    }
 }
 
 /// What was spent of what, one thing a line.

@@ -1,17 +1,17 @@
 //! `caretaker group kill`.
 
-use caretaker_daemon::GroupRecord;
+use admission::budgets::group_record::GroupRecord;
+use admission::command_error::{CommandError, OrFail};
+use admission::host::overview;
+use admission::words::talk::say;
 use ground::now_ms;
 use run_protocol::{ControlRequest, ExitCode, StopManner};
 
 use super::{runs_of, unfinished};
 use crate::batch::summary::worst;
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::host::overview;
 use crate::run_report;
 use crate::stopping::{tell, wait_until_dead};
-use crate::talk::say;
 use crate::view::words;
 
 /// Stop all runs of a group, those that wait too, and return only when nothing of them is left.

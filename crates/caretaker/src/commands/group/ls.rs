@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use caretaker_daemon::{GroupRecord, Tally};
+use admission::budgets::group_record::GroupRecord;
+use admission::budgets::tally::Tally;
+use admission::command_error::CommandError;
+use admission::words::units;
 use ground::now_ms;
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
 use serde::Serialize;
 
 use super::grouped_runs;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::view::table::table;
-use crate::view::units;
 use crate::view::width::Width;
 
 /// List the groups: how many runs of each stand how.

@@ -1,20 +1,20 @@
 //! `caretaker group`: runs that were started together, by `run --each`, `--matrix` or `--group`.
 
-mod budget;
+pub(crate) mod budget;
 mod kill;
 mod ls;
 mod show;
 mod wait;
 
-use caretaker_daemon::GroupRecord;
+use admission::budgets::group_record::GroupRecord;
+use admission::command_error::CommandError;
+use admission::host::{Host, list_runs};
+use admission::request::run_marks::RunName;
 use clap::Subcommand;
 use run_journal::{RunDirectory, RunFilter, RunOverview, Which};
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
-use crate::host::{Host, list_runs};
-use crate::run_marks::RunName;
 
 /// See, wait for and stop the runs of a group, and say what they may spend.
 ///

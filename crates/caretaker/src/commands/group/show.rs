@@ -1,6 +1,12 @@
 //! `caretaker group show`.
 
-use caretaker_daemon::{Budget, GroupRecord, Overspent, Spending, Tally, judge};
+use admission::budgets;
+use admission::budgets::budget::{Budget, Overspent, Spending, judge};
+use admission::budgets::group_record::GroupRecord;
+use admission::budgets::tally::Tally;
+use admission::command_error::CommandError;
+use admission::words::talk::say;
+use admission::words::units;
 use ground::now_ms;
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
@@ -9,12 +15,8 @@ use serde::Serialize;
 use super::budget::lines;
 use super::known_runs_of;
 use crate::batch::summary::as_table;
-use crate::budgets;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::talk::say;
-use crate::view::units;
 use crate::view::width::Width;
 
 /// Show the runs of a group and how they stand.

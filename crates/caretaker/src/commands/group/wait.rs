@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use caretaker_daemon::GroupRecord;
+use admission::budgets;
+use admission::budgets::group_record::GroupRecord;
+use admission::command_error::CommandError;
+use admission::host::Host;
+use admission::words::human_duration::HumanDuration;
+use admission::words::talk::say;
 use ground::now_ms;
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
@@ -12,14 +17,9 @@ use super::{known_runs_of, unfinished};
 use crate::batch::result::BatchResult;
 use crate::batch::runs_watch::RunsWatch;
 use crate::batch::summary::{as_table, exit_code, worst};
-use crate::budgets;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::host::Host;
-use crate::human_duration::HumanDuration;
 use crate::progress::Progress;
-use crate::talk::say;
 use crate::view::width::Width;
 
 /// Nothing need happen for so long.

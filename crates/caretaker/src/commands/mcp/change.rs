@@ -3,6 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::Host;
+use admission::sandbox::user_mcp;
+use admission::words::talk::say;
 use cursor_home::WorkspacePath;
 use run_journal::{RunDirectory, WriterPresence};
 use run_protocol::{ControlRequest, ExitCode, RunId, RunSpec, ServerChange};
@@ -12,14 +16,10 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::show::spec_of;
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::commands::sessions::chat_place::take_lease;
 use crate::data_out::print_json;
-use crate::host::Host;
 use crate::stopping::writer;
-use crate::talk::say;
-use crate::user_mcp;
 use crate::view::words;
 
 /// How long a supervisor that holds its lock may take to open its socket.

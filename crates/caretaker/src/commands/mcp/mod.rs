@@ -4,10 +4,10 @@ mod change;
 mod show;
 mod tools;
 
+use admission::command_error::CommandError;
 use clap::Subcommand;
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 
 /// See and change the MCP servers that an agent gets.

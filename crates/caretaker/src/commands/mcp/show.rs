@@ -2,6 +2,11 @@
 
 use std::path::PathBuf;
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::Host;
+use admission::request::run_options::{RunOptions, ServerOptions};
+use admission::sandbox::profiles;
+use admission::words::talk::note;
 use cursor_home::McpServers;
 use run_protocol::{ExitCode, RunId, RunSpec};
 use run_shim::{ShownServers, servers_of_run};
@@ -9,14 +14,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::commands::sandbox::hypothetical_spec;
 use crate::data_out::{print_json, print_text};
-use crate::host::Host;
-use crate::profiles;
-use crate::run_options::{RunOptions, ServerOptions};
-use crate::talk::note;
 use crate::workspace_owner::become_owner;
 
 /// Print the mcp.json that a run's agent has, or that a run would get.

@@ -2,6 +2,11 @@
 
 use std::path::PathBuf;
 
+use admission::command_error::CommandError;
+use admission::host::host_git;
+use admission::words::human_duration::HumanDuration;
+use admission::words::talk::note;
+use admission::words::units::grouped;
 use cursor_stores::model::{Head, Shelf, Workspace};
 use cursor_stores::{Catalogue, Extent, ReadConversationError, parallel};
 use run_protocol::{BytesPath, ExitCode};
@@ -10,18 +15,13 @@ use serde::Serialize;
 use super::journal::{Ground, JournalArgs};
 use super::selection::{Narrowing, Where, report};
 use super::unread::name_failures;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::commits::evidence::{Evidence, WorkspaceMatch};
 use crate::commits::git::{Commit, GitError, Repository};
 use crate::commits::ranking::{Match, Timing, rank};
 use crate::data_out::{print_json, print_view};
-use crate::host_git;
-use crate::human_duration::HumanDuration;
 use crate::progress::Progress;
-use crate::talk::note;
 use crate::view::commit_view;
-use crate::view::units::grouped;
 use crate::view::width::Width;
 
 /// What fits on a screen.

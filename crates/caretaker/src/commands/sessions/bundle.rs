@@ -3,6 +3,11 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use admission::command_error::CommandError;
+use admission::host::Host;
+use admission::inheritance::earlier_run::{self, Earlier};
+use admission::words::talk::{note, say};
+use admission::words::units::{bytes, counted};
 use cursor_stores::model::StoreKind;
 use cursor_stores::session_copy::{
     BundleOrigin, BundleReader, Bundled, CopyTally, ImportError, Imported, LeftOutTally,
@@ -19,13 +24,8 @@ use super::chat_place::{
 };
 use super::fork::exit_code;
 use super::selection::{Where, find};
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::host::Host;
-use crate::inheritance::earlier_run::{self, Earlier};
-use crate::talk::{note, say};
-use crate::view::units::{bytes, counted};
 
 /// Write a session into one file, for another machine.
 ///
@@ -192,7 +192,7 @@ fn tell(bundled: &Bundled, file: &Path) {
         "{}, {}, in {}.",
         counted(bundled.tally.n_blobs, "blob", "blobs"),
         bytes(bundled.tally.n_bytes),
-        crate::view::safe_text::on_one_line(&file.display().to_string()),
+        admission::words::safe_text::on_one_line(&file.display().to_string()),
     ));
     if bundled.tally.n_damaged > 0 {
         note(&format!(

@@ -4,6 +4,9 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use admission::command_error::CommandError;
+use admission::host::Host;
+use admission::words::talk::note;
 use cursor_home::WorkspacePath;
 use cursor_stores::Catalogue;
 use cursor_stores::chat::BlobId;
@@ -13,10 +16,6 @@ use run_journal::{KernelLock, LockHolder};
 use run_protocol::ExitCode;
 use run_shim::{read_session_record, renew_session_record};
 use uuid::Uuid;
-
-use crate::command_error::CommandError;
-use crate::host::Host;
-use crate::talk::note;
 
 /// Where a session of the command line or of ACP lies.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::Host;
+use admission::words::talk::{note, say};
+use admission::words::units::{counted, grouped};
 use cursor_stores::model::{Conversation, Head};
 use cursor_stores::{Branches, Catalogue, Extent, ReadConversationError, parallel};
 use run_protocol::ExitCode;
@@ -10,16 +14,12 @@ use run_protocol::ExitCode;
 use super::selection::{Selection, find};
 use super::unread::name_failures;
 use crate::cancellation::Cancellation;
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::Data;
 use crate::export::file_name::file_name;
 use crate::export::output_file::{Existing, WriteFileError, write_whole};
 use crate::export::{self, Format};
-use crate::host::Host;
 use crate::progress::Progress;
-use crate::talk::{note, say};
-use crate::view::units::{counted, grouped};
 
 /// Write conversations to files: Markdown or HTML to read, JSON to keep and to read back with `--from`.
 ///
@@ -217,7 +217,7 @@ impl Export {
         say(&format!(
             "{} exported to {}",
             counted(n_written as u64, "conversation", "conversations"),
-            crate::view::safe_text::on_one_line(&directory.display().to_string())
+            admission::words::safe_text::on_one_line(&directory.display().to_string())
         ));
         if cancellation.is_asked_for() {
             note(&format!(

@@ -1,5 +1,9 @@
 //! `caretaker sessions fork`: a new session from a copy of another.
 
+use admission::command_error::CommandError;
+use admission::inheritance::earlier_run;
+use admission::words::talk::{note, say};
+use admission::words::units::{bytes, counted};
 use cursor_stores::model::Head;
 use cursor_stores::session_copy::{
     ForkError, ForkPoint, ForkPointError, Forked, NewSession, fork, retell,
@@ -14,12 +18,8 @@ use uuid::Uuid;
 use super::chat_place::{ChatPlace, known_workspace, physical_workspace};
 use super::selection::{Where, find};
 use super::show::read;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::inheritance::earlier_run;
-use crate::talk::{note, say};
-use crate::view::units::{bytes, counted};
 use crate::view::words;
 
 /// Copy a session into a new one, as it is now or as it was before an earlier turn.

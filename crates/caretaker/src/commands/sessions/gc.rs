@@ -5,6 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::Host;
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::{note, say};
+use admission::words::units::{bytes, counted};
 use cursor_stores::chat::BlobId;
 use cursor_stores::model::{Head, Shelf, StoreKind};
 use cursor_stores::parallel;
@@ -19,14 +24,9 @@ use serde::Serialize;
 use super::chat_place::ChatPlace;
 use super::selection::{Where, find, report};
 use super::verify::all_leftovers;
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
-use crate::host::Host;
 use crate::progress::Progress;
-use crate::talk::{note, say};
-use crate::view::safe_text::on_one_line;
-use crate::view::units::{bytes, counted};
 
 /// Say what could be dropped from the sessions of the command line and of ACP, and drop it with `--yes`.
 ///

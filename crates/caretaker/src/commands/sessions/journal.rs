@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
+use admission::command_error::CommandError;
+use admission::host::Host;
+use admission::words::human_duration::HumanDuration;
 use cursor_stores::{Catalogue, Extent};
 use run_protocol::ExitCode;
 
 use super::at::{Ranked, roots, window_ms, workspace_names};
 use super::unread::name_failures;
-use crate::command_error::CommandError;
 use crate::commits::episode::{CommitWindow, Episode};
 use crate::commits::git::{Commit, Repository};
 use crate::commits::ranking::Match;
 use crate::data_out::Data;
 use crate::export::commit_journal::{self, Entry};
 use crate::export::output_file::{Existing, WriteFileError, write_whole};
-use crate::host::Host;
-use crate::human_duration::HumanDuration;
 use crate::progress::Progress;
 
 /// Commits before those of a range that are looked up; a range has few.
@@ -58,7 +58,9 @@ impl JournalArgs {
         let path = self.output.as_ref().filter(|path| path.as_os_str() != "-");
         let window = match ground.window {
             HumanDuration::Unlimited => "any time".to_owned(),
-            HumanDuration::Limited(_) => crate::view::units::duration(window_ms(ground.window)),
+            HumanDuration::Limited(_) => {
+                admission::words::units::duration(window_ms(ground.window))
+            }
         };
         let Some(path) = path.map(|path| host.environment.absolute(path)) else {
             let mut out = Data::of_stdout();

@@ -3,6 +3,11 @@
 use std::collections::HashMap;
 use std::io::Write;
 
+use admission::command_error::CommandError;
+use admission::resumption::refusal::Reason;
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::note;
+use admission::words::units;
 use cursor_stores::model::{Activity, Confidence, Head, Shelf, Workspace, WorkspacePlace};
 use ground::now_ms;
 use run_protocol::ExitCode;
@@ -10,14 +15,9 @@ use serde::Serialize;
 
 use super::resumable::tell_refused;
 use super::selection::{Selection, changed_ms};
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
-use crate::resumption::refusal::Reason;
-use crate::talk::note;
-use crate::view::safe_text::on_one_line;
 use crate::view::table::table;
-use crate::view::units;
 use crate::view::width::Width;
 
 /// A terminal of so many columns has room for whole ids.

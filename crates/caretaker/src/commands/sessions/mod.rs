@@ -22,10 +22,10 @@ mod unread;
 mod verify;
 pub(crate) mod verify_view;
 
+use admission::command_error::CommandError;
 use clap::Subcommand;
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 
 /// Read the conversations that Cursor keeps on this machine: of the command line, the IDE, the SDK.

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
+use admission::command_error::{CommandError, OrFail};
+use admission::sandbox::workspace;
 use run_protocol::ExitCode;
 use run_shim::mint_session;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::workspace;
 use crate::workspace_owner::become_owner;
 
 /// Print the id of a new session, which `run --session` and `resume` begin.

@@ -5,6 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use admission::command_error::CommandError;
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::note;
+use admission::words::units;
 use cursor_stores::Hit;
 use cursor_stores::model::{Head, StoreKind};
 use cursor_stores::search::{Case, Matcher, Pattern, Snippet};
@@ -15,13 +19,9 @@ use serde::Serialize;
 use super::finding::{FoundHit, Hits, MOST_HITS, Search};
 use super::ls::workspace;
 use super::selection::{Selection, changed_ms};
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::Data;
-use crate::talk::note;
-use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{BOLD, DIM, GOOD, PLAIN, write_line};
-use crate::view::units;
 use crate::view::width::Width;
 
 /// Search in all conversations: what was said, thought, asked of tools and answered by them.

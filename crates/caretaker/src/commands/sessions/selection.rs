@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use admission::command_error::CommandError;
+use admission::host::Host;
+use admission::host::store_places::store_places;
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::note;
+use admission::words::units::counted;
 use cursor_stores::model::{Head, Origin, Shelf, StoreKind, display_model};
 use cursor_stores::{Catalogue, CatalogueListing, StoreDamage, StorePlaces, sdk_directory};
 use run_protocol::ExitCode;
 
-use crate::command_error::CommandError;
-use crate::host::Host;
 use crate::point_in_time::PointInTime;
-use crate::store_places::store_places;
-use crate::talk::note;
-use crate::view::safe_text::on_one_line;
-use crate::view::units::counted;
 
 /// Where to look.
 #[derive(Debug, Clone, Default, clap::Args)]

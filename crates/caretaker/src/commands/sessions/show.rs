@@ -3,6 +3,9 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
+use admission::command_error::{CommandError, OrFail};
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::note;
 use cursor_stores::model::{Conversation, Head, StoreKind};
 use cursor_stores::{Branches, Catalogue, Extent, RawRecord};
 use run_protocol::{BytesPath, ExitCode};
@@ -10,12 +13,9 @@ use serde::Serialize;
 
 use super::resumable::tell_refused;
 use super::selection::{Filter, Where, find_filtered};
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{Data, print_json, print_view};
-use crate::talk::note;
 use crate::view::conversation::{self, Folding};
-use crate::view::safe_text::on_one_line;
 
 /// Show one conversation, in words.
 ///

@@ -1,5 +1,6 @@
 //! `caretaker sessions stats`: how much was said and done, by whom, when and where.
 
+use admission::command_error::CommandError;
 use cursor_stores::{Extent, parallel};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -8,7 +9,6 @@ use serde::Serialize;
 
 use super::selection::Selection;
 use super::unread::name_failures;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::conversation_stats::ConversationStats;
 use crate::data_out::{print_json, print_view};

@@ -2,18 +2,18 @@
 
 use std::io::Write;
 
+use admission::command_error::CommandError;
+use admission::words::safe_text::on_one_line;
+use admission::words::units::{counted, grouped};
 use cursor_stores::model::StoreKind;
 use cursor_stores::{Account, Catalogue, ConversationStore, OtherPlace, SkippedPlace, Treatment};
 use run_protocol::{BytesPath, ExitCode};
 use serde::Serialize;
 
 use super::selection::Where;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
-use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::{BOLD, DIM, ODD, PLAIN, write_line};
-use crate::view::units::{counted, grouped};
 use crate::view::width::Width;
 
 /// List the stores that were found, what is in them, and what was passed over and why.

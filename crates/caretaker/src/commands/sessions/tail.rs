@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use admission::command_error::CommandError;
+use admission::words::safe_text::on_one_line;
 use cursor_stores::model::{Head, Message, Role, StoreKind};
 use cursor_stores::{Catalogue, Extent, is_same_conversation};
 use run_protocol::ExitCode;
@@ -12,13 +14,11 @@ use serde::Serialize;
 use super::selection::{Filter, Where, find_filtered};
 use super::show::read;
 use super::tail_all::follow_all;
-use crate::command_error::CommandError;
 use crate::command_helper::CommandHelper;
 use crate::data_out::Data;
 use crate::directory_watch::DirectoryWatch;
 use crate::session_news::SessionNews;
 use crate::view::conversation::{Folding, MessageView};
-use crate::view::safe_text::on_one_line;
 use crate::view::styled_line::BOLD;
 
 /// What is read again at each change. Nobody writes more messages in one burst.

@@ -2,12 +2,11 @@
 
 use std::error::Error;
 
+use admission::command_error::CommandError;
+use admission::words::talk::note;
+use admission::words::units::grouped;
 use cursor_stores::model::Head;
 use run_protocol::ExitCode;
-
-use crate::command_error::CommandError;
-use crate::talk::note;
-use crate::view::units::grouped;
 
 /// More than that is not read by anyone.
 const MOST_NAMED: usize = 20;

@@ -3,6 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::Host;
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::{note, say};
+use admission::words::units::{bytes, counted};
 use cursor_home::WorkspacePath;
 use cursor_stores::chat::{BlobId, ChatStore, NotResumable, SessionMetaFile, resume_point};
 use cursor_stores::model::StoreKind;
@@ -19,14 +24,9 @@ use serde::Serialize;
 use super::chat_place::ChatPlace;
 use super::selection::{Where, find, report};
 use super::verify_view;
-use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
-use crate::host::Host;
 use crate::progress::Progress;
-use crate::talk::{note, say};
-use crate::view::safe_text::on_one_line;
-use crate::view::units::{bytes, counted};
 
 /// Check that a session, or every session, holds together.
 ///
@@ -192,7 +192,7 @@ fn all_places(catalogue: &Catalogue) -> Vec<ChatPlace> {
 
 /// Looks where we would have made copies.
 pub(super) fn all_leftovers(host: &Host) -> Result<Vec<Leftover>, CommandError> {
-    let places = crate::store_places::store_places(host)?;
+    let places = admission::host::store_places::store_places(host)?;
     Ok(places.chats.iter().chain(&places.acp_sessions).flat_map(|root| leftovers(root)).collect())
 }
 

@@ -1,8 +1,7 @@
 //! What is wrong with a session, and what can be done, in words.
 
+use admission::words::units::counted;
 use cursor_stores::session_copy::{Place, RepairAction, RootCandidate, StoreFinding};
-
-use crate::view::units::counted;
 
 /// A finding as a clause.
 pub(crate) fn finding(finding: &StoreFinding) -> String {

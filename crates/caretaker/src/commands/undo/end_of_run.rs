@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use admission::command_error::CommandError;
+use admission::host::{Host, short_id};
 use run_protocol::RunId;
 use workspace_history::{History, Snapshot, SnapshotName};
-
-use crate::command_error::CommandError;
-use crate::host::{Host, short_id};
 
 /// Where the changes of a run end.
 #[derive(Debug)]

@@ -1,13 +1,12 @@
 //! The part of `caretaker undo` that is about branches: those that the run moved or deleted, and nobody since.
 
+use admission::words::safe_text::on_one_line;
+use admission::words::talk::note;
 use run_protocol::{BytesPath, RunId};
 use serde::Serialize;
 use workspace_history::{
     History, HistoryError, OperationKind, RefChange, RefPlan, RefsRestored, RefsSide,
 };
-
-use crate::talk::note;
-use crate::view::safe_text::on_one_line;
 
 /// What becomes of branches with an undo or a redo.
 pub(super) struct RefUndo {

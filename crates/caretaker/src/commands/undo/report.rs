@@ -1,5 +1,9 @@
 //! What an undo did or would do, for a person and for a program.
 
+use admission::command_error::CommandError;
+use admission::host::short_id;
+use admission::words::talk::{note, say};
+use admission::words::units::counted;
 use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
 use serde::Serialize;
 use workspace_history::{
@@ -9,12 +13,8 @@ use workspace_history::{
 use super::refs::{RefReport, RefUndo};
 use super::task::Task;
 use super::{Args, Place, RunEnd};
-use crate::command_error::CommandError;
 use crate::data_out::{print_json, print_view};
-use crate::host::short_id;
-use crate::talk::{note, say};
 use crate::view::change_view;
-use crate::view::units::counted;
 
 /// Paths in the form for programs.
 const MOST_PATHS: usize = 10_000;

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use admission::command_error::{CommandError, OrFail};
+use admission::host::short_id;
+use admission::words::safe_text::on_one_line;
 use run_journal::{JournalEntry, Position, RunDirectory};
 use run_protocol::{ExitCode, RunEvent, RunId};
 use workspace_history::{
@@ -10,10 +13,7 @@ use workspace_history::{
 };
 
 use super::{Args, Place, RunEnd};
-use crate::command_error::{CommandError, OrFail};
 use crate::following::{open_journal, read_to_end};
-use crate::host::short_id;
-use crate::view::safe_text::on_one_line;
 
 pub(super) enum Task {
     Undo(Box<UndoTask>),

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use admission::words::safe_text::on_lines;
 use anstyle::{AnsiColor, Style};
 
-use crate::view::safe_text::on_lines;
 use crate::view::styled_line::{BOLD, DIM};
 
 const CODE: Style = AnsiColor::Cyan.on_default();

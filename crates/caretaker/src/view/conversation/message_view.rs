@@ -2,15 +2,15 @@
 
 use std::io::{self, Write};
 
+use admission::words::safe_text::{on_lines, on_one_line};
+use admission::words::units;
 use cursor_stores::model::{Confidence, Message, MessageKind, Part, Role, display_model};
 
 use super::markdown_lines::write_markdown;
 use super::moment;
 use super::tool_call_view::{write_call, write_result};
 use crate::view::diff_view::print_hunks;
-use crate::view::safe_text::{on_lines, on_one_line};
 use crate::view::styled_line::{BAD, BOLD, DIM, ODD};
-use crate::view::units;
 
 /// What a folded diff shows.
 const FOLDED_DIFF_LINES: usize = 12;

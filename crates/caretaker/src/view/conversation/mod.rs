@@ -15,10 +15,10 @@ use cursor_stores::model::{
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::safe_text::on_one_line;
 use super::styled_line::{BOLD, DIM, ODD};
-use super::units;
 use crate::commands::sessions::ls::{state, stores, workspace};
+use admission::words::safe_text::on_one_line;
+use admission::words::units;
 
 /// The width of the names on the left.
 const NAMES: usize = 11;

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
+use admission::words::safe_text::{on_lines, on_one_line};
+use admission::words::units;
 use cursor_stores::model::{ToolCall, ToolResult, ToolState};
 use serde_json::Value as Json;
 
 use super::message_view::Folding;
-use crate::view::safe_text::{on_lines, on_one_line};
 use crate::view::styled_line::{BAD, BOLD, DIM, GOOD, ODD};
-use crate::view::units;
 
 /// What a folded call shows of its output.
 const FOLDED_LINES: usize = 3;

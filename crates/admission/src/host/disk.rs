@@ -1,0 +1,29 @@
+//! How much room there is.
+
+use std::io;
+use std::path::Path;
+
+use nix::sys::statvfs::statvfs;
+
+/// Bytes that an ordinary user may still write to the file system of a path that need not exist yet.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for existing in path.ancestors() {
+        match statvfs(existing) {
+            Ok(found) => return Ok(found.blocks_available() * found.fragment_size()),
+            Err(errno) => last = errno.into(),
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_does_not_exist_has_the_room_of_what_is_around_it() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(free_bytes(&directory.path().join("not/yet")).unwrap() > 0);
+    }
+}

@@ -1,0 +1,25 @@
+//! The login that the user's own cursor-agent left on this machine.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cursor_home::{CursorRoots, Login};
+
+/// A real one has a few hundred bytes.
+const LARGEST: u64 = 256 * 1024;
+
+/// The first of the places where it may be that has a token in it.
+pub fn find(roots: &CursorRoots) -> Option<PathBuf> {
+    roots.auth_files().into_iter().find(|file| has_token(file))
+}
+
+fn has_token(file: &Path) -> bool {
+    // Looked at before it is opened: a FIFO would make us wait.
+    if !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut content = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(LARGEST).read_to_end(&mut content));
+    read.is_ok() && Login::parse(&content).is_ok()
+}

@@ -1,0 +1,131 @@
+//! The host that a command works on: its environment, our places on it, the runs in them.
+
+pub mod agent_discovery;
+pub mod disk;
+pub mod environment;
+pub mod host_git;
+pub mod login_file;
+pub mod places;
+pub mod store_places;
+
+use std::path::PathBuf;
+
+use run_journal::{
+    IndexError, OpenRunError, ResolveError, RunDirectory, RunFilter, RunIndex, RunOverview,
+    StateRoot, resolve,
+};
+use run_protocol::{ExitCode, RunId};
+use run_shim::SocketPaths;
+
+use crate::command_error::CommandError;
+use crate::config::Config;
+use crate::host::environment::Environment;
+use crate::host::places::Places;
+use crate::request::run_marks::RunName;
+
+#[derive(Debug, Clone)]
+pub struct Host {
+    pub environment: Environment,
+    pub places: Places,
+    pub state: StateRoot,
+}
+
+impl Host {
+    /// The host with this environment, which says where our places are.
+    pub fn new(environment: Environment) -> Self {
+        let places = Places::of(&environment);
+        let state = StateRoot::new(places.state.clone());
+        Self { environment, places, state }
+    }
+
+    /// Reads the user's configuration as it is now. A command asks its `CommandHelper`, which reads it once.
+    pub fn load_config(&self) -> Result<Config, CommandError> {
+        Config::load(&self.environment, &self.places)
+    }
+
+    /// Takes away what runs that died have left: in workspaces, of logins, of sockets.
+    pub fn clean_up_after_the_dead(&self) {
+        run_shim::clean_up_after_the_dead(&self.state, &self.places.sockets);
+        for directory in [self.state.path(), &self.state.groups(), &self.state.worktrees()] {
+            ground::remove_dead_drafts(directory);
+        }
+    }
+
+    /// The run that the user means: by id, by a beginning of one, by name, or `-` for the latest.
+    pub fn find_run(&self, text: &str) -> Result<RunDirectory, CommandError> {
+        let run = match resolve(&self.state, text) {
+            // A name is free again when its run is over, and means the last that had it. No id begins like a name.
+            Err(ResolveError::Ambiguous { candidates, .. })
+                if text.parse::<RunName>().is_ok() && !candidates.is_empty() =>
+            {
+                candidates[0]
+            }
+            resolved => resolved?,
+        };
+        RunDirectory::open(&self.state, run).map_err(|error| {
+            let code = match &error {
+                OpenRunError::Missing(_) => ExitCode::NotFound,
+                _ => ExitCode::Failed,
+            };
+            CommandError::new(code, format!("the run {run} cannot be opened")).because(error)
+        })
+    }
+
+    /// The socket of a run's supervisor. Where the spec cannot be read, where it would be today.
+    pub fn control_socket(&self, run: &RunDirectory) -> PathBuf {
+        let root =
+            run.spec().map_or_else(|_| self.places.sockets.clone(), |spec| spec.socket_dir.0);
+        SocketPaths::new(&root, run.run_id()).control()
+    }
+
+    /// All the runs that the user means, each once.
+    pub fn find_runs(&self, texts: &[String]) -> Result<Vec<RunDirectory>, CommandError> {
+        let mut found: Vec<RunDirectory> = Vec::new();
+        for text in texts {
+            let run = self.find_run(text)?;
+            if found.iter().all(|earlier| earlier.run_id() != run.run_id()) {
+                found.push(run);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The runs as they stand now, newest first. Where none was ever made, nothing is made in order to look.
+pub fn list_runs(state: &StateRoot, filter: &RunFilter) -> Result<Vec<RunOverview>, IndexError> {
+    if matches!(state.runs().try_exists(), Ok(false)) {
+        return Ok(Vec::new());
+    }
+    let mut index = RunIndex::open(state)?;
+    index.refresh()?;
+    index.list(filter)
+}
+
+/// How a run stands now.
+pub fn overview(run: &RunDirectory) -> Result<RunOverview, CommandError> {
+    RunOverview::read(run).map_err(|error| {
+        if !run.path().exists() {
+            let what = format!("run {} is gone: it was refused and never began", run.run_id());
+            return CommandError::new(ExitCode::NotFound, what);
+        }
+        let what = format!("the run {} cannot be read", run.run_id());
+        CommandError::new(ExitCode::Failed, what).because(error)
+    })
+}
+
+/// What tells one run from another at a glance: ids of the same minute begin alike and end differently.
+pub fn short_id(run: RunId) -> String {
+    let id = run.to_string();
+    id.rsplit('-').next().unwrap_or(&id).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_form_of_an_id_is_its_last_group() {
+        let run: RunId = "0191d0f6-1111-7000-8000-0123456789ab".parse().unwrap();
+        assert_eq!(short_id(run), "0123456789ab");
+    }
+}

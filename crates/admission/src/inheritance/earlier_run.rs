@@ -1,0 +1,116 @@
+//! The run that a session's next run inherits from.
+//!
+//! ```text
+//!   runs/<id>/spec.json            of the session's last run, while that is there
+//!   sessions/<uuid>/terms.json     its copy, where `gc` removed that run, or where the session is a fork
+//! ```
+
+use std::fs::{self, DirBuilder};
+use std::io::{self};
+use std::os::unix::fs::DirBuilderExt;
+
+use ground::{Durable, replace_file};
+use run_journal::{RunDirectory, RunFilter, StateRoot};
+use run_protocol::{McpChoice, RunId, RunSpec};
+use run_shim::read_session_record;
+use uuid::Uuid;
+
+use crate::command_error::{CommandError, OrFail};
+use crate::host::list_runs;
+
+/// What is known of a session's last run.
+#[derive(Debug)]
+pub enum Earlier {
+    /// The session has none of ours: the user's own cursor-agent began it, or it was imported.
+    None,
+    Known(Box<RunSpec>),
+    /// There was one, and its spec is gone or cannot be read.
+    Lost,
+}
+
+/// Finds the last run of a session, whether it was started or still waits for its turn.
+pub fn of_session(state: &StateRoot, session: Uuid) -> Result<Earlier, CommandError> {
+    for run in runs_of(state, session)? {
+        let spec = match RunDirectory::open(state, run) {
+            Ok(directory) => directory.spec().ok(),
+            Err(_) => None,
+        };
+        // A run that the shim refused may be gone since it was listed.
+        if spec.is_some() || state.run_dir(&run).exists() {
+            return Ok(known(spec));
+        }
+    }
+    match fs::read(state.session_terms(&session)) {
+        Ok(text) => Ok(known(serde_json::from_slice(&text).ok().flatten())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(match read_session_record(state, &session) {
+                Some(_) => Earlier::Lost,
+                None => Earlier::None,
+            })
+        }
+        Err(_) => Ok(Earlier::Lost),
+    }
+}
+
+/// The spec of a run that is tried again.
+pub fn of_run(state: &StateRoot, run: RunId) -> Earlier {
+    known(RunDirectory::open(state, run).ok().and_then(|run| run.spec().ok()))
+}
+
+fn known(spec: Option<RunSpec>) -> Earlier {
+    spec.map_or(Earlier::Lost, |spec| Earlier::Known(Box::new(spec)))
+}
+
+/// The runs of a session, the last one first.
+fn runs_of(state: &StateRoot, session: Uuid) -> Result<Vec<RunId>, CommandError> {
+    let filter = RunFilter { session: Some(session.to_string()), ..RunFilter::default() };
+    let mut runs: Vec<RunId> = list_runs(state, &filter)?.iter().map(|run| run.run).collect();
+    runs.sort_by(|one, other| other.cmp(one));
+    Ok(runs)
+}
+
+/// Keeps what a run had for the session's next one, because the run is about to go.
+pub fn keep_of_run(state: &StateRoot, run: &RunDirectory) -> io::Result<()> {
+    // A spec that cannot be read cannot be inherited later either.
+    let Ok(spec) = run.spec() else { return Ok(()) };
+    let kept = fs::read(state.session_terms(&spec.session)).ok();
+    let kept: Option<RunSpec> = kept.and_then(|text| serde_json::from_slice(&text).ok().flatten());
+    match kept {
+        Some(kept) if kept.run > spec.run => Ok(()),
+        _ => write(state, spec.session, Some(&spec)),
+    }
+}
+
+/// Gives a copy of a session what the original has.
+pub fn keep_for_copy(state: &StateRoot, original: Uuid, copy: Uuid) -> Result<(), CommandError> {
+    let kept = match of_session(state, original)? {
+        Earlier::None => return Ok(()),
+        Earlier::Known(mut spec) => {
+            spec.mcp_choice = mcp_choice(state, original, Some(&spec));
+            Some(spec)
+        }
+        Earlier::Lost => None,
+    };
+    write(state, copy, kept.as_deref()).or_fail(|| "what the copy may do could not be written down")
+}
+
+/// Forgets what was kept for a copy that was not made.
+pub fn forget_copy(state: &StateRoot, copy: Uuid) {
+    fs::remove_file(state.session_terms(&copy)).ok();
+    fs::remove_dir(state.session_dir(&copy)).ok();
+}
+
+/// What the user changed about a session's MCP servers. A copy that had no run yet has it from the original.
+pub fn mcp_choice(state: &StateRoot, session: Uuid, last: Option<&RunSpec>) -> McpChoice {
+    match read_session_record(state, &session) {
+        Some(record) => record.mcp,
+        None => last.map(|last| last.mcp_choice.clone()).unwrap_or_default(),
+    }
+}
+
+/// Writes the file whole or not at all. `None` is written too: the session had a run, and its spec is lost.
+fn write(state: &StateRoot, session: Uuid, spec: Option<&RunSpec>) -> io::Result<()> {
+    let path = state.session_terms(&session);
+    DirBuilder::new().recursive(true).mode(0o700).create(state.session_dir(&session))?;
+    replace_file(&path, &serde_json::to_vec_pretty(&spec)?, Durable::Yes)
+}

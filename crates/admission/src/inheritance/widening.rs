@@ -1,0 +1,311 @@
+//! In what one run may do more than another.
+
+use std::fmt::Display;
+
+use egress::AllowedHost;
+use run_protocol::{
+    AgentKind, AgentProgram, Bound, ExitCode, NetworkMode, ResourceLimits, RunLimits, RunSpec,
+    ToolApproval, UserMcpFiles, Widening,
+};
+use sandbox_plan::{Confinement, Profile};
+
+use crate::command_error::CommandError;
+use crate::words::units;
+
+/// In what `now` may do more than `before`. Empty: nothing.
+pub fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
+    // Without `..`: a new field has to be compared, or to be left out by name.
+    let RunSpec {
+        run: _,
+        created_ms: _,
+        name: _,
+        labels: _,
+        session: _,
+        session_start: _,
+        workspace: _,
+        worktree: _,
+        saving: _,
+        agent,
+        model: _,
+        mode,
+        tool_approval,
+        partial_output: _,
+        extra_flags: _,
+        profile: _,
+        profile_text: _,
+        expose: _,
+        network: _,
+        allow_hosts: _,
+        bwrap: _,
+        home: _,
+        host_config_root: _,
+        login_file: _,
+        user_mcp,
+        repository_mcp,
+        // It is the session's, not the run's.
+        mcp_choice: _,
+        env: _,
+        secrets,
+        limits,
+        resources,
+        wait_for_locks: _,
+        retry_of: _,
+        continues: _,
+        restart: _,
+        group,
+        queue: _,
+        lineage: _,
+        delivers: _,
+        widened: _,
+        socket_dir: _,
+    } = now;
+    let mut found = Found(Vec::new());
+    let network = sandbox(&mut found, now, before);
+    found.if_wider(Bound::Agent, is_other_agent(agent, &before.agent), || {
+        (agent_words(&before.agent), agent_words(agent))
+    });
+    found.if_wider(Bound::Mode, mode.is_none() && before.mode.is_some(), || {
+        ("reads only".to_owned(), "may change things".to_owned())
+    });
+    let is_unasked = *tool_approval == ToolApproval::Force;
+    found.if_wider(Bound::Force, is_unasked && before.tool_approval != ToolApproval::Force, || {
+        ("tools as the agent's permissions allow".to_owned(), "tools unasked".to_owned())
+    });
+    let has_more = has_more_servers(user_mcp, &before.user_mcp, network);
+    found.if_wider(Bound::UserMcp, has_more, || {
+        (server_words(&before.user_mcp), server_words(user_mcp))
+    });
+    let new = repository_mcp.iter().filter(|server| !before.repository_mcp.contains(server));
+    found.more(Bound::McpFromRepo, new.map(|server| &server.name));
+    found.more(Bound::Secret, secrets.iter().filter(|name| !before.secrets.contains(name)));
+    found.if_wider(Bound::Group, before.group.is_some() && *group != before.group, || {
+        let word = |group: &Option<String>| group.clone().unwrap_or_else(|| "none".to_owned());
+        (word(&before.group), word(group))
+    });
+    time_limits(&mut found, limits, &before.limits);
+    machine_limits(&mut found, resources, &before.resources);
+    found.0
+}
+
+/// Lets a run be wider in what the user named, and in nothing else.
+pub fn check(found: &[Widening], named: &[Bound]) -> Result<(), CommandError> {
+    let unnamed: Vec<Widening> =
+        found.iter().filter(|widening| !named.contains(&widening.bound)).cloned().collect();
+    if unnamed.is_empty() {
+        return Ok(());
+    }
+    let what = format!("this would allow more than the session's last run: {}", sentence(&unnamed));
+    let words: Vec<&str> = found.iter().map(|widening| widening.bound.word()).collect();
+    let hint = format!("to allow it, add: --widen {}", words.join(","));
+    Err(CommandError::new(ExitCode::Usage, what).hint(hint))
+}
+
+/// `memory 512.0 MiB → 2.0 GiB; …`
+pub fn sentence(found: &[Widening]) -> String {
+    let words: Vec<String> = found
+        .iter()
+        .map(|Widening { bound, from, to }| format!("{} {from} → {to}", bound.word()))
+        .collect();
+    words.join("; ")
+}
+
+struct Found(Vec<Widening>);
+
+impl Found {
+    fn if_wider(&mut self, bound: Bound, is_wider: bool, words: impl Fn() -> (String, String)) {
+        if is_wider {
+            let (from, to) = words();
+            self.0.push(Widening { bound, from, to });
+        }
+    }
+
+    /// Entries that are new.
+    fn more(&mut self, bound: Bound, new: impl Iterator<Item = impl Display>) {
+        let new: Vec<String> = new.map(|entry| format!("`{entry}`")).collect();
+        self.if_wider(bound, !new.is_empty(), || ("without".to_owned(), new.join(", ")));
+    }
+
+    /// A limit where zero is none.
+    fn limit(&mut self, bound: Bound, now: u64, before: u64, word: impl Fn(u64) -> String) {
+        let word = |limit| if limit == 0 { "no limit".to_owned() } else { word(limit) };
+        let is_wider = before > 0 && (now == 0 || now > before);
+        self.if_wider(bound, is_wider, || (word(before), word(now)));
+    }
+}
+
+/// What a host on the list of the later run is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HostsCount {
+    /// The later run goes by its list, and the run before did not reach everything.
+    Yes,
+    No,
+}
+
+/// Profile, network, hosts and mounts.
+fn sandbox(found: &mut Found, now: &RunSpec, before: &RunSpec) -> HostsCount {
+    let profile = |spec: &RunSpec| Profile::parse(&spec.profile, &spec.profile_text).ok();
+    let (profile, had) = (profile(now), profile(before));
+    let is_off = |profile: &Option<Profile>| {
+        profile.as_ref().is_some_and(|profile| profile.confinement() == Confinement::None)
+    };
+    let keys = match (&profile, &had) {
+        (Some(profile), Some(had)) => profile.wider_than(had),
+        _ if now.profile_text == before.profile_text => Vec::new(),
+        // One of the two cannot be read.
+        _ => vec!["profile"],
+    };
+    // What the run comes to is compared below: a flag may say otherwise.
+    let keys: Vec<&str> =
+        keys.into_iter().filter(|key| !matches!(*key, "network.mode" | "network.allow")).collect();
+    found.if_wider(Bound::Profile, !keys.is_empty(), || {
+        (before.profile.clone(), format!("{} ({})", now.profile, keys.join(", ")))
+    });
+    if is_off(&profile) || is_off(&had) {
+        // A run without a sandbox reaches everything: `--widen profile` allowed all of it.
+        return HostsCount::No;
+    }
+    let mode = |spec: &RunSpec, profile: &Option<Profile>| {
+        spec.network.or_else(|| profile.as_ref().map(Profile::network_mode))
+    };
+    let mode_now = mode(now, &profile).unwrap_or(NetworkMode::Host);
+    let mode_before = mode(before, &had).unwrap_or(NetworkMode::None);
+    found.if_wider(Bound::Network, mode_now.width() > mode_before.width(), || {
+        (mode_before.word().to_owned(), mode_now.word().to_owned())
+    });
+    if mode_before != NetworkMode::Host {
+        let reached = hosts(before, had.as_ref());
+        let new = hosts(now, profile.as_ref())
+            .into_iter()
+            .filter(|host| !reached.iter().any(|known| known.covers(host)));
+        found.more(Bound::AllowHost, new);
+    }
+    let new = now.expose.iter().filter(|path| !before.expose.contains(path));
+    found.more(Bound::Expose, new.map(|path| path.0.display()));
+    match (mode_now, mode_before) {
+        (NetworkMode::Allowlist, NetworkMode::None | NetworkMode::Allowlist) => HostsCount::Yes,
+        _ => HostsCount::No,
+    }
+}
+
+/// What may be reached in the mode `allowlist`.
+fn hosts(spec: &RunSpec, profile: Option<&Profile>) -> Vec<AllowedHost> {
+    let own = spec.allow_hosts.iter().filter_map(|host| host.parse().ok());
+    own.chain(profile.into_iter().flat_map(Profile::allowed_hosts).cloned()).collect()
+}
+
+/// A server that the user names brings its host along, and one of all their servers does not. Which host that is says the
+/// user's file, which is not read here: any name may bring one.
+fn has_more_servers(
+    now: &Option<UserMcpFiles>,
+    before: &Option<UserMcpFiles>,
+    hosts: HostsCount,
+) -> bool {
+    match (now, before) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(now), Some(before)) => {
+            let has_more_names = match (&now.only, &before.only) {
+                (None, None) => false,
+                (Some(_), None) => hosts == HostsCount::Yes,
+                (None, Some(_)) => true,
+                (Some(now), Some(before)) => now.iter().any(|name| !before.contains(name)),
+            };
+            now.servers != before.servers || has_more_names
+        }
+    }
+}
+
+fn server_words(files: &Option<UserMcpFiles>) -> String {
+    match files.as_ref().map(|files| &files.only) {
+        None => "no MCP servers of yours".to_owned(),
+        Some(None) => "your MCP servers".to_owned(),
+        Some(Some(names)) => format!("your MCP servers {} with their hosts", names.join(", ")),
+    }
+}
+
+fn is_other_agent(now: &AgentProgram, before: &AgentProgram) -> bool {
+    if now.kind == AgentKind::Simulated && before.kind == AgentKind::Simulated {
+        // It is a part of this program, wherever that is.
+        return false;
+    }
+    let is_other_version = match (&now.version, &before.version) {
+        (Some(now), Some(before)) => now != before,
+        // An agent that did not answer in time has not changed.
+        _ => false,
+    };
+    now.kind != before.kind
+        || now.program != before.program
+        || is_other_version
+        || now.expose.iter().any(|path| !before.expose.contains(path))
+}
+
+fn agent_words(agent: &AgentProgram) -> String {
+    let version = agent.version.as_deref().unwrap_or("unknown");
+    match agent.kind {
+        AgentKind::Simulated => "simulated".to_owned(),
+        AgentKind::Cursor => format!("`{}` version {version}", agent.program.0.display()),
+    }
+}
+
+fn time_limits(found: &mut Found, now: &RunLimits, before: &RunLimits) {
+    let RunLimits {
+        startup_ms,
+        idle_ms,
+        tool_ms,
+        settle_ms,
+        wall_ms,
+        tool_calls,
+        tokens,
+        journal_bytes,
+        linger_ms,
+        drain_ms,
+        ladder,
+    } = now;
+    let count = |limit: u64| limit.to_string();
+    found.limit(Bound::Timeout, *wall_ms, before.wall_ms, units::duration);
+    found.limit(Bound::IdleTimeout, *idle_ms, before.idle_ms, units::duration);
+    found.limit(Bound::MaxToolCalls, *tool_calls, before.tool_calls, count);
+    found.limit(Bound::MaxTokens, *tokens, before.tokens, count);
+    found.limit(Bound::Journal, *journal_bytes, before.journal_bytes, units::bytes);
+    for (name, now, before) in [
+        ("startup", *startup_ms, before.startup_ms),
+        ("tool", *tool_ms, before.tool_ms),
+        ("settle", *settle_ms, before.settle_ms),
+        ("linger", *linger_ms, before.linger_ms),
+        ("drain", *drain_ms, before.drain_ms),
+    ] {
+        let word = |limit| format!("{name} {}", units::duration(limit));
+        found.limit(Bound::Limits, now, before, word);
+    }
+    let steps = ladder.term_after_ms.saturating_add(ladder.kill_after_ms);
+    let had = before.ladder.term_after_ms.saturating_add(before.ladder.kill_after_ms);
+    found.if_wider(Bound::Limits, steps > had, || {
+        let word = |steps| format!("stop after {}", units::duration(steps));
+        (word(had), word(steps))
+    });
+}
+
+fn machine_limits(found: &mut Found, now: &ResourceLimits, before: &ResourceLimits) {
+    let ResourceLimits {
+        memory_bytes,
+        processes,
+        cpu_weight,
+        cpu_milli,
+        file_bytes,
+        open_files,
+        disk_bytes,
+        required,
+    } = now;
+    let count = |limit: u64| limit.to_string();
+    let cpus = |milli: u64| format!("{}.{:03}", milli / 1000, milli % 1000);
+    found.limit(Bound::Memory, *memory_bytes, before.memory_bytes, units::bytes);
+    found.limit(Bound::Processes, *processes, before.processes, count);
+    found.limit(Bound::Cpus, *cpu_milli, before.cpu_milli, cpus);
+    found.limit(Bound::MaxFileSize, *file_bytes, before.file_bytes, units::bytes);
+    found.limit(Bound::Disk, *disk_bytes, before.disk_bytes, units::bytes);
+    found.limit(Bound::Limits, *cpu_weight, before.cpu_weight, |it| format!("cpu_weight {it}"));
+    found.limit(Bound::Limits, *open_files, before.open_files, |it| format!("open_files {it}"));
+    found.if_wider(Bound::Limits, before.required && !required, || {
+        ("limits required".to_owned(), "limits where they can be held".to_owned())
+    });
+}

@@ -1,0 +1,51 @@
+//! A run's name, from the look whether it is free to the moment when the run has it.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+
+use run_journal::{KernelLock, RunFilter, StateRoot, Which};
+use run_protocol::ExitCode;
+
+use crate::command_error::{CommandError, OrFail};
+use crate::host::list_runs;
+use crate::request::run_marks::RunName;
+
+/// Nobody else gets a name while this lives. It is let go when the run's directory says whose the name is.
+#[derive(Debug)]
+pub struct NameClaim {
+    _lock: KernelLock,
+}
+
+impl NameClaim {
+    /// Claims the name, unless a run that is under way has it.
+    pub fn new(state: &StateRoot, name: &RunName) -> Result<Self, CommandError> {
+        let lock = lock(state)
+            .or_fail_as(ExitCode::SupervisorFailed, || "the names of runs cannot be locked")?;
+        check_free(state, name)?;
+        Ok(Self { _lock: lock })
+    }
+}
+
+fn lock(state: &StateRoot) -> io::Result<KernelLock> {
+    DirBuilder::new().recursive(true).mode(0o700).create(state.path())?;
+    KernelLock::take_waiting(&state.path().join("names.lock"))
+}
+
+/// Says so if a run that is under way has the name.
+pub fn check_free(state: &StateRoot, name: &RunName) -> Result<(), CommandError> {
+    let filter = RunFilter {
+        which: Which::Unfinished,
+        name: Some(name.as_str().to_owned()),
+        ..RunFilter::default()
+    };
+    let runs = list_runs(state, &filter).or_fail(|| "the names of runs cannot be looked up")?;
+    match runs.first() {
+        None => Ok(()),
+        Some(holder) => {
+            let what = format!("the name `{}` is taken by run {}", name.as_str(), holder.run);
+            Err(CommandError::new(ExitCode::Conflict, what)
+                .hint("wait until it is over, or choose another name"))
+        }
+    }
+}

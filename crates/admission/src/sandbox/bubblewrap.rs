@@ -1,0 +1,244 @@
+//! The bubblewrap of this host: where it is, whether it may be trusted, and whether it can make a sandbox.
+
+use std::fs::{self};
+use std::io::{self};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use ground::command::{Answer, Bounds, NoAnswer};
+use ground::{Durable, replace_file};
+use run_protocol::ExitCode;
+use sandbox_plan::{
+    BwrapFileError, BwrapProblem, BwrapVersion, bwrap_trial, check_bwrap_file,
+    missing_bwrap_options,
+};
+
+use crate::command_error::CommandError;
+use crate::host::environment::Environment;
+
+/// A trial takes some 10 ms; a machine under load may take longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Below our state directory: the bubblewrap that passed a trial since the machine was started.
+const PASSED_FILE: &str = "bubblewrap-passed";
+
+/// Why there is no sandbox to be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BubblewrapError {
+    #[error("bubblewrap is not installed, and without it there is no sandbox")]
+    Missing,
+    #[error("bubblewrap cannot be trusted")]
+    File(#[source] BwrapFileError),
+    #[error("bubblewrap at `{}` does not answer", .path.display())]
+    Silent { path: PathBuf, source: NoAnswer },
+    #[error("bubblewrap at `{}` is too old: it has no {}", .path.display(), .missing.join(", "))]
+    TooOld { path: PathBuf, missing: Vec<&'static str> },
+    #[error("bubblewrap cannot make a sandbox here: {problem}")]
+    Trial { problem: BwrapProblem, complaint: String },
+}
+
+impl BubblewrapError {
+    /// What to do about it; exact where this host says what it is.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Missing => "install it: `sudo apt-get install bubblewrap` (Debian, Ubuntu), \
+                 `sudo dnf install bubblewrap` (Fedora), `sudo pacman -S bubblewrap` (Arch)"
+                .to_owned(),
+            Self::File(error) => hint_for_file(error),
+            Self::Silent { .. } => "see what `bwrap --version` says".to_owned(),
+            Self::TooOld { .. } => "install bubblewrap 0.8.0 or newer".to_owned(),
+            Self::Trial { problem, .. } => hint_for(problem, &KernelSettings::of_host()),
+        }
+    }
+}
+
+impl From<BubblewrapError> for CommandError {
+    fn from(error: BubblewrapError) -> Self {
+        let hint = error.hint();
+        let command_error = Self::new(ExitCode::SupervisorFailed, error.to_string()).hint(hint);
+        match error {
+            BubblewrapError::File(source) => command_error.because(source),
+            BubblewrapError::Silent { source, .. } => command_error.because(source),
+            BubblewrapError::Trial { complaint, .. } => command_error.because(complaint),
+            BubblewrapError::Missing | BubblewrapError::TooOld { .. } => command_error,
+        }
+    }
+}
+
+/// A bubblewrap whose file may be trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bubblewrap {
+    pub path: PathBuf,
+}
+
+impl Bubblewrap {
+    /// Finds it on PATH, without which it is where distributions put it; never in the workspace.
+    pub fn find(
+        environment: &Environment,
+        workspace: Option<&Path>,
+    ) -> Result<Self, BubblewrapError> {
+        let search = environment.variable("PATH").unwrap_or("/usr/bin".as_ref());
+        let found = std::env::split_paths(search)
+            .filter(|directory| directory.is_absolute())
+            .map(|directory| directory.join("bwrap"))
+            .find(|candidate| candidate.is_file())
+            .ok_or(BubblewrapError::Missing)?;
+        let path = check_bwrap_file(&found, workspace).map_err(BubblewrapError::File)?;
+        Ok(Self { path })
+    }
+
+    pub fn version(&self) -> Result<Option<BwrapVersion>, BubblewrapError> {
+        let answer = self.ask(["--version".into()])?;
+        Ok(BwrapVersion::parse(&answer.stdout_text()))
+    }
+
+    /// Makes a sandbox that does nothing.
+    pub fn try_out(&self) -> Result<(), BubblewrapError> {
+        let missing = missing_bwrap_options(&self.ask(["--help".into()])?.stdout_text());
+        if !missing.is_empty() {
+            return Err(BubblewrapError::TooOld { path: self.path.clone(), missing });
+        }
+        let answer = self.ask(bwrap_trial())?;
+        if answer.status.success() {
+            return Ok(());
+        }
+        let complaint = answer.stderr_text().trim().to_owned();
+        Err(BubblewrapError::Trial { problem: BwrapProblem::classify(&complaint), complaint })
+    }
+
+    /// As [`Self::try_out`], but not twice between two starts of the machine.
+    pub fn try_out_once(&self, state: &Path) -> Result<Trial, BubblewrapError> {
+        let fingerprint = self.fingerprint();
+        let passed = fs::read_to_string(state.join(PASSED_FILE)).ok();
+        if fingerprint.is_some() && passed == fingerprint {
+            return Ok(Trial::PassedBefore);
+        }
+        self.try_out()?;
+        Ok(Trial::Passed { fingerprint })
+    }
+
+    /// What identifies this very program on this start of this kernel.
+    fn fingerprint(&self) -> Option<String> {
+        let found = fs::metadata(&self.path).ok()?;
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let (boot, path) = (boot.trim(), self.path.display());
+        let (device, inode) = (found.dev(), found.ino());
+        let (seconds, nanoseconds) = (found.mtime(), found.mtime_nsec());
+        // What a container or a user may do differs, though kernel and program are the same.
+        let namespace = fs::read_link("/proc/self/ns/user").ok()?;
+        let uid = nix::unistd::geteuid();
+        Some(format!(
+            "{boot} {} {uid} {device}:{inode} {seconds}.{nanoseconds} {path}\n",
+            namespace.display()
+        ))
+    }
+
+    fn ask(
+        &self,
+        arguments: impl IntoIterator<Item = std::ffi::OsString>,
+    ) -> Result<Answer, BubblewrapError> {
+        let mut command = Command::new(&self.path);
+        command.env_clear().args(arguments);
+        ground::command::run(&mut command, None, Bounds::of_question(PATIENCE))
+            .map_err(|source| BubblewrapError::Silent { path: self.path.clone(), source })
+    }
+}
+
+/// How a trial went well.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Trial {
+    /// There is no sandbox to be made.
+    NotNeeded,
+    PassedBefore,
+    Passed {
+        fingerprint: Option<String>,
+    },
+}
+
+impl Trial {
+    /// Remembers it, in a state directory that exists by now. Without that the next trial is merely made again.
+    pub fn remember(&self, state: &Path) {
+        if let Self::Passed { fingerprint: Some(fingerprint) } = self {
+            replace_file(&state.join(PASSED_FILE), fingerprint.as_bytes(), Durable::No).ok();
+        }
+    }
+}
+
+/// The command that mends the file, where there is one.
+fn hint_for_file(error: &BwrapFileError) -> String {
+    let mend = |path: &Path, command: &str| format!("sudo {command} '{}'", path.display());
+    match error {
+        BwrapFileError::SetUserId(path) => format!(
+            "take the bit away, for the kernel makes namespaces without it: {}",
+            mend(path, "chmod u-s")
+        ),
+        BwrapFileError::NotRoots { path, .. } => format!(
+            "use the one that your distribution packages, or give it to root: {}",
+            mend(path, "chown root:root")
+        ),
+        BwrapFileError::WritableByOthers(path) => mend(path, "chmod go-w"),
+        BwrapFileError::NotExecutable(path) => mend(path, "chmod a+x"),
+        _ => "use the one that your distribution packages, /usr/bin/bwrap".to_owned(),
+    }
+}
+
+/// What the kernel is told about user namespaces.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KernelSettings {
+    unprivileged_userns_clone: Option<String>,
+    max_user_namespaces: Option<String>,
+    apparmor_restricts: Option<String>,
+}
+
+impl KernelSettings {
+    pub fn of_host() -> Self {
+        let read =
+            |path: &str| -> io::Result<String> { Ok(fs::read_to_string(path)?.trim().to_owned()) };
+        Self {
+            unprivileged_userns_clone: read("/proc/sys/kernel/unprivileged_userns_clone").ok(),
+            max_user_namespaces: read("/proc/sys/user/max_user_namespaces").ok(),
+            apparmor_restricts: read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").ok(),
+        }
+    }
+}
+
+/// The profile that lets bubblewrap use namespaces where AppArmor takes them from everybody.
+const APPARMOR_FIX: &str = "\
+let AppArmor allow it to bubblewrap alone:
+sudo tee /etc/apparmor.d/bwrap >/dev/null <<'END'
+abi <abi/4.0>,
+include <tunables/global>
+profile bwrap /usr/bin/bwrap flags=(unconfined) {
+  userns,
+}
+END
+sudo apparmor_parser -r /etc/apparmor.d/bwrap";
+
+/// The exact setting to change where the host shows it, else what usually helps.
+fn hint_for(problem: &BwrapProblem, settings: &KernelSettings) -> String {
+    let is = |setting: &Option<String>, value: &str| setting.as_deref() == Some(value);
+    match problem {
+        BwrapProblem::TooManyNamespaces | BwrapProblem::NamespacesForbidden
+            if is(&settings.unprivileged_userns_clone, "0") =>
+        {
+            "allow user namespaces: sudo sysctl -w kernel.unprivileged_userns_clone=1".to_owned()
+        }
+        BwrapProblem::TooManyNamespaces | BwrapProblem::NamespacesForbidden
+            if is(&settings.max_user_namespaces, "0") =>
+        {
+            "allow user namespaces: sudo sysctl -w user.max_user_namespaces=15000".to_owned()
+        }
+        BwrapProblem::AppArmor | BwrapProblem::NamespacesForbidden
+            if is(&settings.apparmor_restricts, "1") =>
+        {
+            APPARMOR_FIX.to_owned()
+        }
+        problem => problem.hint().unwrap_or("see `caretaker doctor`").to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "bubblewrap_tests.rs"]
+mod tests;

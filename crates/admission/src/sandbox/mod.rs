@@ -1,0 +1,6 @@
+//! What a run is confined with: bubblewrap, a profile, MCP servers, a workspace.
+
+pub mod bubblewrap;
+pub mod profiles;
+pub mod user_mcp;
+pub mod workspace;

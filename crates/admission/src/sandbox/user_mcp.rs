@@ -1,0 +1,189 @@
+//! The user's own MCP servers: where they are defined, and what is said of them before a run.
+
+use std::path::Path;
+
+use cursor_home::{CursorRoots, McpServer, ToolBudget, WorkspacePath};
+use run_protocol::{BytesPath, ExitCode, RepositoryServer, RunSpec, UserMcpFiles};
+use run_shim::{
+    Unreachable, UserMcpError, UserMcpReport, choice_of, names_in, repository_server, user_mcp,
+};
+
+use crate::command_error::CommandError;
+use crate::host::Host;
+use crate::request::run_options::ServerOptions;
+use crate::sandbox::profiles;
+use crate::words::talk::note;
+
+/// The files, if there are any.
+pub fn find(workspace: &WorkspacePath, roots: &CursorRoots) -> Option<UserMcpFiles> {
+    let servers = roots.user_mcp_json();
+    servers.try_exists().is_ok_and(|exists| exists).then(|| {
+        // Cursor goes by the repository; older builds by the workspace.
+        let mut disabled: Vec<BytesPath> = Vec::new();
+        for root in repository_of(workspace).iter().chain([workspace]) {
+            let file = BytesPath::from(roots.project_dir(root).disabled_servers());
+            if !disabled.contains(&file) {
+                disabled.push(file);
+            }
+        }
+        UserMcpFiles { servers: servers.into(), disabled, only: None }
+    })
+}
+
+fn repository_of(workspace: &WorkspacePath) -> Option<WorkspacePath> {
+    let is_top = |directory: &&Path| directory.join(".git").exists();
+    let top = workspace.as_path().ancestors().find(is_top)?;
+    WorkspacePath::new(top).ok()
+}
+
+/// The user's file, with the servers that were named. Each must be there.
+pub fn named(
+    workspace: &WorkspacePath,
+    roots: &CursorRoots,
+    names: &[String],
+) -> Result<UserMcpFiles, CommandError> {
+    let files = find(workspace, roots);
+    let known = match &files {
+        Some(files) => names_in(files)?,
+        None => Vec::new(),
+    };
+    if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+        return Err(match repository_server(workspace.as_path(), name) {
+            Ok(server) => of_repository(name, &server),
+            Err(_) => no_such_server(roots, name, &known),
+        });
+    }
+    files.map(|files| UserMcpFiles { only: Some(names.to_owned()), ..files }).ok_or_else(|| {
+        let what = format!("there is no `{}`", roots.user_mcp_json().display());
+        CommandError::new(ExitCode::NotFound, what)
+    })
+}
+
+fn no_such_server(roots: &CursorRoots, name: &str, known: &[String]) -> CommandError {
+    let file = roots.user_mcp_json();
+    let what = format!("there is no MCP server `{name}` in `{}`", file.display());
+    let error = CommandError::new(ExitCode::NotFound, what);
+    match known {
+        [] => error,
+        known => error.hint(format!("it has {}", known.join(", "))),
+    }
+}
+
+/// Says what a server of the repository would do, before the user gives their word for it.
+fn of_repository(name: &str, server: &McpServer) -> CommandError {
+    let what = format!("the MCP server `{name}` is the repository's, not yours");
+    CommandError::new(ExitCode::Usage, what)
+        .because(format!("its .cursor/mcp.json defines it as {}", server.shown()))
+        .hint(format!("if you trust it with what the sandbox has: --mcp-from-repo {name}"))
+}
+
+/// The repository's servers that the user allows, as they are now.
+pub fn from_repository(
+    workspace: &WorkspacePath,
+    names: &[String],
+) -> Result<Vec<RepositoryServer>, CommandError> {
+    let allowed = names.iter().map(|name| {
+        let server = repository_server(workspace.as_path(), name)?;
+        Ok(RepositoryServer { name: name.clone(), sha256: server.digest() })
+    });
+    allowed.collect()
+}
+
+/// Checks the servers of a run that is to have more than ours.
+pub fn check(
+    host: &Host,
+    spec: &RunSpec,
+    asked: &ServerOptions,
+) -> Result<Option<UserMcpReport>, CommandError> {
+    let off = choice_of(&host.state, spec).off;
+    if let Some(name) = asked.mcp.iter().chain(&asked.mcp_from_repo).find(|name| off.contains(name))
+    {
+        return Err(UserMcpError::OffForSession(name.clone()).into());
+    }
+    if spec.profile == profiles::OFF && !off.is_empty() {
+        let what = format!(
+            "{} is switched off for this session; without a sandbox that cannot be enforced",
+            off.join(", ")
+        );
+        return Err(CommandError::new(ExitCode::Usage, what)
+            .hint("use a sandbox, or switch it on again: caretaker mcp enable RUN SERVER"));
+    }
+    Ok(user_mcp(&host.state, spec)?)
+}
+
+/// Says which servers a run gets beside ours, and which not. Silent for a run that asked for none.
+/// A run that counts the tools says their number itself, once it knows it.
+pub fn say_what_came_of_it(report: Option<&UserMcpReport>, counts_tools: bool) {
+    if let Some(report) = report {
+        let of_tools = tool_remark(&report.budget).filter(|_| counts_tools);
+        let remarks =
+            remarks(report).into_iter().filter(|remark| Some(remark) != of_tools.as_ref());
+        remarks.for_each(|remark| note(&remark));
+    }
+}
+
+fn remarks(report: &UserMcpReport) -> Vec<String> {
+    let UserMcpReport {
+        added,
+        of_repository,
+        clashes,
+        switched_off,
+        off_for_session,
+        unreachable,
+        budget,
+    } = report;
+    let mut remarks = Vec::new();
+    if !added.is_empty() {
+        remarks
+            .push(format!("your own MCP servers are in reach of the agent: {}", added.join(", ")));
+    } else if of_repository.is_empty() {
+        remarks.push("none of your own MCP servers are switched on".to_owned());
+    }
+    for (name, definition) in of_repository {
+        remarks.push(format!(
+            "the repository's MCP server `{name}` is in reach of the agent, as {definition}"
+        ));
+    }
+    if !switched_off.is_empty() {
+        remarks.push(format!("switched off for this workspace: {}", switched_off.join(", ")));
+    }
+    if !off_for_session.is_empty() {
+        remarks.push(format!("switched off for this session: {}", off_for_session.join(", ")));
+    }
+    for clash in clashes {
+        remarks.push(format!(
+            "your MCP server `{}` is left out: ours is called `{}`",
+            clash.left_out, clash.ours
+        ));
+    }
+    for Unreachable { name, why } in unreachable {
+        remarks.push(format!(
+            "the agent will not reach `{name}`: {why}; name the server with --mcp {name} to allow its host"
+        ));
+    }
+    remarks.extend(tool_remark(budget));
+    remarks
+}
+
+/// What there is to say of the number of tools.
+pub fn tool_remark(budget: &ToolBudget) -> Option<String> {
+    let limit = budget.limit;
+    if budget.is_over() {
+        return Some(format!(
+            "the MCP servers have {} tools; Cursor is said to use {limit} and to ignore the rest: name those you need in \
+             `enabledTools`",
+            budget.used
+        ));
+    }
+    (!budget.unknown.is_empty()).then(|| {
+        format!(
+            "of the {limit} MCP tools that Cursor is said to use, {} are taken; how many {} has is not known",
+            budget.used,
+            budget.unknown.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+#[path = "user_mcp_tests.rs"]
+mod tests;

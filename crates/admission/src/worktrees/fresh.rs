@@ -1,0 +1,249 @@
+//! Makes a worktree for a run that is about to begin, and takes it back if the run does not.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ground::now_ms;
+use run_journal::RunDirectory;
+use run_protocol::{BytesPath, ExitCode, RunId, WorktreeOrigin};
+use workspace_history::{
+    Git, GitAnswer, GitError, History, Repository, RepositoryError, Scope, SnapshotName, run_git,
+};
+
+use super::{GENEROUS, Record, write_record};
+use crate::command_error::{CommandError, OrFail};
+use crate::host::host_git;
+use crate::host::{Host, short_id};
+use crate::request::run_marks::RunName;
+use crate::sandbox::workspace;
+use crate::words::talk::note;
+
+/// A checkout of a large repository takes its time.
+const CHECKOUT: Duration = Duration::from_secs(1800);
+const QUESTION: Duration = Duration::from_secs(30);
+
+/// A worktree that no run has used yet. Taken back when it is dropped.
+pub struct Fresh<'a> {
+    host: &'a Host,
+    git: Git,
+    path: PathBuf,
+    origin: WorktreeOrigin,
+    is_kept: bool,
+}
+
+impl<'a> Fresh<'a> {
+    /// Makes a worktree of the repository that the directory is in, from its last commit, on a branch of its own.
+    pub fn make(
+        host: &'a Host,
+        named: Option<&Path>,
+        name: Option<&RunName>,
+    ) -> Result<Self, CommandError> {
+        let fresh = Self::make_quietly(host, named, name)?;
+        let repository = &fresh.origin.repository.0;
+        if *repository != workspace::check(host, named)?.as_path() {
+            note(&format!("the worktree is of all of `{}`", repository.display()));
+        }
+        Ok(fresh)
+    }
+
+    /// Whether one could be made, as far as that can be known without making it.
+    pub fn check(host: &Host, named: Option<&Path>) -> Result<(), CommandError> {
+        let checkout = workspace::check(host, named)?;
+        let git = host_git::find(host, Some(checkout.as_path()))?;
+        let repository = repository_of(checkout.as_path())?;
+        base_of(&git, &repository.root).map(drop)
+    }
+
+    /// The same as `make`, without a word.
+    pub fn make_quietly(
+        host: &'a Host,
+        named: Option<&Path>,
+        name: Option<&RunName>,
+    ) -> Result<Self, CommandError> {
+        let checkout = workspace::check(host, named)?;
+        let git = host_git::find(host, Some(checkout.as_path()))?;
+        let repository = repository_of(checkout.as_path())?;
+        Self::make_in(host, git, repository, name)
+    }
+
+    /// The same, of a directory that is a whole repository: who may see a part of one is not to see all of it.
+    pub fn make_of_whole(
+        host: &'a Host,
+        checkout: &Path,
+        name: Option<&RunName>,
+    ) -> Result<Self, CommandError> {
+        let git = host_git::find(host, Some(checkout))?;
+        let repository = repository_of(checkout)?;
+        if repository.root != checkout {
+            let what =
+                "the workspace is a part of a git repository, and a worktree is of all of it";
+            return Err(CommandError::new(ExitCode::Usage, what));
+        }
+        Self::make_in(host, git, repository, name)
+    }
+
+    fn make_in(
+        host: &'a Host,
+        git: Git,
+        repository: Repository,
+        name: Option<&RunName>,
+    ) -> Result<Self, CommandError> {
+        let base = base_of(&git, &repository.root)?;
+        let id = short_id(RunId::generate());
+        let name = match name {
+            Some(name) => format!("{}-{id}", name.as_str()),
+            None => id,
+        };
+        let home = host.state.worktrees();
+        let home = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&home)
+            .and_then(|()| fs::canonicalize(&home))
+            .or_fail_as(ExitCode::SupervisorFailed, || {
+                format!("`{}` cannot be made", home.display())
+            })?;
+        let branch = format!("caretaker/{name}");
+        let path = home.join(&name);
+        let root = BytesPath::from(repository.root.as_path());
+        let origin = WorktreeOrigin { repository: root, branch, base };
+        // Before anything is made: what is half made is taken back.
+        let fresh = Self { host, git, path, origin, is_kept: false };
+        fresh.check_out(&repository)?;
+        Ok(fresh)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps the worktree if a run has it. Where the launch failed, that has to be looked for.
+    pub fn settle(mut self, is_launched: bool) {
+        self.is_kept = is_launched || self.is_used();
+    }
+
+    fn is_used(&self) -> bool {
+        let runs = fs::read_dir(self.host.state.runs()).into_iter().flatten().flatten();
+        runs.filter_map(|entry| entry.file_name().to_str()?.parse::<RunId>().ok())
+            .filter_map(|run| RunDirectory::open(&self.host.state, run).ok()?.spec().ok())
+            .any(|spec| Path::new(&spec.workspace) == self.path)
+    }
+
+    fn check_out(&self, repository: &Repository) -> Result<(), CommandError> {
+        let what = || format!("no worktree of `{}` could be made", repository.root.display());
+        let failed = |error: GitError| host_git::refused(what(), error);
+        // In steps, because an agent may work in the repository at this moment. Git writes only where a sandbox lets no
+        // agent write, which is the directory of worktrees and the worktree itself. The branch is written by us: git would
+        // follow links to it.
+        let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout"].map(OsStr::new);
+        let words = add.into_iter().chain([self.path.as_os_str(), self.origin.base.as_ref()]);
+        let added = self.git.run_in(&repository.root, words, None, QUESTION);
+        added.and_then(GitAnswer::checked).map_err(failed)?;
+        let branch = format!("refs/heads/{}", self.origin.branch);
+        let own = Repository::at(&self.path).map_err(|error| failed(error.into()))?;
+        let not_written = |error: Box<dyn std::error::Error + Send + Sync>| {
+            CommandError::new(ExitCode::Failed, what()).because(error)
+        };
+        let own = own.ok_or_else(|| not_written("git made no repository there".into()))?;
+        repository
+            .create_ref(&self.git, &branch, &self.origin.base)
+            .and_then(|()| own.set_ref(&self.git, &"HEAD".into(), Some(&format!("ref: {branch}"))))
+            .map_err(|error| not_written(error.into()))?;
+        let mut command = self.git.command_as_user(&self.path).map_err(failed)?;
+        command.args(["read-tree", "--reset", "-u", &self.origin.base]);
+        run_git(&mut command, None, CHECKOUT).and_then(GitAnswer::checked).map_err(failed)?;
+        let record =
+            Record { v: 1, origin: self.origin.clone(), created_ms: now_ms(), discarded_ms: None };
+        write_record(self.host, &self.path, &record)
+            .or_fail_as(ExitCode::SupervisorFailed, || "the worktree could not be noted")?;
+        let saved = self.history().save(&SnapshotName::base(), Scope::AsGitWould, &[], GENEROUS);
+        saved.map(drop).or_fail(|| "the fresh worktree could not be saved")
+    }
+
+    fn history(&self) -> History {
+        History::of(&self.host.state.checkpoints(), &self.path, self.git.clone())
+    }
+}
+
+impl Drop for Fresh<'_> {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        self.history().remove().ok();
+        remove(&self.git, &self.path, &self.origin, Branch::Delete).ok();
+        if let Some(record) = super::record_path(self.host, &self.path) {
+            fs::remove_file(record).ok();
+        }
+    }
+}
+
+/// What becomes of a worktree's branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Branch {
+    Keep,
+    Delete,
+}
+
+/// Removes a worktree and what the repository knows of it.
+pub fn remove(
+    git: &Git,
+    path: &Path,
+    origin: &WorktreeOrigin,
+    branch: Branch,
+) -> Result<(), CommandError> {
+    let failed = |what: &str, error: Box<dyn std::error::Error + Send + Sync>| {
+        CommandError::new(ExitCode::Failed, what).because(error)
+    };
+    // By us, because git would look at what the repository says of the worktree, which the agent could write.
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(failed("the worktree could not be removed", error.into()));
+        }
+        _ => {}
+    }
+    let repository = &origin.repository.0;
+    if !repository.is_dir() {
+        return Ok(());
+    }
+    let found = Repository::at(repository).map_err(|error| {
+        host_git::refused("the repository could not forget the worktree", error.into())
+    })?;
+    let Some(found) = found else { return Ok(()) };
+    found
+        .forget_worktree(path)
+        .map_err(|error| failed("the repository could not forget the worktree", error.into()))?;
+    if branch == Branch::Delete {
+        let what = "the branch of the worktree could not be removed";
+        let words = ["update-ref", "-d", &format!("refs/heads/{}", origin.branch)];
+        git.run_in(repository, words, None, QUESTION)
+            .and_then(GitAnswer::checked)
+            .map_err(|error| host_git::refused(what, error))?;
+    }
+    Ok(())
+}
+
+/// The repository that a directory is in, in which git may be run.
+fn repository_of(directory: &Path) -> Result<Repository, CommandError> {
+    let what = || format!("no worktree of `{}` could be made", directory.display());
+    let refused = |error: RepositoryError| host_git::refused(what(), error.into());
+    let found = Repository::around(directory).map_err(refused)?.ok_or_else(|| {
+        let what =
+            format!("`{}` is in no git repository, so it has no worktrees", directory.display());
+        CommandError::new(ExitCode::Usage, what)
+            .hint("run without --worktree, or make it one with `git init` and a first commit")
+    })?;
+    found.check_is_own().and_then(|()| found.check()).map_err(refused)?;
+    Ok(found)
+}
+
+fn base_of(git: &Git, repository: &Path) -> Result<String, CommandError> {
+    let head = git.head(repository).ok_or_else(|| {
+        let what = format!("the repository `{}` has no commit yet", repository.display());
+        CommandError::new(ExitCode::Usage, what).hint("commit something first")
+    })?;
+    Ok(head.commit)
+}

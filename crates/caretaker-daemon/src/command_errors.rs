@@ -1,0 +1,61 @@
+//! How a command words the daemon's errors.
+
+use std::error::Error;
+
+use admission::command_error::CommandError;
+use run_journal::InboxError;
+use run_protocol::ExitCode;
+
+use crate::letters::LetterError;
+use crate::serve::ServeError;
+
+impl From<ServeError> for CommandError {
+    fn from(error: ServeError) -> Self {
+        let code = match &error {
+            ServeError::NotLoopback(_) => ExitCode::Usage,
+            ServeError::AlreadyThere(_) => ExitCode::Conflict,
+            _ => ExitCode::DaemonUnavailable,
+        };
+        Self::new(code, "the daemon cannot run").because(error)
+    }
+}
+
+impl From<LetterError> for CommandError {
+    fn from(error: LetterError) -> Self {
+        let (code, hint) = match &error {
+            LetterError::NoQuestion(_) | LetterError::Inbox(InboxError::NoSuchQuestion(_)) => {
+                (ExitCode::NotFound, "see what is asked with `caretaker inbox`".to_owned())
+            }
+            LetterError::AsksNothing(_) => {
+                (ExitCode::NotFound, "write to it with `caretaker send`".to_owned())
+            }
+            LetterError::AsksMore { questions, .. } => {
+                (ExitCode::Usage, format!("name the one you mean: {}", questions.join(", ")))
+            }
+            LetterError::Inbox(InboxError::Answered(_)) => {
+                (ExitCode::Conflict, "say more with `caretaker send`".to_owned())
+            }
+            LetterError::Inbox(InboxError::Full) => {
+                (ExitCode::Conflict, "see what waits there with `caretaker inbox`".to_owned())
+            }
+            _ => (ExitCode::Failed, "see what `caretaker doctor` says".to_owned()),
+        };
+        let failed = Self::new(code, error.to_string()).hint(hint);
+        match error.source() {
+            Some(source) => failed.because(source.to_string()),
+            None => failed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_daemon_is_a_conflict_and_says_so() {
+        let error = CommandError::from(ServeError::AlreadyThere(None));
+        let text = "error: the daemon cannot run\n  because a daemon serves this state directory already\n";
+        assert_eq!((error.exit_code(), error.text().as_str()), (ExitCode::Conflict, text));
+    }
+}

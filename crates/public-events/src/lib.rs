@@ -1,0 +1,149 @@
+//! The public form of events: what `tail --json` and `run --json` print, one JSON object a line.
+//!
+//! ```text
+//!   {"v":1,"seq":17,"epoch":1,"at":1790000000123,"kind":"agent.tool_completed", …}
+//! ```
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `v` | version of this form; a field may be added within a version, none is renamed, removed or changed in meaning |
+//! | `seq`, `epoch` | the event's number; `tail --since EPOCH:SEQ` goes on after it |
+//! | `at` | when it was journalled, in milliseconds since 1970 |
+//! | `kind` | `agent.…` for a line of the agent's, `run.…` for what we say of the run, `net.…` for what it tried of the network, `journal.unreadable` for damage |
+//! | `unterminated` | `true` where the agent's output ended in the middle of the line |
+//! | `redacted` | `true` where a known secret was replaced |
+//!
+//! The other fields belong to the kind; `fixtures/events/schema-v1.jsonl` has an example of each. A reader must expect
+//! kinds and fields that it does not know. An event is printed the same wherever the reading began: nothing in it is
+//! derived from the events before it.
+//!
+//! **Invariant:** one entry gives one line, whatever is in it.
+
+use std::io::{self, Write};
+
+use agent_stream::{LineParser, RawLine};
+use run_journal::{AgentLine, EventNumber, JournalEntry, LineEnding, Redaction};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// The version of the public form.
+pub const VERSION: u32 = 1;
+
+/// Writes entries in the public form.
+#[derive(Debug, Default)]
+pub struct EventWriter {
+    parser: LineParser,
+    /// The event without what all events have, reused from line to line.
+    body: Vec<u8>,
+}
+
+impl EventWriter {
+    pub fn write(&mut self, out: &mut dyn Write, entry: &JournalEntry<'_>) -> io::Result<()> {
+        match entry {
+            // Says nothing that is not in every event.
+            JournalEntry::Header(_) => Ok(()),
+            JournalEntry::Agent { number, at, line, ending, redaction } => {
+                self.body.clear();
+                let event = self.parser.parse(as_raw_line(line, *ending));
+                serde_json::to_writer(&mut self.body, &event)?;
+                write_envelope(out, *number, *at)?;
+                if *redaction == Redaction::Redacted {
+                    out.write_all(b"\"redacted\":true,")?;
+                }
+                if *ending == LineEnding::Missing {
+                    out.write_all(b"\"unterminated\":true,")?;
+                }
+                self.write_body(out, "agent.")
+            }
+            JournalEntry::Run { number, at, event, redaction, .. } => {
+                self.body.clear();
+                serde_json::to_writer(&mut self.body, event)?;
+                write_envelope(out, *number, *at)?;
+                if *redaction == Redaction::Redacted {
+                    out.write_all(b"\"redacted\":true,")?;
+                }
+                self.write_body(out, "run.")
+            }
+            JournalEntry::UnknownRun { number, at, raw } => {
+                self.body.clear();
+                self.body.extend_from_slice(raw.as_bytes());
+                write_envelope(out, *number, *at)?;
+                self.write_body(out, "run.")
+            }
+            JournalEntry::Unreadable { offset, length, bytes } => {
+                let text = String::from_utf8_lossy(bytes);
+                serde_json::to_writer(
+                    &mut *out,
+                    &Unreadable {
+                        v: VERSION,
+                        kind: "journal.unreadable",
+                        offset: *offset,
+                        length: *length,
+                        text: &text,
+                    },
+                )?;
+                out.write_all(b"\n")
+            }
+        }
+    }
+
+    /// Writes the event's own fields, its kind first, with the family in front of the kind.
+    fn write_body(&self, out: &mut dyn Write, family: &str) -> io::Result<()> {
+        match self.body.strip_prefix(b"{\"kind\":\"") {
+            Some(rest) => {
+                // What is of the network has a family of its own.
+                let family = if rest.starts_with(b"net.") { "" } else { family };
+                write!(out, "\"kind\":\"{family}")?;
+                out.write_all(rest)?;
+            }
+            // An event of a newer version that does not begin with its kind.
+            None => {
+                let raw = serde_json::from_slice::<&RawValue>(&self.body)?;
+                write!(out, "\"kind\":\"{family}unknown\",\"raw\":{raw}}}")?;
+            }
+        }
+        out.write_all(b"\n")
+    }
+}
+
+#[derive(Serialize)]
+struct Unreadable<'a> {
+    v: u32,
+    kind: &'static str,
+    offset: u64,
+    length: u64,
+    text: &'a str,
+}
+
+fn write_envelope(out: &mut dyn Write, number: EventNumber, at: u64) -> io::Result<()> {
+    let EventNumber { epoch, seq } = number;
+    write!(out, "{{\"v\":{VERSION},\"seq\":{seq},\"epoch\":{epoch},\"at\":{at},")
+}
+
+/// A line of the journal as the parser of the agent's stream takes it.
+pub fn as_raw_line<'a>(line: &AgentLine<'a>, ending: LineEnding) -> RawLine<'a> {
+    let bytes = match *line {
+        AgentLine::Json(bytes) | AgentLine::Bytes(bytes) => bytes,
+        AgentLine::Text(text) => text.as_bytes(),
+        AgentLine::Cut { head, length, sha256 } => {
+            return RawLine::Oversized { head, length, sha256 };
+        }
+    };
+    match ending {
+        LineEnding::LineFeed => RawLine::Whole(bytes),
+        LineEnding::Missing => RawLine::Unterminated(bytes),
+    }
+}
+
+/// Writes the agent's line as the agent wrote it; of one that was cut, what was kept.
+pub fn write_raw(out: &mut dyn Write, line: &AgentLine<'_>, ending: LineEnding) -> io::Result<()> {
+    out.write_all(as_raw_line(line, ending).bytes())?;
+    match ending {
+        LineEnding::LineFeed => out.write_all(b"\n"),
+        LineEnding::Missing => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "event_schema_tests.rs"]
+mod tests;
