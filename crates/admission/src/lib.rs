@@ -26,5 +26,6 @@ pub mod inheritance;
 pub mod request;
 pub mod resumption;
 pub mod sandbox;
+pub mod submission;
 pub mod words;
 pub mod worktrees;

@@ -1,14 +1,12 @@
 //! What the daemon leaves to the program it is part of, because it takes configuration, environment or home directory.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 
 use admission::brought::{Brought, ChildOrder, Submitted};
 use run_journal::JournalEntry;
-use run_protocol::{RunId, RunSpec};
+use run_protocol::{RunId, RunRequest, RunSpec};
 use run_shim::ShimEnvironment;
-use serde::{Deserialize, Serialize};
 
 /// What the binary does for the daemon. Every method may block.
 pub trait HostServices: Send + Sync + 'static {
@@ -17,7 +15,7 @@ pub trait HostServices: Send + Sync + 'static {
 
     /// Checks a run as the command line does, and makes its directory, queued. A prompt in a file is checked already, and
     /// stands for the one of the request.
-    fn submit(&self, request: SubmitRequest, prompt: Option<File>) -> Result<Submitted, Refusal>;
+    fn submit(&self, request: RunRequest, prompt: Option<File>) -> Result<Submitted, Refusal>;
 
     /// Checks what a run asks of a child against its own rights, and makes the child's directory, queued, with a
     /// worktree of its own.
@@ -57,64 +55,6 @@ pub trait HostServices: Send + Sync + 'static {
 pub trait EventForm: Send {
     /// Appends the entry; nothing for one that says nothing.
     fn write(&mut self, out: &mut Vec<u8>, entry: &JournalEntry<'_>) -> io::Result<()>;
-}
-
-/// A run that somebody wants, as a client of the API words it. The names are those of the flags of `caretaker run`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SubmitRequest {
-    /// What to do.
-    pub prompt: String,
-    /// The directory to work in, absolute.
-    pub workspace: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub expose: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_timeout: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tool_calls: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub journal: Option<String>,
-    #[serde(default)]
-    pub no_force: bool,
-    #[serde(default)]
-    pub stream: bool,
-    #[serde(default)]
-    pub restart: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub agent_flags: Vec<String>,
-    #[serde(default)]
-    pub priority: i32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after_ok: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub account: Option<String>,
 }
 
 /// Why something was not done.

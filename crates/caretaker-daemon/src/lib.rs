@@ -51,7 +51,7 @@ mod why;
 pub use config::{DaemonConfig, PROTOCOL};
 pub use delivery::Delivery;
 pub use hooks::{Claimer, HookOutcome, HookRecord, HookStanding, records_of};
-pub use host_services::{EventForm, HostServices, Refusal, SubmitRequest};
+pub use host_services::{EventForm, HostServices, Refusal};
 pub use instance::{DaemonNote, Presence, Stopped, lock_path, presence, stop};
 pub use letters::{
     Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question, answer_run,

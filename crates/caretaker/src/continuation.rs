@@ -10,18 +10,18 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use admission::admit::{Admission, Conversation};
+use admission::admit::{Admission, Conversation, Errand};
 use admission::command_error::CommandError;
 use admission::config::Config;
 use admission::host::{Host, list_runs};
 use admission::request::name_claim;
-use admission::request::run_options::RunOptions;
 use admission::resumption::refusal::Refusal;
 use admission::resumption::{Question, WhenHeld};
 use run_journal::{RunDirectory, RunFilter, RunOverview, RunState};
-use run_protocol::{ExitCode, PendingTool, RunId, RunOutcome, RunSpec};
+use run_protocol::{ExitCode, PendingTool, RunId, RunName, RunOutcome, RunRequest, RunSpec};
 use uuid::Uuid;
 
+use crate::console_options::ConsoleOptions;
 use crate::launching::{Launch, warn_of_no_sandbox};
 use crate::route::Route;
 
@@ -74,7 +74,8 @@ pub(crate) struct Continuation<'a> {
     /// Our own program.
     pub(crate) program: &'a Path,
     /// What is to be otherwise than it was.
-    pub(crate) options: &'a RunOptions,
+    pub(crate) request: &'a RunRequest,
+    pub(crate) console: &'a ConsoleOptions,
 }
 
 /// A run that goes on.
@@ -107,32 +108,33 @@ impl Continuation<'_> {
         run: &RunOverview,
         prompt: &[u8],
     ) -> Result<Continued, NotContinued> {
-        let Self { host, config, program, options } = self;
+        let Self { host, config, program, request, console } = *self;
         let unknown = |what: &str| {
             let what = format!("{what} of run {} is not known", run.run);
             CommandError::new(ExitCode::Failed, what)
         };
         let session = Uuid::parse_str(&run.session).map_err(|_| unknown("the session"))?;
         let spec = spec_of(host, run).ok_or_else(|| unknown("the spec"))?;
-        let when_held = if options.wait { WhenHeld::Wait } else { WhenHeld::Refuse };
+        let when_held = if console.wait { WhenHeld::Wait } else { WhenHeld::Refuse };
         let question = Question { host, session, workspace: None, when_held };
         let resumption = question.decide()?.map_err(NotContinued::Refused)?;
         let pending = resumption.pending();
         let conversation = Conversation::Resumed(Box::new(resumption));
-        let options = RunOptions { detach: true, name: self.name(&spec), ..(*options).clone() };
-        let admission = Admission::new(host, config, &options, &conversation, program, None)?;
-        let route = Route::choose(host, &options.queue)?;
-        let launch = Launch { host, config, options: &options, program, route: &route };
-        let mut admitted = admission.admit()?;
+        let request = &RunRequest { name: self.name(&spec), ..request.clone() };
+        let console = &ConsoleOptions { detach: true, ..console.clone() };
+        let route = Route::choose(host, console, request)?;
+        let way = route.way(host, console, request)?;
         // The list of runs is older than the lease, which decides.
-        admitted.spec.continues = Some(run.run);
+        let errand = Errand { continues: Some(run.run), ..Errand::new(conversation, way) };
+        let admitted = Admission::new(host, config, program, request, errand)?.admit()?;
         warn_of_no_sandbox(&admitted.spec);
+        let launch = Launch { host, config, console, program, route: &route };
         let begun = launch.start(admitted, prompt)?;
         Ok(Continued { run: begun.run_id(), session, pending })
     }
 
     /// The name of the run before, unless somebody else has it by now.
-    fn name(&self, spec: &RunSpec) -> Option<admission::request::run_marks::RunName> {
+    fn name(&self, spec: &RunSpec) -> Option<RunName> {
         let name = spec.name.as_ref()?.parse().ok()?;
         name_claim::check_free(&self.host.state, &name).ok().map(|()| name)
     }

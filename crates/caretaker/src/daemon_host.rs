@@ -1,32 +1,28 @@
 //! What the daemon is given by this program: admission, keys, the public form of events, the stores of conversations.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use admission::admit::{Admission, Conversation, SIMULATED_KEY, host_proxy};
-use admission::brought::{Brought, ChildOrder, Submitted, brought_for};
+use admission::admit::{SIMULATED_KEY, host_proxy};
+use admission::brought::{Brought, ChildOrder, Submitted};
 use admission::budgets;
 use admission::children::{self, NotMade};
 use admission::command_error::{CommandError, OrFail};
+use admission::config::Config;
 use admission::host::Host;
-use admission::request::name_claim::{self, NameClaim};
 use admission::request::named_secret::LOGIN_KEYS;
-use admission::request::queue_options::QueueOptions;
-use admission::request::run_marks::RunName;
-use admission::request::run_options::{Mode, RunOptions};
-use admission::resumption::{Question, WhenHeld, refusal};
-use admission::sandbox::profiles;
-use caretaker_daemon::{EventForm, HostServices, Refusal, SubmitRequest};
+use admission::submission::Submission;
+use caretaker_daemon::{EventForm, HostServices, Refusal};
 use cursor_stores::Extent;
 use public_events::EventWriter;
-use run_journal::{JournalEntry, Prompt, RunDirectory, RunOverview};
-use run_protocol::{AgentKind, ExitCode, NetworkMode, PromptCheck, QueueTerms, RunId, RunSpec};
+use run_journal::{JournalEntry, RunOverview};
+use run_protocol::{AgentKind, ExitCode, NetworkMode, RunId, RunRequest, RunSpec};
 use run_shim::ShimEnvironment;
 use serde::Serialize;
-use uuid::Uuid;
 
 use crate::commands::sessions::selection::{Selection, Where};
+use crate::console_options::ConsoleOptions;
 use crate::continuation::{Continuation, CutOff, NotContinued, cut_off_runs};
 
 #[derive(Debug)]
@@ -43,180 +39,9 @@ impl DaemonHost {
         Self { host, program, children: Mutex::new(()) }
     }
 
-    fn try_submit(
-        &self,
-        request: &SubmitRequest,
-        prompt: Option<&File>,
-    ) -> Result<Submitted, CommandError> {
-        let host = &self.host;
-        let config = host.load_config()?;
-        let options = options(request)?;
-        let terms = options.queue.terms(host)?;
-        let workspace = PathBuf::from(&request.workspace);
-        if !workspace.is_absolute() {
-            return Err(usage("the workspace is not an absolute path"));
-        }
-        let prompt = match prompt {
-            Some(file) => Prompt::File(file),
-            None => {
-                PromptCheck::whole(request.prompt.as_bytes())?;
-                Prompt::Text(request.prompt.as_bytes())
-            }
-        };
-        let conversation = self.conversation(request.session.as_deref(), workspace)?;
-        let admitted =
-            Admission::new(host, &config, &options, &conversation, &self.program, None)?.admit()?;
-        let brought = brought_for(&admitted.spec, &admitted.shim_environment);
-        let queue = QueueTerms {
-            keys: brought.keys.keys().cloned().collect(),
-            ..options.queue.with_inherited(terms, admitted.spec.queue.as_ref())
-        };
-        let spec = RunSpec { queue: Some(queue), wait_for_locks: false, ..admitted.spec };
-        let name_claim =
-            options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
-        let run = RunDirectory::create(&host.state, &spec, prompt)?;
-        drop(name_claim);
-        admitted.trial.remember(host.state.path());
-        Ok(Submitted { run: run.run_id(), brought })
+    fn submission<'a>(&'a self, config: &'a Config) -> Submission<'a> {
+        Submission { host: &self.host, config, program: &self.program }
     }
-
-    /// Continues a session as its latest run was run, with messages for a prompt.
-    fn try_submit_turn(
-        &self,
-        latest: &RunSpec,
-        delivers: Vec<String>,
-        prompt: &str,
-    ) -> Result<Submitted, CommandError> {
-        let host = &self.host;
-        let config = host.load_config()?;
-        let (session, when_held) = (latest.session, WhenHeld::Wait);
-        let question = Question { host, session, workspace: None, when_held };
-        let resumption = question.decide()?.map_err(refusal::Refusal::into_error)?;
-        let name = latest.name.as_ref().and_then(|name| name.parse::<RunName>().ok());
-        let name = name.filter(|name| name_claim::check_free(&host.state, name).is_ok());
-        let queue = QueueOptions { queue: true, ..QueueOptions::default() };
-        let options = RunOptions { detach: true, name, queue, ..RunOptions::default() };
-        let conversation = Conversation::Resumed(Box::new(resumption));
-        let admitted =
-            Admission::new(host, &config, &options, &conversation, &self.program, None)?.admit()?;
-        let brought = brought_for(&admitted.spec, &admitted.shim_environment);
-        let inherited = admitted.spec.queue.clone().unwrap_or_default();
-        let terms = QueueTerms { keys: brought.keys.keys().cloned().collect(), ..inherited };
-        let queue = Some(terms);
-        let continues = Some(latest.run);
-        let spec = RunSpec { queue, delivers, continues, wait_for_locks: false, ..admitted.spec };
-        let run = RunDirectory::create(&host.state, &spec, prompt.as_bytes())?;
-        admitted.trial.remember(host.state.path());
-        Ok(Submitted { run: run.run_id(), brought })
-    }
-
-    fn conversation(
-        &self,
-        session: Option<&str>,
-        workspace: PathBuf,
-    ) -> Result<Conversation, CommandError> {
-        let Some(session) = session else {
-            return Ok(Conversation::New { workspace: Some(workspace) });
-        };
-        let session = Uuid::parse_str(session)
-            .map_err(|error| usage("the session is not a UUID").because(error))?;
-        let question = Question {
-            host: &self.host,
-            session,
-            workspace: Some(&workspace),
-            when_held: WhenHeld::Wait,
-        };
-        match question.decide()? {
-            Ok(resumption) => Ok(Conversation::Resumed(Box::new(resumption))),
-            Err(refusal) => Err(refusal.into_error()),
-        }
-    }
-}
-
-fn usage(what: &str) -> CommandError {
-    CommandError::new(ExitCode::Usage, what)
-}
-
-/// What a client asks for, as the command line would have it.
-fn options(request: &SubmitRequest) -> Result<RunOptions, CommandError> {
-    fn parsed<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, CommandError>
-    where
-        T::Err: std::error::Error + Send + Sync + 'static,
-    {
-        text.parse()
-            .map_err(|error: T::Err| usage(&format!("`{what}` cannot be used")).because(error))
-    }
-    fn maybe<T: std::str::FromStr>(
-        what: &str,
-        text: Option<&String>,
-    ) -> Result<Option<T>, CommandError>
-    where
-        T::Err: std::error::Error + Send + Sync + 'static,
-    {
-        text.map(|text| parsed(what, text)).transpose()
-    }
-    let pairs = |map: &std::collections::BTreeMap<String, String>| -> Vec<String> {
-        map.iter().map(|(name, value)| format!("{name}={value}")).collect()
-    };
-    let mode = match request.mode.as_deref() {
-        None => None,
-        Some("plan") => Some(Mode::Plan),
-        Some("ask") => Some(Mode::Ask),
-        Some(_) => return Err(usage("`mode` is `plan` or `ask`")),
-    };
-    if request.profile.as_deref() == Some(profiles::OFF) {
-        return Err(usage("a sandbox is left away only on the command line of the run itself")
-            .hint("caretaker run --sandbox off"));
-    }
-    if !(-100..=100).contains(&request.priority) {
-        return Err(usage("`priority` is from -100 to 100"));
-    }
-    let relative = request
-        .expose
-        .iter()
-        .chain(&request.agent)
-        .find(|path| !Path::new(path).is_absolute() && path.as_str() != "simulated");
-    if let Some(relative) = relative {
-        return Err(usage(&format!("`{relative}` is not an absolute path")));
-    }
-    Ok(RunOptions {
-        model: request.model.clone(),
-        mode,
-        profile: request.profile.clone(),
-        detach: true,
-        name: maybe("name", request.name.as_ref())?,
-        labels: pairs(&request.labels)
-            .iter()
-            .map(|label| parsed("labels", label))
-            .collect::<Result<_, _>>()?,
-        variables: pairs(&request.env)
-            .iter()
-            .map(|variable| parsed("env", variable))
-            .collect::<Result<_, _>>()?,
-        expose: request.expose.iter().map(PathBuf::from).collect(),
-        timeout: maybe("timeout", request.timeout.as_ref())?,
-        idle_timeout: maybe("idle_timeout", request.idle_timeout.as_ref())?,
-        max_tool_calls: maybe("max_tool_calls", request.max_tool_calls.as_ref())?,
-        max_tokens: maybe("max_tokens", request.max_tokens.as_ref())?,
-        journal: maybe("journal", request.journal.as_ref())?,
-        no_force: request.no_force,
-        stream: request.stream,
-        restart: request.restart,
-        agent: request.agent.as_ref().map(PathBuf::from),
-        agent_flags: request.agent_flags.iter().map(Into::into).collect(),
-        queue: QueueOptions {
-            queue: true,
-            priority: Some(request.priority),
-            delay: maybe("delay", request.delay.as_ref())?,
-            after: request.after.clone(),
-            after_ok: request.after_ok.clone(),
-            group: maybe("group", request.group.as_ref())?,
-            account: maybe("account", request.account.as_ref())?,
-            group_budget: None,
-            direct: false,
-        },
-        ..RunOptions::default()
-    })
 }
 
 /// By whose fault, in the words of HTTP.
@@ -244,8 +69,9 @@ impl HostServices for DaemonHost {
         Box::new(PublicForm(EventWriter::default()))
     }
 
-    fn submit(&self, request: SubmitRequest, prompt: Option<File>) -> Result<Submitted, Refusal> {
-        self.try_submit(&request, prompt.as_ref()).map_err(as_refusal)
+    fn submit(&self, request: RunRequest, prompt: Option<File>) -> Result<Submitted, Refusal> {
+        let config = self.host.load_config().map_err(as_refusal)?;
+        self.submission(&config).submit(request, prompt.as_ref()).map_err(as_refusal)
     }
 
     fn submit_child(&self, parent: &RunSpec, order: ChildOrder) -> Result<Submitted, Refusal> {
@@ -264,7 +90,8 @@ impl HostServices for DaemonHost {
         delivers: Vec<String>,
         prompt: String,
     ) -> Result<Submitted, Refusal> {
-        self.try_submit_turn(latest, delivers, &prompt).map_err(as_refusal)
+        let config = self.host.load_config().map_err(as_refusal)?;
+        self.submission(&config).submit_turn(latest, delivers, &prompt).map_err(as_refusal)
     }
 
     fn shim_environment(
@@ -317,8 +144,9 @@ impl HostServices for DaemonHost {
                 return Vec::new();
             }
         };
-        let options = RunOptions { restart: true, ..RunOptions::default() };
-        let continuation = Continuation { host, config: &config, program, options: &options };
+        let request = &RunRequest { restart: true, ..RunRequest::default() };
+        let console = &ConsoleOptions::default();
+        let continuation = Continuation { host, config: &config, program, request, console };
         let continue_one = |run: &RunOverview| {
             let continued = continuation.continue_run(run, config.resume_prompt.as_bytes());
             let next = continued.map(|continued| continued.run).map_err(|error| match error {

@@ -23,6 +23,7 @@ mod cli;
 mod command_helper;
 mod commands;
 mod commits;
+mod console_options;
 mod continuation;
 mod conversation_stats;
 mod daemon_client;

@@ -82,7 +82,7 @@ impl fmt::Display for HumanDuration {
     }
 }
 
-text_serde!(HumanDuration, "a duration, as in `20m`");
+text_serde!(HumanDuration, "a string such as `20m`");
 
 #[cfg(test)]
 mod tests {

@@ -135,8 +135,8 @@ impl fmt::Display for CpuLimit {
     }
 }
 
-text_serde!(SizeLimit, "a size, as in `512MiB`");
-text_serde!(MemoryLimit, "a size, as in `4GiB`");
+text_serde!(SizeLimit, "a string such as `512MiB`");
+text_serde!(MemoryLimit, "a string such as `4GiB`");
 text_serde!(ProcessLimit, "a number, or `none`", or a number);
 text_serde!(CpuLimit, "a number, as in `1.5`, or `none`", or a number);
 

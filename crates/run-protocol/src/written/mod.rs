@@ -141,6 +141,6 @@ mod tests {
         assert_eq!(serde_json::from_str::<CpuLimit>("1.5").unwrap(), CpuLimit(1500));
         assert!(serde_json::from_str::<SizeLimit>("5").is_err());
         let error = serde_json::from_str::<HumanDuration>("5").unwrap_err().to_string();
-        assert!(error.contains("expected a duration"), "{error}");
+        assert!(error.contains("expected a string"), "{error}");
     }
 }

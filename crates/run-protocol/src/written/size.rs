@@ -41,7 +41,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-text_serde!(ByteSize, "a size, as in `512MiB`");
+text_serde!(ByteSize, "a string such as `512MiB`");
 
 #[cfg(test)]
 mod tests {
