@@ -383,3 +383,27 @@ fn what_cannot_be_asked_is_refused_in_words() {
     assert!(body["error"].as_str().unwrap().contains("only on the command line"), "{body}");
     assert_eq!(stage.run_ids(), Vec::<String>::new(), "what is refused leaves nothing");
 }
+
+#[test]
+fn the_api_lists_sessions_as_the_command_line_does_with_the_same_verdict() {
+    let stage = DaemonStage::new(2);
+    let run = stage.queue("one", "say hello", &[]);
+    assert_eq!(stage.wait_for_end(&run), Some(0));
+    let session = stage.session_of(&run);
+    std::fs::remove_dir_all(stage.home().join("one")).unwrap();
+    let printed = stage.output(&["sessions", "ls", "--json"]);
+    let printed: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let (status, listed) = stage.get("/v1/sessions");
+    assert_eq!((status, &listed), (200, &printed));
+    let head = &listed["sessions"][0];
+    assert_eq!((&head["id"], &head["activity"]), (&json!(session), &json!("not_resumable")));
+    assert!(head["refused"]["kind"].is_string(), "{head}");
+    let (status, one) = stage.get(&format!("/v1/sessions/{session}"));
+    assert_eq!(
+        (status, &one["session"]["head"]["activity"]),
+        (200, &json!("not_resumable")),
+        "{one}"
+    );
+    assert_eq!(stage.get("/v1/sessions?limit=0").1["n_sessions"], json!(1));
+    assert_eq!(stage.get("/v1/sessions/none").0, 404);
+}

@@ -52,7 +52,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "workspace-history",
         ],
     ),
-    ("caretaker-daemon", &["admission", "ground", "run-journal", "run-protocol", "run-shim"]),
+    (
+        "caretaker-daemon",
+        &["admission", "ground", "public-events", "run-journal", "run-protocol", "run-shim"],
+    ),
     (
         "caretaker",
         &[

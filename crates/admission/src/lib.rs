@@ -1,31 +1,38 @@
 //! Decides whether a run may begin, and as what: the library under both the command line and the daemon.
 //!
 //! ```text
-//!   request (flags) ─┐
-//!   config, profiles ┼─► admit ─► Admitted: a RunSpec, and what the shim gets beside it (brought)
-//!   inheritance ─────┤     ▲
-//!   resumption ──────┘     └── host (environment, places, agent), sandbox (bubblewrap, MCP servers)
-//!   children: what an agent asks for, narrowed to its own rights ─► worktrees ─► a queued run
+//!   request (flags), config, profiles ─┐
+//!   inheritance (the run before) ──────┼─► admit ─► Admitted: a RunSpec, and what the shim gets beside it
+//!   resumption (the session) ──────────┘     │
+//!   host, sandbox: what this machine has ────┘
+//!
+//!   Admitted ──► the binary launches it, or
+//!            └─► accept (API, messages, continuation) ─► a queued run + brought (keys, proxy: on no disk)
+//!   children: what an agent asks for, narrowed to its parent's rights ─► worktrees ─► a queued run
+//!   sessions: all conversations, each with the verdict of resumption
 //! ```
 //!
 //! **Invariant:** nothing here reads the process's environment, working directory or terminal. The binary reads them once
-//! and passes a [`host::Host`] in.
+//! and passes a [`host::Host`] in. The exception is the time zone of a day's budget, which jiff asks the system for.
 //!
 //! **Invariant:** a run that is refused leaves nothing behind: `admit` and `resumption` look and do not touch.
+//! Only `accept` and `children` make the directory of a run.
 //!
 //! **Invariant:** text from an agent, a workspace or a store passes [`words::safe_text`] before it reaches an error or a note.
 
+pub mod accept;
 pub mod admit;
 pub mod brought;
 pub mod budgets;
 pub mod children;
 pub mod command_error;
 pub mod config;
+pub mod continuation;
 pub mod host;
 pub mod inheritance;
 pub mod request;
 pub mod resumption;
 pub mod sandbox;
-pub mod submission;
+pub mod sessions;
 pub mod words;
 pub mod worktrees;

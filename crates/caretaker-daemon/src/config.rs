@@ -1,4 +1,4 @@
-//! What the daemon is told by the program it is part of: it reads no environment, no configuration and no home itself.
+//! What the binary tells the daemon at its start, beside the host.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -6,22 +6,15 @@ use std::path::PathBuf;
 
 use admission::config::caps::Caps;
 use admission::config::hooks::Hook;
-use run_journal::StateRoot;
 use run_protocol::Budget;
 
 /// The version of what is said over the socket. A client of another version is refused by name; raised when a client
 /// that was not changed with it would misunderstand.
 pub const PROTOCOL: u32 = 1;
 
-/// Everything a daemon is told at its start.
+/// What a daemon is told at its start.
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
-    /// The state directory. One daemon serves one.
-    pub state: StateRoot,
-    /// Where to listen, unless a socket was inherited.
-    pub socket: PathBuf,
-    /// Where the sockets of runs are whose spec does not say.
-    pub run_sockets: PathBuf,
     /// An address of this machine's own to listen on as well.
     pub listen: Option<SocketAddr>,
     /// Our own program, which is the supervisor of each run.

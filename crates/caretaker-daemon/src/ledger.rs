@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use admission::budgets::budget::{Spending, judge};
+use admission::budgets::day;
 use admission::budgets::group_record::GroupRecord;
 use ground::now_ms;
 use run_journal::{RunOverview, StateRoot};
@@ -86,7 +87,7 @@ impl Daemon {
         let now = now_ms();
         let day_budget = &self.config.day_budget;
         if day_budget.is_set() {
-            let (began_ms, ends_ms) = self.host.day(now);
+            let (began_ms, ends_ms) = day(now);
             let mut spending = self.ledger.spending_since(began_ms);
             self.add_live(&mut spending, began_ms, now, None);
             spent.day = judge(day_budget, &spending);

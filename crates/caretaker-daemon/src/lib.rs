@@ -15,8 +15,7 @@
 //!
 //! **Invariant:** nothing starts twice. The supervisor claims a run under the run's lock; here it is only asked to.
 //!
-//! **Invariant:** it reads no environment, no configuration and no home: [`DaemonConfig`] and [`HostServices`] bring what
-//! the program knows.
+//! **Invariant:** it reads no environment: the binary passes a `Host` and a [`DaemonConfig`] in at its start.
 
 mod api;
 mod clock;
@@ -29,7 +28,6 @@ mod delivery;
 #[cfg(test)]
 mod format_tests;
 mod hooks;
-mod host_services;
 mod inotify;
 mod instance;
 mod ledger;
@@ -51,7 +49,6 @@ mod why;
 pub use config::{DaemonConfig, PROTOCOL};
 pub use delivery::Delivery;
 pub use hooks::{Claimer, HookOutcome, HookRecord, HookStanding, records_of};
-pub use host_services::{EventForm, HostServices, Refusal};
 pub use instance::{DaemonNote, Presence, Stopped, lock_path, presence, stop};
 pub use letters::{
     Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question, answer_run,

@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use admission::accept::submit_turn;
 use run_journal::Inbox;
 use run_protocol::{Message, RunId};
 use run_shim::report_end;
@@ -115,14 +116,15 @@ impl Daemon {
         }
         let ids = messages.iter().map(|message| message.id.clone()).collect();
         let prompt = turn_prompt(&known, &messages);
-        match self.host.submit_turn(&spec, ids, prompt) {
+        match submit_turn(&self.host, &self.config.program, &spec, ids, &prompt) {
             Ok(submitted) => {
                 tracing::info!(%session, run = %submitted.run, "delivers what was written to it");
                 self.queue.bring(submitted.run, submitted.brought);
                 self.watch.look(submitted.run);
             }
-            Err(refusal) => {
-                tracing::warn!(%session, error = refusal.error, "messages cannot be delivered as a turn");
+            Err(error) => {
+                let error = error.message_with_causes();
+                tracing::warn!(%session, error, "messages cannot be delivered as a turn");
             }
         }
         Ok(())

@@ -11,9 +11,16 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use admission::accept::continue_run;
+use admission::brought::Submitted;
+use admission::command_error::CommandError;
+use admission::continuation::{Continuation, CutOff, cut_off_runs};
+use admission::host::Host;
+use admission::resumption::WhenHeld;
 use run_journal::StateRoot;
+use run_protocol::RunRequest;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -23,10 +30,10 @@ use crate::config::DaemonConfig;
 use crate::connections::{serve_loopback, serve_unix};
 use crate::counters::Counters;
 use crate::daemon::Daemon;
-use crate::host_services::HostServices;
 use crate::instance::{Claim, DaemonNote};
 use crate::ledger::Ledger;
 use crate::queue::{self, Queue};
+use crate::queue_file::QueueGate;
 use crate::run_watch::{RunWatch, WatchError};
 use crate::{hooks, postman, systemd};
 
@@ -63,15 +70,15 @@ impl From<WatchError> for ServeError {
 
 /// Serves until a signal says to stop. `on_ready` is called when everything can be asked.
 pub fn serve(
+    host: Host,
     config: DaemonConfig,
-    host: Arc<dyn HostServices>,
     on_ready: impl FnOnce(&DaemonNote),
 ) -> Result<(), ServeError> {
     // What we inherited is nobody's business in the runs' supervisors.
     close_fds::set_fds_cloexec(3, &[]);
-    make_state(&config.state)?;
-    let cannot = |source| ServeError::State { path: config.state.path().to_owned(), source };
-    let claim = Claim::new(&config.state)
+    make_state(&host.state)?;
+    let cannot = |source| ServeError::State { path: host.state.path().to_owned(), source };
+    let claim = Claim::new(&host.state)
         .map_err(cannot)?
         .map_err(|note| ServeError::AlreadyThere(note.map(Box::new)))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -80,7 +87,7 @@ pub fn serve(
         .thread_keep_alive(THREAD_PATIENCE)
         .build()
         .map_err(ServeError::Runtime)?;
-    let served = runtime.block_on(serve_claimed(config, host, &claim, on_ready));
+    let served = runtime.block_on(serve_claimed(host, config, &claim, on_ready));
     runtime.shutdown_background();
     served
 }
@@ -95,14 +102,14 @@ fn make_state(state: &StateRoot) -> Result<(), ServeError> {
 }
 
 async fn serve_claimed(
+    host: Host,
     config: DaemonConfig,
-    host: Arc<dyn HostServices>,
     claim: &Claim,
     on_ready: impl FnOnce(&DaemonNote),
 ) -> Result<(), ServeError> {
     let stop = Stop::listen().map_err(ServeError::Runtime)?;
     let mut note = DaemonNote::of_this_process(config.protocol, &config.version, ground::now_ms());
-    let (unix, socket) = listen_unix(&config)?;
+    let (unix, socket) = listen_unix(&config, &host.places.daemon_socket())?;
     note.socket = socket.clone().into();
     let loopback = match config.listen {
         Some(address) => Some(listen_loopback(address).await?),
@@ -111,16 +118,17 @@ async fn serve_claimed(
     let mut token = None;
     if let Some(loopback) = &loopback {
         note.listen = loopback.local_addr().ok().map(|address| address.to_string());
-        token = Some(make_token(&config.state).map_err(|source| ServeError::State {
-            path: config.state.path().to_owned(),
-            source,
-        })?);
+        token =
+            Some(make_token(&host.state).map_err(|source| ServeError::State {
+                path: host.state.path().to_owned(),
+                source,
+            })?);
     }
 
     let (change_sender, changes) = mpsc::unbounded_channel();
     let (errand_sender, errands) = mpsc::unbounded_channel();
-    let watch = RunWatch::new(&config.state, change_sender, errand_sender)?;
-    let (state, run_sockets) = (config.state.clone(), config.run_sockets.clone());
+    let watch = RunWatch::new(&host.state, change_sender, errand_sender)?;
+    let (state, run_sockets) = (host.state.clone(), host.places.sockets.clone());
     // In the background: a command that waits for the daemon need not wait for this.
     tokio::task::spawn_blocking(move || {
         let n_dead = run_shim::clean_up_after_the_dead(&state, &run_sockets);
@@ -132,8 +140,9 @@ async fn serve_claimed(
     // Nobody else wants to know of them.
     let over = if config.hooks.is_empty() { Vec::new() } else { over };
     let daemon = Arc::new(Daemon {
-        queue: Queue::new(config.state.path(), config.caps.clone()),
+        queue: Queue::new(host.state.path(), config.caps.clone()),
         host,
+        children: Mutex::new(()),
         watch: watch.clone(),
         ledger,
         counters: Counters::default(),
@@ -172,17 +181,43 @@ async fn serve_claimed(
     Ok(())
 }
 
-/// Runs that were cut off and were started with `--restart` are continued without being asked.
+/// Queues the continuation of runs that were cut off and were started with `--restart`.
 fn continue_interrupted(daemon: &Arc<Daemon>) {
     let daemon = Arc::clone(daemon);
     tokio::task::spawn_blocking(move || {
-        for (run, continued) in daemon.host.continue_interrupted() {
-            match continued {
-                Ok(next) => tracing::info!(%run, %next, "was cut off, and is continued"),
-                Err(refusal) => tracing::warn!(%run, error = refusal.error, "cannot be continued"),
-            }
+        if daemon.queue.gate() == QueueGate::Draining {
+            tracing::warn!("the queue is drained: what was cut off is not continued");
+            return;
+        }
+        if let Err(error) = try_continue_interrupted(&daemon) {
+            let error = error.message_with_causes();
+            tracing::warn!(error, "what was cut off cannot be looked up");
         }
     });
+}
+
+fn try_continue_interrupted(daemon: &Daemon) -> Result<(), CommandError> {
+    let Daemon { host, config: DaemonConfig { program, .. }, .. } = daemon;
+    let config = host.load_config()?;
+    let request = &RunRequest { restart: true, ..RunRequest::default() };
+    let when_held = WhenHeld::Refuse;
+    let continuation = Continuation { host, config: &config, program, request, when_held };
+    let which = CutOff { interrupted: true, suspended: false, only_restart: true };
+    for overview in &cut_off_runs(host, which)? {
+        let run = overview.run;
+        match continue_run(&continuation, overview, config.resume_prompt.as_bytes()) {
+            Ok(Submitted { run: next, brought }) => {
+                tracing::info!(%run, %next, "was cut off, and is continued");
+                daemon.queue.bring(next, brought);
+                daemon.watch.look(next);
+            }
+            Err(error) => {
+                let error = error.into_error().message_with_causes();
+                tracing::warn!(%run, error, "cannot be continued");
+            }
+        }
+    }
+    Ok(())
 }
 
 fn say(daemon: &Daemon, state: &str) {
@@ -217,7 +252,7 @@ impl Stop {
     }
 }
 
-fn listen_unix(config: &DaemonConfig) -> Result<(UnixListener, PathBuf), ServeError> {
+fn listen_unix(config: &DaemonConfig, path: &Path) -> Result<(UnixListener, PathBuf), ServeError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| ServeError::Socket { path, source }
@@ -231,7 +266,6 @@ fn listen_unix(config: &DaemonConfig) -> Result<(UnixListener, PathBuf), ServeEr
         let path = address.as_pathname().unwrap_or(inherited).to_owned();
         return Ok((UnixListener::from_std(listener).map_err(failed(&path))?, path));
     }
-    let path = &config.socket;
     if let Some(directory) = path.parent() {
         run_shim::private_dir(directory).map_err(failed(directory))?;
     }
@@ -242,7 +276,7 @@ fn listen_unix(config: &DaemonConfig) -> Result<(UnixListener, PathBuf), ServeEr
     }
     let listener = UnixListener::bind(path).map_err(failed(path))?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed(path))?;
-    Ok((listener, path.clone()))
+    Ok((listener, path.to_owned()))
 }
 
 async fn listen_loopback(address: SocketAddr) -> Result<TcpListener, ServeError> {

@@ -3,7 +3,7 @@
 //! What keeps a run from being started twice is not here: the supervisor claims it under the run's own lock, with an
 //! event, before the agent can do anything. Whoever comes second is refused and nothing happens.
 
-use admission::brought::Brought;
+use admission::brought::{Brought, shim_environment};
 use run_journal::RunDirectory;
 use run_protocol::{ExitCode, FailureClass, RunId, RunOutcome};
 use run_shim::{StartShimError, start_queued_shim};
@@ -30,7 +30,7 @@ pub(crate) fn start(daemon: &Daemon, run: RunId, brought: Option<&Brought>) -> S
         Ok(spec) => spec,
         Err(error) => return end(&directory, RunOutcome::SupervisorFailed, error.to_string()),
     };
-    let Some(environment) = daemon.host.shim_environment(&spec, brought) else {
+    let Some(environment) = shim_environment(&daemon.host, &spec, brought) else {
         let names = spec.queue.map(|terms| terms.keys).unwrap_or_default();
         return StartOutcome::KeysMissing(names);
     };

@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 use admission::command_error::CommandError;
 use admission::config::Config;
 use admission::host::Host;
-use admission::host::agent_discovery::own_program;
 
 use crate::surroundings;
 
@@ -32,7 +31,7 @@ impl CommandHelper {
 
     /// Our own program, as its links lead to it.
     pub(crate) fn program(&self) -> Result<&Path, CommandError> {
-        known_or(&self.program, own_program).map(PathBuf::as_path)
+        known_or(&self.program, surroundings::own_program).map(PathBuf::as_path)
     }
 }
 

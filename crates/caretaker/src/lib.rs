@@ -4,7 +4,7 @@
 //!   cli ──► command_helper (host, configuration, program) ──► commands/<name> ──► view ──► stdout
 //!              │
 //!              └ run, resume ──► admission (every check, nothing created)
-//!                                   └──► launching: run-journal, run-shim ──► following
+//!                                   └──► running: launching (run-journal, run-shim) ──► following
 //! ```
 //!
 //! `cli` says what can be typed, `commands` has one module per command, `view` turns typed values into something to
@@ -16,41 +16,21 @@
 //! **Invariant:** only this crate (and the programs of ours that stand in for others) reads environment, home directory
 //! and terminal; in it, only `surroundings` does, and the entry points that are processes of their own.
 
-mod answer;
 mod batch;
-mod cancellation;
 mod cli;
 mod command_helper;
 mod commands;
 mod commits;
-mod console_options;
-mod continuation;
-mod conversation_stats;
+mod conversations;
 mod daemon_client;
-mod daemon_host;
 mod data_out;
-mod directory_watch;
 mod entry_points;
 mod export;
-mod following;
 mod health;
-mod interruption;
-mod journal_printer;
-mod launching;
-mod network_sum;
-mod point_in_time;
-mod progress;
-mod promises;
-mod prompt;
 mod retention;
-mod retries;
-mod route;
-mod run_report;
-mod session_news;
-mod stopping;
+mod running;
 mod surroundings;
 mod view;
-mod workspace_owner;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,8 +1,10 @@
 //! The one place where this process reads what surrounds it: its environment, its working directory, its streams.
 
+use std::fs;
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 
-use admission::command_error::CommandError;
+use admission::command_error::{CommandError, OrFail};
 use admission::host::Host;
 use admission::host::environment::Environment;
 use nix::unistd::geteuid;
@@ -21,6 +23,13 @@ fn environment() -> Result<Environment, CommandError> {
             .hint("change to a directory that exists")
     })?;
     Environment::new(std::env::vars_os(), working_directory, geteuid())
+}
+
+/// Our own program, as its links lead to it.
+pub(crate) fn own_program() -> Result<PathBuf, CommandError> {
+    std::env::current_exe()
+        .and_then(fs::canonicalize)
+        .or_fail_as(ExitCode::SupervisorFailed, || "our own program cannot be found")
 }
 
 /// Whether a person sits in front of a stream.
@@ -51,7 +60,7 @@ impl Audience {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::ffi::OsString;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     use super::*;
 

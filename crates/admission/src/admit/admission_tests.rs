@@ -55,7 +55,7 @@ impl Stage {
     }
 
     /// What a run would be that continues another, or that begins a session.
-    pub fn spec_after(
+    pub(crate) fn spec_after(
         &self,
         before: Option<&RunSpec>,
         config: &str,

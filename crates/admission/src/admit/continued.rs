@@ -69,7 +69,8 @@ impl Admission<'_, '_> {
         });
         let flag = self.asked.agent.as_deref();
         let choice = AgentChoice::of(flag.or(of_before), self.config.agent.as_deref(), environment);
-        let found = agent_discovery::find(&choice, environment, Some(workspace.as_path()));
+        let found =
+            agent_discovery::find(&choice, environment, self.program, Some(workspace.as_path()));
         match (found, &self.before) {
             (Err(error), Some(before))
                 if flag.is_none() && error.exit_code() == ExitCode::AgentNotFound =>

@@ -30,7 +30,7 @@ pub fn host_proxy(environment: &Environment) -> Result<Option<HostProxy>, Comman
 }
 
 /// Whether a variable names a way out of this machine's network.
-pub fn is_proxy_variable(name: &str) -> bool {
+pub(crate) fn is_proxy_variable(name: &str) -> bool {
     let known = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
     known.iter().any(|known| name.eq_ignore_ascii_case(known))
 }

@@ -15,7 +15,7 @@ use crate::host::login_file;
 use crate::request::named_secret::{self, LOGIN_KEYS, NamedSecret};
 
 /// What the simulated agent takes for a login. Long and odd, so that it is no part of any text and redacting it harms none.
-pub const SIMULATED_KEY: &str = "simulated-key-that-opens-nothing";
+pub(crate) const SIMULATED_KEY: &str = "simulated-key-that-opens-nothing";
 
 /// Whether the user logs in with a key. Keys reach the agent through the shim's environment and are never written down.
 pub fn has_key(environment: &Environment) -> bool {

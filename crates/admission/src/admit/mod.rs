@@ -23,8 +23,10 @@ use sandbox_plan::{Confinement, Profile};
 use uuid::Uuid;
 
 pub use self::accept::{Accepted, Admitted, place};
-pub use self::host_proxy::{host_proxy, is_proxy_variable};
-pub use self::login::{SIMULATED_KEY, has_key};
+pub use self::host_proxy::host_proxy;
+pub(crate) use self::host_proxy::is_proxy_variable;
+pub(crate) use self::login::SIMULATED_KEY;
+pub use self::login::has_key;
 use crate::brought::brought_for;
 use crate::command_error::{CommandError, OrFail};
 use crate::config::Config;
@@ -43,7 +45,7 @@ use crate::words::units;
 use crate::worktrees;
 
 /// Variables of the host that tell the simulated agent what to play.
-pub const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
+pub(crate) const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
 
 /// What saving a workspace may take where the configuration sets no limit: nobody waits longer for an agent to begin.
 const LONGEST_SAVING: Duration = Duration::from_secs(3600);

@@ -108,7 +108,7 @@ impl Spending {
     }
 
     /// Adds a run as it stands, if it counts from this moment on: by when it was last heard of.
-    pub fn add_run(&mut self, run: &RunOverview, since_ms: u64, now_ms: u64) {
+    pub(crate) fn add_run(&mut self, run: &RunOverview, since_ms: u64, now_ms: u64) {
         match (&run.state, run.spent) {
             (RunState::Running { since_ms: began, .. }, _) => {
                 self.add_under_way(now_ms.saturating_sub(since_ms.max(*began)));

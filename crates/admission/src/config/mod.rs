@@ -245,7 +245,7 @@ impl Config {
         })
     }
 
-    pub fn run_limits(&self) -> RunLimits {
+    pub(crate) fn run_limits(&self) -> RunLimits {
         let limits = &self.limits;
         let Limits { startup, idle, tool, settle, wall, linger, drain, .. } = limits;
         RunLimits {

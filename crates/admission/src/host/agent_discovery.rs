@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -56,8 +55,6 @@ pub enum AgentError {
     NotFound(PathBuf),
     #[error("the agent `{}` cannot be executed", .0.display())]
     NotExecutable(PathBuf),
-    #[error("our own program cannot be found")]
-    OwnProgram(#[source] io::Error),
 }
 
 impl From<AgentError> for CommandError {
@@ -72,45 +69,35 @@ impl From<AgentError> for CommandError {
                 .hint("name the program with --agent PATH, or use --agent simulated"),
             AgentError::NotExecutable(_) => command_error(ExitCode::AgentNotExecutable)
                 .hint("make it executable with `chmod +x`, or name another with --agent PATH"),
-            AgentError::OwnProgram(source) => {
-                command_error(ExitCode::SupervisorFailed).because(source.to_string())
-            }
         }
     }
 }
 
 /// Finds the program, follows its links to one version of it, and asks for that version where its path does not say it.
 ///
-/// `forbidden` is the workspace: nothing below it is ever executed, not even to ask for its version.
+/// The simulated agent is part of our own program. `forbidden` is the workspace: nothing below it is ever executed, not even to ask for its version.
 pub fn find(
     choice: &AgentChoice,
     environment: &Environment,
+    own_program: &Path,
     forbidden: Option<&Path>,
 ) -> Result<AgentProgram, CommandError> {
     let search = Search { environment, forbidden };
     match choice {
-        AgentChoice::Simulated => simulated(),
+        AgentChoice::Simulated => Ok(simulated(own_program)),
         AgentChoice::Named(path) => search.named(path),
         AgentChoice::Installed => search.installed(),
     }
 }
 
-/// Our own program, as its links lead to it.
-pub fn own_program() -> Result<PathBuf, CommandError> {
-    std::env::current_exe()
-        .and_then(fs::canonicalize)
-        .map_err(|error| AgentError::OwnProgram(error).into())
-}
-
-fn simulated() -> Result<AgentProgram, CommandError> {
-    let program = own_program()?;
-    Ok(AgentProgram {
+fn simulated(program: &Path) -> AgentProgram {
+    AgentProgram {
         kind: AgentKind::Simulated,
         leading_arguments: vec![SIMULATED_ENTRY.to_owned()],
-        expose: vec![program.clone().into()],
-        program: program.into(),
+        expose: vec![program.to_owned().into()],
+        program: program.to_owned().into(),
         version: Some(simulated_agent::VERSION.to_owned()),
-    })
+    }
 }
 
 struct Search<'a> {
@@ -250,7 +237,7 @@ fn look_at(path: &Path) -> Found {
 }
 
 /// What lies in the workspace may be the agent's own work of an earlier run, and would be executed outside of the sandbox.
-pub fn refuse_inside(program: &Path, forbidden: Option<&Path>) -> Result<(), CommandError> {
+pub(crate) fn refuse_inside(program: &Path, forbidden: Option<&Path>) -> Result<(), CommandError> {
     match forbidden {
         Some(workspace) if program.starts_with(workspace) => {
             let what = format!(

@@ -51,12 +51,12 @@ impl Environment {
     }
 
     /// Everything that is set and is text.
-    pub fn utf8_variables(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn utf8_variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
     }
 
     /// A directory that a variable names. A relative one counts as unset, as the XDG specification says.
-    pub fn absolute_path(&self, name: &str) -> Option<&Path> {
+    pub(crate) fn absolute_path(&self, name: &str) -> Option<&Path> {
         self.variable(name).map(Path::new).filter(|path| path.is_absolute())
     }
 

@@ -53,7 +53,7 @@ pub fn of_session(state: &StateRoot, session: Uuid) -> Result<Earlier, CommandEr
 }
 
 /// The spec of a run that is tried again.
-pub fn of_run(state: &StateRoot, run: RunId) -> Earlier {
+pub(crate) fn of_run(state: &StateRoot, run: RunId) -> Earlier {
     known(RunDirectory::open(state, run).ok().and_then(|run| run.spec().ok()))
 }
 
@@ -101,7 +101,7 @@ pub fn forget_copy(state: &StateRoot, copy: Uuid) {
 }
 
 /// What the user changed about a session's MCP servers. A copy that had no run yet has it from the original.
-pub fn mcp_choice(state: &StateRoot, session: Uuid, last: Option<&RunSpec>) -> McpChoice {
+pub(crate) fn mcp_choice(state: &StateRoot, session: Uuid, last: Option<&RunSpec>) -> McpChoice {
     match read_session_record(state, &session) {
         Some(record) => record.mcp,
         None => last.map(|last| last.mcp_choice.clone()).unwrap_or_default(),

@@ -35,13 +35,14 @@ mod widening;
 use run_protocol::{Bound, NetworkMode, ResourceLimits, RunRequest, RunSpec, Variable};
 use sandbox_plan::Profile;
 
-pub use widening::{check, sentence, wider_than};
+pub(crate) use widening::wider_than;
+pub use widening::{check, sentence};
 
 use crate::admit::{SIMULATION, is_proxy_variable};
 
 /// What the run before asks of one that continues it in the profile `now`: the lowest layer. What the profile closed since is
 /// closed; what it opened since is not.
-pub fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunRequest {
+pub(crate) fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunRequest {
     let network = network(before, now, asked);
     let mut layer = RunRequest {
         network,
@@ -57,7 +58,7 @@ pub fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunRequest 
 
 /// Whether a run that continues `before` has its profile as it was then: the profile allows more by now, and nothing less.
 /// Where it allows less in something the user closed that, and has to choose.
-pub fn keeps_profile(before: &RunSpec, now: &Profile, asked: &RunRequest) -> bool {
+pub(crate) fn keeps_profile(before: &RunSpec, now: &Profile, asked: &RunRequest) -> bool {
     if asked.profile.is_some() || asked.widen.contains(&Bound::Profile) {
         return false;
     }
@@ -66,7 +67,7 @@ pub fn keeps_profile(before: &RunSpec, now: &Profile, asked: &RunRequest) -> boo
 }
 
 /// What a run that continues `before` in the profile `now` has in place of the profile's own network mode.
-pub fn network(before: &RunSpec, now: &Profile, asked: &RunRequest) -> Option<NetworkMode> {
+pub(crate) fn network(before: &RunSpec, now: &Profile, asked: &RunRequest) -> Option<NetworkMode> {
     if asked.network.is_some() {
         return asked.network;
     }
@@ -78,13 +79,13 @@ pub fn network(before: &RunSpec, now: &Profile, asked: &RunRequest) -> Option<Ne
 }
 
 /// What a run may take that continues `before` in the profile `now`, if nothing is asked.
-pub fn resources(before: &RunSpec, now: &Profile) -> ResourceLimits {
+pub(crate) fn resources(before: &RunSpec, now: &Profile) -> ResourceLimits {
     let was = Profile::parse(&before.profile, &before.profile_text).ok();
     lowered(before.resources, of_profile(was.as_ref()), of_profile(Some(now)))
 }
 
 /// The limits that a profile sets.
-pub fn of_profile(profile: Option<&Profile>) -> ResourceLimits {
+pub(crate) fn of_profile(profile: Option<&Profile>) -> ResourceLimits {
     let Some(limits) = profile.and_then(Profile::limits) else { return ResourceLimits::default() };
     ResourceLimits {
         memory_bytes: limits.memory.value,
@@ -99,7 +100,7 @@ pub fn of_profile(profile: Option<&Profile>) -> ResourceLimits {
 }
 
 /// The network mode that a spec comes to; `None` if its profile cannot be read.
-pub fn mode_of(spec: &RunSpec) -> Option<NetworkMode> {
+pub(crate) fn mode_of(spec: &RunSpec) -> Option<NetworkMode> {
     let profile = || Profile::parse(&spec.profile, &spec.profile_text).ok();
     spec.network.or_else(|| profile().map(|profile| profile.network_mode()))
 }

@@ -13,7 +13,7 @@ use crate::command_error::CommandError;
 use crate::words::units;
 
 /// In what `now` may do more than `before`. Empty: nothing.
-pub fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
+pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
     // Without `..`: a new field has to be compared, or to be left out by name.
     let RunSpec {
         run: _,

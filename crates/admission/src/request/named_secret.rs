@@ -65,7 +65,7 @@ pub fn read_all(
 }
 
 /// Tells which secrets the run before had and this one has not: they are written down nowhere, so they must be given again.
-pub fn remind(before: &RunSpec, flags: &[String]) {
+pub(crate) fn remind(before: &RunSpec, flags: &[String]) {
     let is_given =
         |name: &str| flags.iter().any(|flag| flag.split_once('=').is_some_and(|it| it.0 == name));
     for name in before.secrets.iter().filter(|name| !is_given(name)) {

@@ -109,7 +109,7 @@ impl Bubblewrap {
     }
 
     /// As [`Self::try_out`], but not twice between two starts of the machine.
-    pub fn try_out_once(&self, state: &Path) -> Result<Trial, BubblewrapError> {
+    pub(crate) fn try_out_once(&self, state: &Path) -> Result<Trial, BubblewrapError> {
         let fingerprint = self.fingerprint();
         let passed = fs::read_to_string(state.join(PASSED_FILE)).ok();
         if fingerprint.is_some() && passed == fingerprint {

@@ -4,11 +4,12 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use run_protocol::{ExitCode, RunSpec};
+use run_protocol::{ExitCode, RunSpec, ToolApproval};
 use sandbox_plan::{Confinement, Profile, builtin_profiles};
 
 use crate::command_error::{CommandError, OrFail};
 use crate::host::places::Places;
+use crate::words::talk::say;
 
 /// A profile, and the text that it was read from.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub enum NamedBy {
 }
 
 /// The profile of an earlier run, as it was then.
-pub fn as_it_was(before: &RunSpec) -> Result<FoundProfile, CommandError> {
+pub(crate) fn as_it_was(before: &RunSpec) -> Result<FoundProfile, CommandError> {
     let text = before.profile_text.clone();
     let profile = parsed(&before.profile, &text)?;
     Ok(FoundProfile { profile, text, file: None, is_as_before: true })
@@ -138,6 +139,20 @@ fn unknown(places: &Places, name: &str, named_by: NamedBy) -> CommandError {
             ))
         }
     }
+}
+
+/// Says it aloud where a run will have no sandbox.
+pub fn warn_of_no_sandbox(spec: &RunSpec) {
+    if spec.profile != OFF {
+        return;
+    }
+    let tools = match spec.tool_approval {
+        ToolApproval::Force => ", unasked",
+        ToolApproval::AllowList => "",
+    };
+    say(&format!(
+        "warning: no sandbox: the agent may do whatever you may do{tools}, with your files, your keys and your network"
+    ));
 }
 
 #[cfg(test)]

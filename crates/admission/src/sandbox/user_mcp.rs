@@ -77,7 +77,7 @@ fn of_repository(name: &str, server: &McpServer) -> CommandError {
 }
 
 /// The repository's servers that the user allows, as they are now.
-pub fn from_repository(
+pub(crate) fn from_repository(
     workspace: &WorkspacePath,
     names: &[String],
 ) -> Result<Vec<RepositoryServer>, CommandError> {
@@ -112,7 +112,7 @@ pub fn check(
 
 /// Says which servers a run gets beside ours, and which not. Silent for a run that asked for none.
 /// A run that counts the tools says their number itself, once it knows it.
-pub fn say_what_came_of_it(report: Option<&UserMcpReport>, counts_tools: bool) {
+pub(crate) fn say_what_came_of_it(report: Option<&UserMcpReport>, counts_tools: bool) {
     if let Some(report) = report {
         let of_tools = tool_remark(&report.budget).filter(|_| counts_tools);
         let remarks =

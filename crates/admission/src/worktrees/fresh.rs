@@ -69,7 +69,7 @@ impl<'a> Fresh<'a> {
     }
 
     /// The same, of a directory that is a whole repository: who may see a part of one is not to see all of it.
-    pub fn make_of_whole(
+    pub(crate) fn make_of_whole(
         host: &'a Host,
         checkout: &Path,
         name: Option<&RunName>,

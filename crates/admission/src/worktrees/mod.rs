@@ -51,7 +51,7 @@ fn record_path(host: &Host, workspace: &Path) -> Option<PathBuf> {
     (!name.is_empty() && !name.contains('/')).then(|| home.join(format!("{name}.json")))
 }
 
-pub fn record_of(host: &Host, workspace: &Path) -> Option<Record> {
+pub(crate) fn record_of(host: &Host, workspace: &Path) -> Option<Record> {
     let text = fs::read(record_path(host, workspace)?).ok()?;
     serde_json::from_slice(&text).ok()
 }
@@ -64,7 +64,7 @@ fn write_record(host: &Host, workspace: &Path, record: &Record) -> io::Result<()
 }
 
 /// The repository that a workspace is a worktree of, if we made it.
-pub fn origin_of(host: &Host, workspace: &Path) -> Option<WorktreeOrigin> {
+pub(crate) fn origin_of(host: &Host, workspace: &Path) -> Option<WorktreeOrigin> {
     record_of(host, workspace).map(|record| record.origin)
 }
 

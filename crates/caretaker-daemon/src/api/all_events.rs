@@ -12,6 +12,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use ground::now_ms;
+use public_events::EventWriter;
 use run_journal::{JournalEntry, JournalReader, Position, Progress, RunDirectory, RunOverview};
 use run_protocol::RunId;
 use serde::Deserialize;
@@ -23,7 +24,6 @@ use super::run_events::{
     Counted, PIECE, event_stream, is_the_end, last_event_id, refuse_unwritten,
 };
 use crate::daemon::Daemon;
-use crate::host_services::EventForm;
 use crate::mailbox::Interest;
 use crate::run_watch::Following;
 
@@ -63,7 +63,7 @@ pub(crate) async fn events(
     };
     let dirty = cursor.places.keys().copied().collect();
     let events = AllEvents {
-        form: daemon.host.event_form(),
+        form: EventWriter::default(),
         _counted: Counted::new(&daemon),
         daemon,
         following,
@@ -137,7 +137,7 @@ struct AllEvents {
     dirty: BTreeSet<RunId>,
     /// The one that is being read, and whether it was over before.
     reading: Option<(RunId, JournalReader, bool)>,
-    form: Box<dyn EventForm>,
+    form: EventWriter,
     with_agents: bool,
     _counted: Counted,
 }
@@ -191,7 +191,7 @@ impl AllEvents {
             let place = if has_ended { Place::Done } else { Place::After(number) };
             cursor.places.insert(run, place);
             if *with_agents || !matches!(entry, JournalEntry::Agent { .. }) {
-                push_frame(&mut frames, form.as_mut(), cursor, run, &entry);
+                push_frame(&mut frames, form, cursor, run, &entry);
             }
         };
         match reader.next_batch(&mut on_entry) {
@@ -226,7 +226,7 @@ impl AllEvents {
 /// One event: where the client is among all runs, the run, and the event's public form.
 fn push_frame(
     frames: &mut Vec<u8>,
-    form: &mut dyn EventForm,
+    form: &mut EventWriter,
     cursor: &Cursor,
     run: RunId,
     entry: &JournalEntry<'_>,

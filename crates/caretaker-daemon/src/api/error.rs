@@ -1,11 +1,11 @@
 //! Refusals: what is wrong, and one thing to try.
 
+use admission::command_error::CommandError;
 use axum::Json;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use run_protocol::ExitCode;
 use serde::Serialize;
-
-use crate::host_services::Refusal;
 
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -45,11 +45,21 @@ impl ApiError {
     }
 }
 
-impl From<Refusal> for ApiError {
-    fn from(refusal: Refusal) -> Self {
-        let status =
-            StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, error: refusal.error, hint: refusal.hint }
+impl From<CommandError> for ApiError {
+    fn from(error: CommandError) -> Self {
+        let status = match error.exit_code() {
+            ExitCode::Usage => StatusCode::BAD_REQUEST,
+            ExitCode::NotFound => StatusCode::NOT_FOUND,
+            ExitCode::Conflict => StatusCode::CONFLICT,
+            ExitCode::AuthenticationMissing
+            | ExitCode::NotResumable
+            | ExitCode::AgentNotFound
+            | ExitCode::AgentNotExecutable => StatusCode::UNPROCESSABLE_ENTITY,
+            ExitCode::SupervisorFailed => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let hint = error.hint_text().map(ToOwned::to_owned);
+        Self { status, error: error.message_with_causes(), hint }
     }
 }
 

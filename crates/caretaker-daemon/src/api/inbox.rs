@@ -1,15 +1,17 @@
 //! `/v1/inbox`, `/v1/runs/{run}/messages`, `/v1/runs/{run}/children`: what agents ask, what is written to them, and whom
 //! they have work for them.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use admission::brought::ChildOrder;
+use admission::brought::{ChildOrder, Submitted};
+use admission::children::{self, NotMade};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use run_journal::InboxError;
+use run_protocol::RunSpec;
 use serde::{Deserialize, Serialize};
 
 use super::ApiError;
@@ -90,10 +92,23 @@ pub(crate) async fn spawn(
         return Err(ApiError::new(StatusCode::CONFLICT, what));
     }
     let spec = parent.spec().map_err(|error| ApiError::internal(&error))?;
-    let host = Arc::clone(&daemon.host);
-    let submitted = blocking(move || host.submit_child(&spec, order)).await??;
+    let ours = Arc::clone(&daemon);
+    let submitted = blocking(move || submit_child(&ours, &spec, order)).await??;
     daemon.queue.bring(submitted.run, submitted.brought);
     accepted(&daemon, submitted.run).await
+}
+
+fn submit_child(
+    daemon: &Daemon,
+    parent: &RunSpec,
+    order: ChildOrder,
+) -> Result<Submitted, ApiError> {
+    let _one = daemon.children.lock().unwrap_or_else(PoisonError::into_inner);
+    let config = daemon.host.load_config()?;
+    children::submit(&daemon.host, &config.children, parent, order).map_err(|error| match error {
+        NotMade::Forbidden(error) => ApiError::new(StatusCode::FORBIDDEN, error),
+        NotMade::Failed(error) => error.into(),
+    })
 }
 
 fn words(body: &Bytes) -> Result<String, ApiError> {

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
+use public_events::EventWriter;
 use run_journal::{
     EventNumber, JournalEntry, JournalReader, Position, Progress, RunDirectory, RunOverview,
     RunState,
@@ -23,7 +24,6 @@ use super::ApiError;
 use super::request::{Piece, Query, find_run};
 use crate::counters::Counters;
 use crate::daemon::Daemon;
-use crate::host_services::EventForm;
 use crate::mailbox::Interest;
 use crate::run_watch::Following;
 
@@ -140,7 +140,7 @@ struct RunEvents {
     run: RunId,
     following: Following,
     reader: JournalReader,
-    form: Box<dyn EventForm>,
+    form: EventWriter,
     has_ended: bool,
     _counted: Counted,
 }
@@ -161,7 +161,7 @@ impl RunEvents {
             run,
             following,
             reader,
-            form: daemon.host.event_form(),
+            form: EventWriter::default(),
             has_ended: false,
             _counted: Counted::new(daemon),
         })
@@ -181,7 +181,7 @@ impl RunEvents {
             let Self { reader, form, has_ended, .. } = self;
             let mut on_entry = |entry: JournalEntry<'_>| {
                 *has_ended |= is_the_end(&entry);
-                push_frame(&mut frames, form.as_mut(), &entry);
+                push_frame(&mut frames, form, &entry);
             };
             let progress = match reader.next_batch(&mut on_entry) {
                 Ok(progress) => progress,
@@ -208,7 +208,7 @@ pub(super) fn is_the_end(entry: &JournalEntry<'_>) -> bool {
 }
 
 /// One event: its number, and its public form.
-fn push_frame(frames: &mut Vec<u8>, form: &mut dyn EventForm, entry: &JournalEntry<'_>) {
+fn push_frame(frames: &mut Vec<u8>, form: &mut EventWriter, entry: &JournalEntry<'_>) {
     let start = frames.len();
     if let Some(number) = entry.number() {
         frames.extend_from_slice(format!("id: {number}\n").as_bytes());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use admission::accept::submit as submit_run;
 use admission::brought::Brought;
 use axum::Json;
 use axum::body::Bytes;
@@ -132,8 +133,9 @@ pub(crate) async fn submit(
         let body = Bytes::from_request(request, &()).await;
         (request_of(&body.map_err(|error| unreadable(&error))?)?, None)
     };
-    let host = Arc::clone(&daemon.host);
-    let submitted = blocking(move || host.submit(request, prompt)).await??;
+    let ours = Arc::clone(&daemon);
+    let submit = move || submit_run(&ours.host, &ours.config.program, &request, prompt.as_ref());
+    let submitted = blocking(submit).await??;
     let run = submitted.run;
     daemon.queue.bring(run, submitted.brought);
     accepted(&daemon, run).await
@@ -229,7 +231,7 @@ async fn order(
     run: &RunDirectory,
     request: ControlRequest,
 ) -> Result<(), ApiError> {
-    let socket = daemon.control_socket(run);
+    let socket = daemon.host.control_socket(run);
     let directory = run.clone();
     let given = blocking(move || {
         let (run, request) = (&directory, &request);

@@ -1,10 +1,10 @@
-//! `/v1/sessions`: the conversations of all stores, as the program that we are part of reads them.
+//! `/v1/sessions`: the conversations of all stores.
 
 use std::sync::Arc;
 
+use admission::sessions::{Listing, OneSession};
+use axum::Json;
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use super::ApiError;
@@ -25,22 +25,17 @@ pub(crate) struct Page {
 pub(crate) async fn list(
     State(daemon): State<Arc<Daemon>>,
     Query(page): Query<Page>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<Listing>, ApiError> {
     let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(LONGEST_LIST);
-    let host = Arc::clone(&daemon.host);
-    let json = blocking(move || host.sessions(limit, page.skip)).await??;
-    Ok(as_json(json))
+    Ok(Json(blocking(move || Listing::of_host(&daemon.host, page.skip, limit)).await??))
 }
 
 pub(crate) async fn one(
     State(daemon): State<Arc<Daemon>>,
     Piece(session): Piece,
-) -> Result<Response, ApiError> {
-    let host = Arc::clone(&daemon.host);
-    let json = blocking(move || host.session(&session)).await??;
-    Ok(as_json(json))
-}
-
-fn as_json(json: String) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
+) -> Result<Json<OneSession>, ApiError> {
+    let wanted = session.clone();
+    let found = blocking(move || OneSession::of_host(&daemon.host, &wanted)).await??;
+    let none = || ApiError::not_found(format!("there is no session `{session}`"));
+    found.map(Json).ok_or_else(none)
 }

@@ -27,18 +27,18 @@ use super::summary::{as_table, exit_code, worst};
 use super::turns::{self, Taken};
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
-use crate::console_options::ConsoleOptions;
 use crate::data_out::{print_json, print_text};
-use crate::interruption::{Interruption, Reaction};
-use crate::launching::{seat, take_signals};
-use crate::progress::Progress;
-use crate::prompt::PromptSource;
-use crate::route::Route;
-use crate::stopping::tell;
+use crate::running::console_options::ConsoleOptions;
+use crate::running::interruption::{Interruption, Reaction};
+use crate::running::launching::{seat, take_signals};
+use crate::running::progress::Progress;
+use crate::running::prompt::PromptSource;
+use crate::running::route::Route;
+use crate::running::stopping::tell;
+use crate::running::workspace_owner::become_owner;
 use crate::surroundings::Audience;
 use crate::view::width::Width;
 use crate::view::words;
-use crate::workspace_owner::become_owner;
 
 /// How long a second Ctrl-C is waited for.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(2);

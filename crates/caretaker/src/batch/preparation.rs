@@ -8,6 +8,7 @@ use admission::command_error::CommandError;
 use admission::config::Config;
 use admission::host::Host;
 use admission::request::name_claim;
+use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::sandbox::workspace;
 use admission::worktrees::Fresh;
 use run_journal::RunDirectory;
@@ -15,9 +16,9 @@ use run_protocol::RunRequest;
 
 use super::items::Item;
 use super::turns::Taken;
-use crate::console_options::ConsoleOptions;
-use crate::launching::{Launch, warn_of_no_sandbox};
-use crate::route::Route;
+use crate::running::console_options::ConsoleOptions;
+use crate::running::launching::Launch;
+use crate::running::route::Route;
 
 pub(crate) struct Preparation<'a> {
     pub(crate) host: &'a Host,

@@ -6,8 +6,8 @@ use run_protocol::RunId;
 use serde::Serialize;
 
 use super::items::LINE_LABEL;
-use crate::answer::Answer;
-use crate::following::open_journal;
+use crate::running::answer::Answer;
+use crate::running::following::open_journal;
 use crate::view::agent_lines::AgentLines;
 use crate::view::words;
 

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use run_journal::{RunDirectory, RunOverview};
 use run_protocol::RunId;
 
-use crate::interruption::SignalPost;
+use crate::running::interruption::SignalPost;
 
 /// A run that writes a lot is looked at no oftener.
 const BURST: Duration = Duration::from_millis(100);

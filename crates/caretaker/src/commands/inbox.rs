@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::command_helper::CommandHelper;
 use crate::daemon_client::daemon_presence;
 use crate::data_out::{print_json, print_view};
-use crate::prompt::PromptSource;
+use crate::running::prompt::PromptSource;
 use crate::surroundings::Audience;
 use crate::view::styled_line::{BOLD, DIM};
 use crate::view::words;

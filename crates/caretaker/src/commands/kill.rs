@@ -6,8 +6,8 @@ use admission::words::talk::say;
 use run_protocol::{ControlRequest, ExitCode, StopManner};
 
 use crate::command_helper::CommandHelper;
-use crate::run_report;
-use crate::stopping::{tell, wait_until_dead};
+use crate::running::run_report;
+use crate::running::stopping::{tell, wait_until_dead};
 use crate::view::words;
 
 /// Stop runs, and return only when nothing of them is left.

@@ -9,7 +9,7 @@ use run_journal::{JournalEntry, Position};
 use run_protocol::{ExitCode, NetworkMode, RunEvent};
 
 use crate::command_helper::CommandHelper;
-use crate::following::{open_journal, read_to_end};
+use crate::running::following::{open_journal, read_to_end};
 use crate::view::network_words;
 use crate::view::show_view::moment;
 use crate::view::styled_line::{DIM, GOOD, ODD, PLAIN, write_line};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use admission::command_error::CommandError;
+use admission::continuation::last_of_each_session;
 use admission::host::{Host, list_runs, short_id};
 use admission::resumption::{ListedChats, Question, WhenHeld};
 use admission::sandbox::profiles;
@@ -19,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::command_helper::CommandHelper;
-use crate::continuation::last_of_each_session;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::{print_json, print_view};
 use crate::view::width::Width;

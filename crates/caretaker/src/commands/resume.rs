@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use admission::admit::{Admission, Admitted, Conversation, Errand, Way};
 use admission::command_error::{CommandError, OrFail};
 use admission::config::Config;
+use admission::continuation::{Continuable, Continuation, CutOff, NotContinued, cut_off_runs};
 use admission::host::Host;
 use admission::resumption::refusal::{Refusal, RefusalReport};
 use admission::resumption::{Question, Resumption, WhenHeld, known_workspace, target};
+use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::{note, say};
 use admission::words::units;
@@ -22,17 +24,16 @@ use uuid::Uuid;
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
 use crate::commands::sessions::verify_view;
-use crate::console_options::ConsoleOptions;
-use crate::continuation::{Continuation, Continued, CutOff, NotContinued, cut_off_runs};
 use crate::data_out::{print_json, print_text};
-use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
-use crate::prompt::PromptSource;
-use crate::retries::Retries;
-use crate::route::Route;
-use crate::stopping::{tell, wait_until_dead};
+use crate::running::console_options::ConsoleOptions;
+use crate::running::launching::{Launch, take_signals};
+use crate::running::prompt::PromptSource;
+use crate::running::retries::Retries;
+use crate::running::route::Route;
+use crate::running::stopping::{tell, wait_until_dead};
+use crate::running::workspace_owner::become_owner;
 use crate::surroundings::Audience;
 use crate::view::words;
-use crate::workspace_owner::become_owner;
 
 /// Continue a session in its own workspace, wherever you are.
 ///
@@ -147,8 +148,12 @@ struct Resume<'a> {
 
 impl<'a> Resume<'a> {
     fn question(&self, session: Uuid) -> Question<'_> {
-        let when_held = if self.args.console.wait { WhenHeld::Wait } else { WhenHeld::Refuse };
-        Question { host: self.host, session, workspace: self.args.workspace.as_deref(), when_held }
+        let (workspace, when_held) = (self.args.workspace.as_deref(), self.when_held());
+        Question { host: self.host, session, workspace, when_held }
+    }
+
+    fn when_held(&self) -> WhenHeld {
+        if self.args.console.wait { WhenHeld::Wait } else { WhenHeld::Refuse }
     }
 
     /// Decides whether the session can be resumed, says what will be found, and checks the run that resumes it.
@@ -305,11 +310,12 @@ impl<'a> Resume<'a> {
             return Ok(ExitCode::Success);
         }
         let prompt = self.prompt(args.session.as_ref().map(std::ffi::OsStr::new))?;
-        let (request, console) = (&args.request, &args.console);
-        let continuation = Continuation { host, config, program, request, console };
+        let request = &args.request;
+        let when_held = self.when_held();
+        let continuation = Continuation { host, config, program, request, when_held };
         let mut code = ExitCode::Success;
         for run in runs {
-            let failed = match continuation.continue_run(&run, &prompt) {
+            let failed = match self.continue_run(&continuation, &run, &prompt) {
                 Ok(continued) => {
                     self.tell_continued(&run, &continued)?;
                     continue;
@@ -323,6 +329,25 @@ impl<'a> Resume<'a> {
             }
         }
         Ok(code)
+    }
+
+    /// Starts the run, in the background, that continues another.
+    fn continue_run(
+        &self,
+        continuation: &Continuation<'_>,
+        run: &RunOverview,
+        prompt: &[u8],
+    ) -> Result<Continued, NotContinued> {
+        let Self { host, config, program, .. } = *self;
+        let request = &self.args.request;
+        let console = &ConsoleOptions { detach: true, ..self.args.console.clone() };
+        let route = Route::choose(host, console, request)?;
+        let way = route.way(host, console, request)?;
+        let Continuable { admitted, pending } = continuation.admit(run, way)?;
+        let session = admitted.spec.session;
+        let launch = Launch { host, config, console, program, route: &route };
+        let begun = launch.start(admitted, prompt)?;
+        Ok(Continued { run: begun.run_id(), session, pending })
     }
 
     /// The id of the new run, as `--detach` prints it.
@@ -374,6 +399,15 @@ impl NotFoundReport {
             exit_code: error.exit_code() as u8,
         }
     }
+}
+
+/// A run that goes on.
+#[derive(Debug)]
+struct Continued {
+    run: RunId,
+    session: Uuid,
+    /// What the agent was doing, and will be told was interrupted.
+    pending: Vec<PendingTool>,
 }
 
 /// A run that goes on, as `--json` prints it.

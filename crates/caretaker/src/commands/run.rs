@@ -8,6 +8,7 @@ use admission::command_error::CommandError;
 use admission::host::Host;
 use admission::resumption::refusal::RefusalReport;
 use admission::resumption::{Question, WhenHeld};
+use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::worktrees::Fresh;
 use run_protocol::{ExitCode, RunId, RunRequest};
 use uuid::Uuid;
@@ -15,14 +16,14 @@ use uuid::Uuid;
 use crate::batch::{self, Axis};
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
-use crate::console_options::ConsoleOptions;
 use crate::data_out::print_json;
-use crate::launching::{Launch, take_signals, warn_of_no_sandbox};
-use crate::prompt::PromptSource;
-use crate::retries::Retries;
-use crate::route::Route;
+use crate::running::console_options::ConsoleOptions;
+use crate::running::launching::{Launch, take_signals};
+use crate::running::prompt::PromptSource;
+use crate::running::retries::Retries;
+use crate::running::route::Route;
+use crate::running::workspace_owner::become_owner;
 use crate::surroundings::Audience;
-use crate::workspace_owner::become_owner;
 
 /// Run the agent on a prompt, in a sandbox, and watch it work.
 ///

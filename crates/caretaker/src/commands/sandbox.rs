@@ -21,10 +21,10 @@ use serde::Serialize;
 use crate::command_helper::CommandHelper;
 use crate::commands::net_log;
 use crate::data_out::{print_json, print_view};
+use crate::running::workspace_owner::become_owner;
 use crate::view::styled_line::{DIM, ODD, PLAIN, write_line};
 use crate::view::width::{Width, columns};
 use crate::view::words;
-use crate::workspace_owner::become_owner;
 
 /// See what a sandbox is made of.
 #[derive(Debug, clap::Args)]

@@ -13,12 +13,12 @@ use run_protocol::{Audit, BytesPath, ExitCode, LimitsInForce, RunEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-use crate::answer::Answer;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
-use crate::following::{open_journal, read_to_end};
-use crate::network_sum::{NetworkSum, NetworkSummary};
+use crate::running::answer::Answer;
+use crate::running::following::{open_journal, read_to_end};
 use crate::view::agent_lines::AgentLines;
+use crate::view::network_sum::{NetworkSum, NetworkSummary};
 use crate::view::show_view;
 
 /// What is shown of stderr.

@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
-use crate::run_report::RunReport;
-use crate::stopping::{tell, wait_until_dead};
+use crate::running::run_report::RunReport;
+use crate::running::stopping::{tell, wait_until_dead};
 use crate::view::words;
 
 /// Stop runs so that they can be taken up again, and say what their sessions hold.

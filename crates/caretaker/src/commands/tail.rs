@@ -7,8 +7,8 @@ use run_journal::{EventNumber, Follower, Position, RunDirectory, Woken};
 use run_protocol::ExitCode;
 
 use crate::command_helper::CommandHelper;
-use crate::following::open_journal;
-use crate::journal_printer::{Form, JournalPrinter};
+use crate::running::following::open_journal;
+use crate::running::journal_printer::{Form, JournalPrinter};
 use crate::view::words;
 
 /// Print the events of a run, and go on as they come.

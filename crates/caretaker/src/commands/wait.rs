@@ -11,7 +11,7 @@ use run_journal::{Follower, RunDirectory, Woken};
 use run_protocol::{ExitCode, HumanDuration, NoResult, RunOutcome};
 
 use crate::command_helper::CommandHelper;
-use crate::run_report;
+use crate::running::run_report;
 
 /// Wait until runs are over.
 ///

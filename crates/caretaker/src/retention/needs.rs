@@ -7,6 +7,7 @@ use std::path::Path;
 use admission::budgets;
 use admission::command_error::{CommandError, OrFail};
 use admission::config::Config;
+use admission::continuation::last_of_each_session;
 use admission::host::Host;
 use admission::resumption::{Question, WhenHeld};
 use admission::worktrees::Worktree;
@@ -18,7 +19,6 @@ use workspace_history::{compare, count};
 
 use super::pins;
 use super::plan::{Candidate, Need};
-use crate::continuation::last_of_each_session;
 
 /// Every run with what needs it. Worktrees are looked at by [`worktree`], for those alone that would go.
 pub(crate) fn candidates(

@@ -7,6 +7,7 @@ pub(crate) mod chart;
 pub(crate) mod commit_view;
 pub(crate) mod conversation;
 pub(crate) mod diff_view;
+pub(crate) mod network_sum;
 pub(crate) mod network_words;
 pub(crate) mod run_view;
 pub(crate) mod show_view;

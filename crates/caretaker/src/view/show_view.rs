@@ -16,7 +16,7 @@ use run_protocol::Checkpoint;
 use super::styled_line::{BOLD, DIM};
 use super::{audit_view, change_view, network_words, summary_view, words};
 use crate::commands::show::{ShownRun, WorkspaceSaved};
-use crate::network_sum::NetworkSum;
+use crate::view::network_sum::NetworkSum;
 
 /// The width of the names on the left.
 const NAMES: usize = 11;

@@ -11,7 +11,7 @@ use run_protocol::{
 
 use super::*;
 use crate::commands::show::RunFiles;
-use crate::network_sum::{Reached, Refused};
+use crate::view::network_sum::{Reached, Refused};
 
 fn shown() -> ShownRun {
     let overview = RunOverview {

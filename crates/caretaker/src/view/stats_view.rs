@@ -12,7 +12,9 @@ use jiff::civil::Date;
 use super::chart::{bar, sparkline};
 use super::styled_line::{BOLD, DIM, PLAIN, write_line};
 use super::width::{Width, columns, fitted};
-use crate::conversation_stats::{ConversationStats, Counts, KnownTime, KnownTokens, ToolCounts};
+use crate::conversations::conversation_stats::{
+    ConversationStats, Counts, KnownTime, KnownTokens, ToolCounts,
+};
 
 /// The width of the names of the first facts.
 const NAMES: usize = 15;

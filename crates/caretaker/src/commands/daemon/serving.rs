@@ -3,7 +3,6 @@
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use admission::command_error::CommandError;
 use admission::host::Host;
@@ -14,7 +13,6 @@ use run_protocol::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use crate::command_helper::CommandHelper;
-use crate::daemon_host::DaemonHost;
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -61,9 +59,6 @@ pub(super) fn serve_here(
     let is_for_us = as_text("LISTEN_PID") == Some(std::process::id().to_string().as_str());
     let n_inherited = as_text("LISTEN_FDS").and_then(|number| number.parse().ok()).unwrap_or(0);
     let daemon_config = DaemonConfig {
-        state: host.state.clone(),
-        socket: host.places.daemon_socket(),
-        run_sockets: host.places.sockets.clone(),
         listen: args.listen,
         program: helper.program()?.to_owned(),
         caps: config.queue.caps(),
@@ -77,8 +72,7 @@ pub(super) fn serve_here(
         n_inherited: if is_for_us { n_inherited } else { 0 },
         notify_socket: variable("NOTIFY_SOCKET").map(ToOwned::to_owned),
     };
-    let services = Arc::new(DaemonHost::new(host.clone(), helper.program()?.to_owned()));
-    let served = serve(daemon_config, services, |note| {
+    let served = serve(host.clone(), daemon_config, |note| {
         if args.report {
             report(&StartReport::Ready { note: note.clone() });
         } else {

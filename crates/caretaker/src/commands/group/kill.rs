@@ -10,8 +10,8 @@ use run_protocol::{ControlRequest, ExitCode, StopManner};
 use super::{runs_of, unfinished};
 use crate::batch::summary::worst;
 use crate::command_helper::CommandHelper;
-use crate::run_report;
-use crate::stopping::{tell, wait_until_dead};
+use crate::running::run_report;
+use crate::running::stopping::{tell, wait_until_dead};
 use crate::view::words;
 
 /// Stop all runs of a group, those that wait too, and return only when nothing of them is left.

@@ -18,7 +18,7 @@ use crate::batch::runs_watch::RunsWatch;
 use crate::batch::summary::{as_table, exit_code, worst};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 use crate::view::width::Width;
 
 /// Nothing need happen for so long.

@@ -19,7 +19,7 @@ use super::show::spec_of;
 use crate::command_helper::CommandHelper;
 use crate::commands::sessions::chat_place::take_lease;
 use crate::data_out::print_json;
-use crate::stopping::writer;
+use crate::running::stopping::writer;
 use crate::view::words;
 
 /// How long a supervisor that holds its lock may take to open its socket.

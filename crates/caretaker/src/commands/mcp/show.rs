@@ -17,7 +17,7 @@ use crate::command_helper::CommandHelper;
 use crate::commands::mcp::ServerOptions;
 use crate::commands::sandbox::hypothetical_spec;
 use crate::data_out::{print_json, print_text};
-use crate::workspace_owner::become_owner;
+use crate::running::workspace_owner::become_owner;
 
 /// Print the mcp.json that a run's agent has, or that a run would get.
 ///

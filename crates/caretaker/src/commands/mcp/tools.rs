@@ -31,17 +31,17 @@ use serde_json::Value;
 
 use crate::command_helper::CommandHelper;
 use crate::commands::mcp::ServerOptions;
-use crate::console_options::ConsoleOptions;
 use crate::data_out::{print_json, print_text};
-use crate::interruption::TakenSignals;
-use crate::launching::Launch;
 use crate::retention::removal;
-use crate::route::Route;
-use crate::stopping::{tell, wait_until_dead};
+use crate::running::console_options::ConsoleOptions;
+use crate::running::interruption::TakenSignals;
+use crate::running::launching::Launch;
+use crate::running::route::Route;
+use crate::running::stopping::{tell, wait_until_dead};
+use crate::running::workspace_owner::become_owner;
 use crate::view::table::table;
 use crate::view::width::Width;
 use crate::view::words;
-use crate::workspace_owner::become_owner;
 
 /// How long a count may take unless the user says otherwise.
 const USUAL_TIMEOUT: HumanDuration = HumanDuration::Limited(Duration::from_secs(60));

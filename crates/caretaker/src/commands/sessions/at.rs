@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use admission::command_error::CommandError;
 use admission::host::host_git;
+use admission::sessions::report;
 use admission::words::talk::note;
 use admission::words::units::grouped;
 use cursor_stores::model::{Head, Shelf, Workspace};
@@ -12,14 +13,14 @@ use run_protocol::{BytesPath, ExitCode, HumanDuration};
 use serde::Serialize;
 
 use super::journal::{Ground, JournalArgs};
-use super::selection::{Narrowing, Where, report};
+use super::selection::{Narrowing, Where};
 use super::unread::name_failures;
 use crate::command_helper::CommandHelper;
 use crate::commits::evidence::{Evidence, WorkspaceMatch};
 use crate::commits::git::{Commit, GitError, Repository};
 use crate::commits::ranking::{Match, Timing, rank};
 use crate::data_out::{print_json, print_view};
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 use crate::view::commit_view;
 use crate::view::width::Width;
 

@@ -13,13 +13,13 @@ use run_protocol::ExitCode;
 
 use super::selection::{Selection, find};
 use super::unread::name_failures;
-use crate::cancellation::Cancellation;
 use crate::command_helper::CommandHelper;
 use crate::data_out::Data;
 use crate::export::file_name::file_name;
 use crate::export::output_file::{Existing, WriteFileError, write_whole};
 use crate::export::{self, Format};
-use crate::progress::Progress;
+use crate::running::cancellation::Cancellation;
+use crate::running::progress::Progress;
 
 /// Write conversations to files: Markdown or HTML to read, JSON to keep and to read back with `--from`.
 ///

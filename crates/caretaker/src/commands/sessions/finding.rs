@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use admission::command_error::CommandError;
 use admission::host::Host;
+use admission::sessions::report;
 use admission::words::talk::note;
 use cursor_stores::model::{Head, StoreKind};
 use cursor_stores::search::Matcher;
 use cursor_stores::{Candidates, Catalogue, ConversationStore, Hit, SearchIndex, SearchIndexError};
 
 use super::search::Args;
-use super::selection::report;
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 
 /// A pattern that is everywhere would fill the memory and nobody's need.
 pub(super) const MOST_HITS: usize = 100_000;

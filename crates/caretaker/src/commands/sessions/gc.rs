@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use admission::command_error::{CommandError, OrFail};
 use admission::host::Host;
+use admission::sessions::report;
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::{note, say};
 use admission::words::units::{bytes, counted};
@@ -22,11 +23,11 @@ use run_shim::session_holder;
 use serde::Serialize;
 
 use super::chat_place::ChatPlace;
-use super::selection::{Where, find, report};
+use super::selection::{Where, find};
 use super::verify::all_leftovers;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 
 /// Say what could be dropped from the sessions of the command line and of ACP, and drop it with `--yes`.
 ///

@@ -17,7 +17,7 @@ use crate::commits::ranking::Match;
 use crate::data_out::Data;
 use crate::export::commit_journal::{self, Entry};
 use crate::export::output_file::{Existing, WriteFileError, write_whole};
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 
 /// Commits before those of a range that are looked up; a range has few.
 const MOST_PARENTS: usize = 200;

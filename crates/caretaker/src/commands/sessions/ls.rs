@@ -4,17 +4,15 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use admission::command_error::CommandError;
-use admission::resumption::refusal::Reason;
+use admission::sessions::{Listing, changed_ms};
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::note;
 use admission::words::units;
 use cursor_stores::model::{Activity, Confidence, Head, Shelf, Workspace, WorkspacePlace};
 use ground::now_ms;
 use run_protocol::ExitCode;
-use serde::Serialize;
 
-use super::resumable::tell_refused;
-use super::selection::{Selection, changed_ms};
+use super::selection::Selection;
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
 use crate::view::table::table;
@@ -51,23 +49,6 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-#[derive(Serialize)]
-struct Listing<'a> {
-    v: u32,
-    /// How many there are, listed here or not.
-    n_sessions: usize,
-    sessions: Vec<Listed<'a>>,
-}
-
-#[derive(Serialize)]
-struct Listed<'a> {
-    #[serde(flatten)]
-    head: &'a Head,
-    /// Why a resume would refuse it, as `resume --check --json` says it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    refused: Option<Reason>,
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     let catalogue = args.selection.place.open(host)?;
@@ -80,29 +61,30 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         Some(0) => usize::MAX,
         Some(limit) => limit,
     };
-    let mut page: Vec<Head> = heads.into_iter().skip(args.skip).take(limit).collect();
-    if !args.quiet {
-        catalogue.complete(&mut page);
-        let refused = tell_refused(host, &mut page);
-        if args.json {
-            let listed = page.iter().zip(refused).map(|(head, refused)| Listed { head, refused });
-            print_json(&Listing { v: 1, n_sessions, sessions: listed.collect() })?;
-            return Ok(ExitCode::Success);
-        }
+    let n_shown = n_sessions.saturating_sub(args.skip).min(limit);
+    if args.quiet {
+        let page = heads.iter().skip(args.skip).take(limit);
+        print_view(|out| {
+            page.clone().try_for_each(|head| writeln!(out, "{}", on_one_line(&head.id)))
+        })?;
+        return Ok(ExitCode::Success);
     }
-    print_view(|out| match args.quiet {
-        true => page.iter().try_for_each(|head| writeln!(out, "{}", on_one_line(&head.id))),
-        false => writeln!(out, "{}", sessions_table(&page, now_ms(), Width::of_stdout())),
-    })?;
-    let n_left = n_sessions.saturating_sub(args.skip + page.len());
-    if !args.quiet && n_left > 0 {
-        let next = args.skip + page.len();
+    let listing = Listing::page(host, &catalogue, heads, args.skip, limit);
+    if args.json {
+        print_json(&listing)?;
+        return Ok(ExitCode::Success);
+    }
+    let page: Vec<Head> = listing.sessions.into_iter().map(|listed| listed.head).collect();
+    print_view(|out| writeln!(out, "{}", sessions_table(&page, now_ms(), Width::of_stdout())))?;
+    let next = args.skip + n_shown;
+    let n_left = n_sessions.saturating_sub(next);
+    if n_left > 0 {
         note(&format!(
             "{} more: `--skip {next}` for the next, `--limit 0` for all",
             units::grouped(n_left as u64)
         ));
     }
-    if !args.quiet && n_sessions == 0 {
+    if n_sessions == 0 {
         note("no conversation was found; `caretaker sessions stores` says where was looked");
     }
     Ok(ExitCode::Success)

@@ -10,7 +10,6 @@ mod gc;
 mod journal;
 pub(crate) mod ls;
 mod new;
-mod resumable;
 mod search;
 pub(crate) mod selection;
 mod show;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
-use crate::workspace_owner::become_owner;
+use crate::running::workspace_owner::become_owner;
 
 /// Print the id of a new session, which `run --session` and `resume` begin.
 ///

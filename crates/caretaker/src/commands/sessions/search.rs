@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use admission::command_error::CommandError;
+use admission::sessions::changed_ms;
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::note;
 use admission::words::units;
@@ -18,7 +19,7 @@ use serde::Serialize;
 
 use super::finding::{FoundHit, Hits, MOST_HITS, Search};
 use super::ls::workspace;
-use super::selection::{Selection, changed_ms};
+use super::selection::Selection;
 use crate::command_helper::CommandHelper;
 use crate::data_out::Data;
 use crate::view::styled_line::{BOLD, DIM, GOOD, PLAIN, write_line};

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use admission::command_error::CommandError;
 use admission::host::Host;
 use admission::host::store_places::store_places;
+use admission::sessions::{changed_ms, is_listed, list, newest_first, report};
 use admission::words::safe_text::on_one_line;
-use admission::words::talk::note;
-use admission::words::units::counted;
-use cursor_stores::model::{Head, Origin, Shelf, StoreKind, display_model};
-use cursor_stores::{Catalogue, CatalogueListing, StoreDamage, StorePlaces, sdk_directory};
+use cursor_stores::model::{Head, Origin, StoreKind, display_model};
+use cursor_stores::{Catalogue, CatalogueListing, StorePlaces, sdk_directory};
 use run_protocol::ExitCode;
 
-use crate::point_in_time::PointInTime;
+use crate::conversations::point_in_time::PointInTime;
 
 /// Where to look.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -181,12 +180,10 @@ impl Selection {
 
     /// The conversations that are meant, newest first. What could not be listed is said on stderr.
     pub(crate) fn select(&self, host: &Host, catalogue: &Catalogue) -> Vec<Head> {
-        let listing = catalogue.list();
-        report(&listing.damage);
-        let mut heads = listing.heads;
+        let mut heads = list(catalogue);
         heads.retain(|head| self.all || is_listed(head));
         self.filter.retain(host, catalogue, &mut heads);
-        heads.sort_by_key(|head| std::cmp::Reverse(changed_ms(head)));
+        newest_first(&mut heads);
         heads
     }
 }
@@ -296,15 +293,6 @@ fn is_in_bucket(head: &Head, text: &str) -> bool {
     })
 }
 
-/// Whether a list shows it without being asked.
-pub(crate) fn is_listed(head: &Head) -> bool {
-    head.shelf == Shelf::Shown && head.parent.is_none()
-}
-
-pub(crate) fn changed_ms(head: &Head) -> Option<i64> {
-    head.updated.or(head.created).map(|moment| moment.at_ms)
-}
-
 fn began_ms(head: &Head) -> Option<i64> {
     head.created.or(head.updated).map(|moment| moment.at_ms)
 }
@@ -316,21 +304,4 @@ fn is_about(head: &Head, workspace: &Path) -> bool {
 fn canonical(host: &Host, path: &Path) -> PathBuf {
     let path = host.environment.absolute(path);
     std::fs::canonicalize(&path).unwrap_or(path)
-}
-
-/// Says that something is missing, in one line for each store.
-pub(crate) fn report(damage: &[StoreDamage]) {
-    let mut rest = damage;
-    while let Some(first) = rest.first() {
-        let n_same = rest.iter().take_while(|other| other.path == first.path).count();
-        let path = first.path.0.display();
-        let what = &first.damage.what;
-        let place = &first.damage.place;
-        let more = match n_same {
-            1 => String::new(),
-            n => format!(" (and {} more)", counted(n as u64 - 1, "problem", "problems")),
-        };
-        note(&format!("not everything in {path} could be read: {place}: {what}{more}"));
-        rest = &rest[n_same..];
-    }
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use admission::command_error::{CommandError, OrFail};
+use admission::sessions::tell_refused;
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::note;
 use cursor_stores::model::{Conversation, Head, StoreKind};
@@ -11,7 +12,6 @@ use cursor_stores::{Branches, Catalogue, Extent, RawRecord};
 use run_protocol::{BytesPath, ExitCode};
 use serde::Serialize;
 
-use super::resumable::tell_refused;
 use super::selection::{Filter, Where, find_filtered};
 use crate::command_helper::CommandHelper;
 use crate::data_out::{Data, print_json, print_view};

@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::selection::Selection;
 use super::unread::name_failures;
 use crate::command_helper::CommandHelper;
-use crate::conversation_stats::ConversationStats;
+use crate::conversations::conversation_stats::ConversationStats;
 use crate::data_out::{print_json, print_view};
-use crate::progress::Progress;
+use crate::running::progress::Progress;
 use crate::view::stats_view;
 use crate::view::width::Width;
 

@@ -15,9 +15,9 @@ use super::selection::{Filter, Where, find_filtered};
 use super::show::read;
 use super::tail_all::follow_all;
 use crate::command_helper::CommandHelper;
+use crate::conversations::directory_watch::DirectoryWatch;
+use crate::conversations::session_news::SessionNews;
 use crate::data_out::Data;
-use crate::directory_watch::DirectoryWatch;
-use crate::session_news::SessionNews;
 use crate::view::conversation::{Folding, MessageView};
 use crate::view::styled_line::BOLD;
 

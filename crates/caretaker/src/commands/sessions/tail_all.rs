@@ -8,13 +8,13 @@ use std::path::PathBuf;
 
 use admission::command_error::CommandError;
 use admission::host::Host;
+use admission::sessions::changed_ms;
 use admission::words::talk::note;
 use cursor_stores::model::{Head, StoreKind};
 use cursor_stores::{Catalogue, ConversationStore, is_same_conversation};
 
-use super::selection::changed_ms;
 use super::tail::{Args, Followed, Printer, directories};
-use crate::directory_watch::{Changes, DirectoryWatch};
+use crate::conversations::directory_watch::{Changes, DirectoryWatch};
 
 /// Conversations that are likely to go on: what they hold now is known from the start.
 const LIKELY: usize = 50;

@@ -13,7 +13,7 @@ use workspace_history::{
 };
 
 use super::{Args, Place, RunEnd};
-use crate::following::{open_journal, read_to_end};
+use crate::running::following::{open_journal, read_to_end};
 
 pub(super) enum Task {
     Undo(Box<UndoTask>),

@@ -1,16 +1,17 @@
 //! Sessions of the command line that a resume would refuse: such a session is not idle, whatever its store looks like.
 
-use admission::host::Host;
-use admission::resumption::refusal::Reason;
-use admission::resumption::{ListedChats, Question, WhenHeld};
 use cursor_stores::chat::NotResumable;
 use cursor_stores::model::{Activity, Head, StoreKind};
 use cursor_stores::parallel;
 use uuid::Uuid;
 
+use crate::host::Host;
+use crate::resumption::refusal::Reason;
+use crate::resumption::{ListedChats, Question, WhenHeld};
+
 /// Says of sessions that look idle what a resume would say of them, as far as a glance tells. Returns why each is
 /// refused, in the order of the heads.
-pub(super) fn tell_refused(host: &Host, heads: &mut [Head]) -> Vec<Option<Reason>> {
+pub fn tell_refused(host: &Host, heads: &mut [Head]) -> Vec<Option<Reason>> {
     // Where the stores cannot be located, no session is said to be refused.
     let Ok(chats) = ListedChats::of(host) else { return heads.iter().map(|_| None).collect() };
     let reasons = parallel::map(heads, |head| refused(host, &chats, head));

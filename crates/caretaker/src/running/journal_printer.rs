@@ -8,7 +8,7 @@ use public_events::{EventWriter, write_raw};
 use run_journal::{JournalEntry, JournalReader, Progress};
 use run_protocol::{RunEvent, RunOutcome};
 
-use crate::following::read_batch;
+use crate::running::following::read_batch;
 use crate::surroundings::Audience;
 use crate::view::run_view::RunView;
 use crate::view::width::Width;

@@ -1,5 +1,7 @@
 //! What `doctor` looks at. Everything is looked at, nothing is changed but what dead runs left behind.
 
+mod promises;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -24,7 +26,7 @@ use run_protocol::{AgentKind, AgentProgram, LimitBackend, NetworkMode, RunId};
 use run_shim::{LimitSurvey, SocketPaths, survey_limits};
 use serde::{Deserialize, Serialize};
 
-use crate::promises;
+use crate::surroundings::own_program;
 use crate::view::words;
 
 /// What one check found.
@@ -240,7 +242,9 @@ fn limits(survey: &LimitSurvey, is_root: bool) -> Finding {
 
 fn agent_and_login(host: &Host, config: &Config, agent: Option<&Path>) -> Vec<Finding> {
     let choice = AgentChoice::of(agent, config.agent.as_deref(), &host.environment);
-    let agent = match agent_discovery::find(&choice, &host.environment, None) {
+    let found = own_program()
+        .and_then(|program| agent_discovery::find(&choice, &host.environment, &program, None));
+    let agent = match found {
         Ok(agent) => agent,
         Err(error) => return vec![Finding::from_error("agent", &error)],
     };

@@ -5,8 +5,8 @@ use run_journal::{RunDirectory, RunOverview, RunState};
 use run_protocol::RunId;
 use serde::Serialize;
 
-use crate::answer::Answer;
 use crate::data_out::print_json;
+use crate::running::answer::Answer;
 use crate::view::words;
 
 #[derive(Debug, Serialize)]

@@ -6,8 +6,8 @@ use admission::host::Host;
 use caretaker_daemon::QueueGate;
 use run_protocol::{ExitCode, RunRequest};
 
-use crate::console_options::ConsoleOptions;
 use crate::daemon_client::{DaemonClient, no_queue};
+use crate::running::console_options::ConsoleOptions;
 
 /// How a run gets its supervisor.
 #[derive(Debug)]

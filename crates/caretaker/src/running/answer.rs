@@ -7,7 +7,7 @@ use agent_stream::{EventKind, Usage};
 use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunState};
 use run_protocol::{LimitKind, RunOutcome};
 
-use crate::following::open_journal;
+use crate::running::following::open_journal;
 use crate::view::agent_lines::AgentLines;
 
 /// After its `result` a run writes only a few lines: what it spent, what it changed, how it ended.

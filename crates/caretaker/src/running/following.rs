@@ -14,9 +14,9 @@ use nix::sys::signal::Signal;
 use run_journal::{Follower, JournalEntry, JournalReader, Position, Progress, RunDirectory, Woken};
 use run_protocol::{ControlRequest, ExitCode, RunOutcome, StopManner};
 
-use crate::interruption::{Interruption, Reaction, Seat, SignalPost};
-use crate::journal_printer::JournalPrinter;
-use crate::stopping::tell;
+use crate::running::interruption::{Interruption, Reaction, Seat, SignalPost};
+use crate::running::journal_printer::JournalPrinter;
+use crate::running::stopping::tell;
 use crate::view::words;
 
 /// How long a second Ctrl-C is waited for.

@@ -8,7 +8,7 @@ use std::thread;
 use admission::command_error::{CommandError, OrFail};
 use run_protocol::ExitCode;
 
-use crate::interruption::TakenSignals;
+use crate::running::interruption::TakenSignals;
 
 /// Whether the user wants the work to end.
 #[derive(Debug, Clone, Default)]

@@ -9,22 +9,21 @@ use admission::budgets;
 use admission::command_error::{CommandError, OrFail};
 use admission::config::Config;
 use admission::host::Host;
-use admission::sandbox::profiles;
-use admission::words::talk::{note, say};
+use admission::words::talk::note;
 use caretaker_daemon::Waiting;
 use run_journal::{JournalReader, Position, RunDirectory};
-use run_protocol::{ExitCode, RunId, RunOutcome, RunSpec, ToolApproval};
+use run_protocol::{ExitCode, RunId, RunOutcome};
 use run_shim::{Started, start_shim};
 use serde::Deserialize;
 
-use crate::console_options::ConsoleOptions;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::print_view;
-use crate::following::{Followed, follow, say_how_to_go_on};
-use crate::interruption::{Seat, SignalPost};
-use crate::journal_printer::{Form, JournalPrinter};
-use crate::retries::Retries;
-use crate::route::Route;
+use crate::running::console_options::ConsoleOptions;
+use crate::running::following::{Followed, follow, say_how_to_go_on};
+use crate::running::interruption::{Seat, SignalPost};
+use crate::running::journal_printer::{Form, JournalPrinter};
+use crate::running::retries::Retries;
+use crate::running::route::Route;
 use crate::surroundings::Audience;
 
 /// Starts runs as these options say.
@@ -148,20 +147,6 @@ fn print_record(run: &RunDirectory) -> Result<(), CommandError> {
     let mut printer = JournalPrinter::to_stdout(Form::Json);
     printer.print_all(&mut reader)?;
     printer.finish()
-}
-
-/// Says it aloud where a run will have no sandbox.
-pub(crate) fn warn_of_no_sandbox(spec: &RunSpec) {
-    if spec.profile != profiles::OFF {
-        return;
-    }
-    let tools = match spec.tool_approval {
-        ToolApproval::Force => ", unasked",
-        ToolApproval::AllowList => "",
-    };
-    say(&format!(
-        "warning: no sandbox: the agent may do whatever you may do{tools}, with your files, your keys and your network"
-    ));
 }
 
 /// Brings what a run in the queue needs. It waits whatever comes of this: the queue are the files. Says what for.

@@ -11,8 +11,8 @@ use run_journal::{JournalEntry, Position, RunDirectory};
 use run_protocol::{FailureClass, RunOutcome};
 use uuid::Uuid;
 
-use crate::following::{open_journal, read_to_end};
-use crate::launching::Launched;
+use crate::running::following::{open_journal, read_to_end};
+use crate::running::launching::Launched;
 use crate::view::agent_lines::AgentLines;
 
 /// No pause is longer.

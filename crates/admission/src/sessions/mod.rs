@@ -1,0 +1,121 @@
+//! The conversations of all stores, each with the verdict on whether a resume would take it.
+
+mod resumable;
+
+use cursor_stores::model::{Conversation, Head, Shelf};
+use cursor_stores::{Catalogue, Extent, StoreDamage};
+use serde::Serialize;
+
+use crate::command_error::{CommandError, OrFail};
+use crate::host::Host;
+use crate::host::store_places::store_places;
+use crate::resumption::refusal::Reason;
+use crate::words::talk::note;
+use crate::words::units::counted;
+
+pub use resumable::tell_refused;
+
+/// A page of conversations, as `sessions ls --json` and the API print it.
+#[derive(Debug, Serialize)]
+pub struct Listing {
+    v: u32,
+    /// How many there are, listed here or not.
+    pub n_sessions: usize,
+    pub sessions: Vec<Listed>,
+}
+
+/// One conversation of a list.
+#[derive(Debug, Serialize)]
+pub struct Listed {
+    #[serde(flatten)]
+    pub head: Head,
+    /// Why a resume would refuse it, as `resume --check --json` says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<Reason>,
+}
+
+/// One conversation, as the API prints it.
+#[derive(Debug, Serialize)]
+pub struct OneSession {
+    v: u32,
+    session: Conversation,
+}
+
+impl Listing {
+    /// A page of these conversations: at most `limit`, after the first `skip`.
+    pub fn page(
+        host: &Host,
+        catalogue: &Catalogue,
+        heads: Vec<Head>,
+        skip: usize,
+        limit: usize,
+    ) -> Self {
+        let n_sessions = heads.len();
+        let mut page: Vec<Head> = heads.into_iter().skip(skip).take(limit).collect();
+        catalogue.complete(&mut page);
+        let refused = tell_refused(host, &mut page);
+        let listed = page.into_iter().zip(refused).map(|(head, refused)| Listed { head, refused });
+        Self { v: 1, n_sessions, sessions: listed.collect() }
+    }
+
+    /// A page of all conversations of this machine that a list shows, the one that changed last first.
+    pub fn of_host(host: &Host, skip: usize, limit: usize) -> Result<Self, CommandError> {
+        let catalogue = Catalogue::open(&store_places(host)?, &[]);
+        let mut heads = list(&catalogue);
+        heads.retain(is_listed);
+        newest_first(&mut heads);
+        Ok(Self::page(host, &catalogue, heads, skip, limit))
+    }
+}
+
+impl OneSession {
+    /// The conversation with this id; `None` if there is none.
+    pub fn of_host(host: &Host, id: &str) -> Result<Option<Self>, CommandError> {
+        let catalogue = Catalogue::open(&store_places(host)?, &[]);
+        let listing = catalogue.list();
+        let Some(head) = listing.heads.iter().find(|head| head.id == id) else { return Ok(None) };
+        let mut session = catalogue
+            .read(head, Extent::default())
+            .or_fail(|| format!("session {id} cannot be read"))?;
+        tell_refused(host, std::slice::from_mut(&mut session.head));
+        Ok(Some(Self { v: 1, session }))
+    }
+}
+
+/// All conversations there are. Says on stderr what could not be listed.
+pub fn list(catalogue: &Catalogue) -> Vec<Head> {
+    let listing = catalogue.list();
+    report(&listing.damage);
+    listing.heads
+}
+
+/// Sorts them by when they changed.
+pub fn newest_first(heads: &mut [Head]) {
+    heads.sort_by_key(|head| std::cmp::Reverse(changed_ms(head)));
+}
+
+/// Whether a list shows it without being asked.
+pub fn is_listed(head: &Head) -> bool {
+    head.shelf == Shelf::Shown && head.parent.is_none()
+}
+
+pub fn changed_ms(head: &Head) -> Option<i64> {
+    head.updated.or(head.created).map(|moment| moment.at_ms)
+}
+
+/// Says that something is missing, in one line for each store.
+pub fn report(damage: &[StoreDamage]) {
+    let mut rest = damage;
+    while let Some(first) = rest.first() {
+        let n_same = rest.iter().take_while(|other| other.path == first.path).count();
+        let path = first.path.0.display();
+        let what = &first.damage.what;
+        let place = &first.damage.place;
+        let more = match n_same {
+            1 => String::new(),
+            n => format!(" (and {} more)", counted(n as u64 - 1, "problem", "problems")),
+        };
+        note(&format!("not everything in {path} could be read: {place}: {what}{more}"));
+        rest = &rest[n_same..];
+    }
+}

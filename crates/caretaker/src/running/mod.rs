@@ -1,0 +1,16 @@
+//! From an admitted run to its end: started, followed, interrupted, tried again, stopped.
+
+pub(crate) mod answer;
+pub(crate) mod cancellation;
+pub(crate) mod console_options;
+pub(crate) mod following;
+pub(crate) mod interruption;
+pub(crate) mod journal_printer;
+pub(crate) mod launching;
+pub(crate) mod progress;
+pub(crate) mod prompt;
+pub(crate) mod retries;
+pub(crate) mod route;
+pub(crate) mod run_report;
+pub(crate) mod stopping;
+pub(crate) mod workspace_owner;
