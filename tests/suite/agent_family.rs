@@ -71,7 +71,7 @@ fn a_parent_has_three_children_work_hears_of_them_and_none_has_more_than_it_has(
         json!({"expose": ["/etc"]}),
         json!({"timeout_seconds": 100_000}),
         json!({"memory_mb": 0}),
-        json!({"processes": 1_000_000}),
+        json!({"processes": 0}),
         json!({"disk_mb": 0}),
         json!({"mode": "agent"}),
     ] {
@@ -102,7 +102,7 @@ fn a_parent_has_three_children_work_hears_of_them_and_none_has_more_than_it_has(
         "`expose`",
         "`100000`",
         "memory_mb `0`",
-        "processes `1000000`",
+        "processes `0`",
         "disk_mb `0`",
         "`mode` is",
     ];
