@@ -76,6 +76,13 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         act: |_| crowd().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
     },
     Attempt {
+        id: "D1j",
+        does: "asks for a child with what only a person may ask of a run",
+        held_by: &["no child has it"],
+        evidence: Evidence::Inside,
+        act: |_| greedy_child().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
+    },
+    Attempt {
         id: "D1h",
         does: "looks for the supervisor's own socket beside the run's",
         held_by: &["mcp.sock alone"],
@@ -166,4 +173,65 @@ fn say_another_name() -> io::Result<Answer> {
         true => Answer::done(answer),
         false => Answer::refused("it is who it is"),
     })
+}
+
+/// Every field of a person's request that a child's request has not.
+const NOT_FOR_CHILDREN: &[(&str, &str)] = &[
+    ("account", r#""work""#),
+    ("after", r#"["x"]"#),
+    ("after_ok", r#"["x"]"#),
+    ("agent", r#""/bin/sh""#),
+    ("agent_flags", r#"["--force"]"#),
+    ("allow_host", r#"["evil.example"]"#),
+    ("cpus", r#""none""#),
+    ("delay", r#""1s""#),
+    ("disk", r#""none""#),
+    ("env", r#"{"LD_PRELOAD":"/evil"}"#),
+    ("expose", r#"["/etc"]"#),
+    ("force", "true"),
+    ("group", r#""other""#),
+    ("group_budget", r#""none""#),
+    ("idle_timeout", r#""none""#),
+    ("journal", r#""none""#),
+    ("labels", r#"{"a":"b"}"#),
+    ("max_file_size", r#""none""#),
+    ("max_tokens", r#""none""#),
+    ("max_tool_calls", r#""none""#),
+    ("mcp", r#"["notes"]"#),
+    ("mcp_from_repo", r#"["evil"]"#),
+    ("memory", r#""none""#),
+    ("model", r#""dear""#),
+    ("no_checkpoint", "true"),
+    ("no_force", "false"),
+    ("no_user_mcp", "true"),
+    ("priority", "100"),
+    ("restart", "true"),
+    ("secret", r#"["KEY=env:CURSOR_API_KEY"]"#),
+    ("session", r#""3f2504e0-4f89-41d3-9a0c-0305e82c3301""#),
+    ("stream", "true"),
+    ("timeout", r#""none""#),
+    ("user_mcp", "true"),
+    ("widen", r#"["memory"]"#),
+    ("workspace", r#""/""#),
+    ("worktree", "false"),
+];
+
+/// Asks for children, each with one field more than a child's request has.
+fn greedy_child() -> io::Result<Answer> {
+    let mut stream = connect()?;
+    stream.write_all(format!("{INITIALIZE}\n{INITIALIZED}\n").as_bytes())?;
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    lines.next().transpose()?;
+    for (index, (field, value)) in NOT_FOR_CHILDREN.iter().enumerate() {
+        let id = index + 2;
+        let question = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"spawn_run","arguments":{{"prompt":"x","{field}":{value}}}}}}}"#
+        );
+        stream.write_all(format!("{question}\n").as_bytes())?;
+        let answer = lines.next().transpose()?.unwrap_or_default();
+        if !answer.contains(&format!("unknown field `{field}`")) {
+            return Ok(Answer::done(format!("{field}: {answer}")));
+        }
+    }
+    Ok(Answer::refused("no child has it"))
 }

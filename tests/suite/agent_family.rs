@@ -70,6 +70,10 @@ fn a_parent_has_three_children_work_hears_of_them_and_none_has_more_than_it_has(
         json!({"profile": "off"}),
         json!({"expose": ["/etc"]}),
         json!({"timeout_seconds": 100_000}),
+        json!({"memory_mb": 0}),
+        json!({"processes": 0}),
+        json!({"disk_mb": 0}),
+        json!({"mode": "agent"}),
     ] {
         script.push_str(&spawn("greedy", "say never", &more));
     }
@@ -91,7 +95,18 @@ fn a_parent_has_three_children_work_hears_of_them_and_none_has_more_than_it_has(
     let names: Vec<&str> = queued.iter().map(|event| event["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["kid-a", "kid-b", "kid-c"]);
     let refused = refusals(&stage, &parent, "spawn_run").join("\n");
-    for name in ["network `host`", "host `evil.example`", "profile `off`", "`expose`", "`100000`"] {
+    let names = [
+        "network `host`",
+        "host `evil.example`",
+        "profile `off`",
+        "`expose`",
+        "`100000`",
+        "memory_mb `0`",
+        "processes `0`",
+        "disk_mb `0`",
+        "`mode` is",
+    ];
+    for name in names {
         assert!(refused.contains(name), "{name}: {refused}");
     }
     assert_eq!(stage.run_ids().len(), 4, "what was refused is not there");

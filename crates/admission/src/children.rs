@@ -11,19 +11,19 @@ use ground::now_ms;
 use run_journal::{RunDirectory, RunFilter, Which};
 use run_protocol::{
     AgentMode, ChildRequest, ExitCode, Lineage, McpChoice, NetworkMode, PromptCheck, QueueTerms,
-    RunId, RunLimits, RunSpec, SessionStart,
+    RunId, RunLimits, RunName, RunSpec, SessionStart,
 };
 use run_shim::{SocketPaths, check_run};
 use sandbox_plan::{Profile, builtin_profiles};
 use uuid::Uuid;
 
+use crate::admit::place;
 use crate::brought::{ChildOrder, Submitted};
 use crate::command_error::{CommandError, OrFail};
 use crate::config::ChildrenConfig;
 use crate::host::{Host, list_runs};
 use crate::inheritance::{sentence, wider_than};
-use crate::request::name_claim::NameClaim;
-use crate::request::run_marks::RunName;
+use crate::request::name_claim;
 use crate::sandbox::profiles::OFF;
 use crate::worktrees::{Fresh, origin_of};
 
@@ -65,7 +65,9 @@ pub fn submit(
         return Err(forbidden(format!("a child may not do more: {}", sentence(&wider))));
     }
     check_room(host, parent, caps)?;
-    let name_claim = name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
+    if let Some(name) = &name {
+        name_claim::check_free(&host.state, name)?;
+    }
     let fresh = Fresh::make_of_whole(host, Path::new(&parent.workspace), name.as_ref())
         .map_err(|error| error.hint("do the work yourself: a child needs a worktree of its own"))?;
     let make = || -> Result<RunDirectory, CommandError> {
@@ -102,10 +104,9 @@ pub fn submit(
             return Err(CommandError::new(ExitCode::Usage, what));
         }
         check_run(&host.state, &spec)?;
-        Ok(RunDirectory::create(&host.state, &spec, request.prompt.as_bytes())?)
+        place(host, &spec, request.prompt.as_bytes())
     };
     let made = make();
-    drop(name_claim);
     fresh.settle(made.is_ok());
     Ok(Submitted { run: made?.run_id(), brought })
 }

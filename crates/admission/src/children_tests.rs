@@ -124,3 +124,21 @@ fn generations_end_somewhere() {
     assert_eq!(depth_of(&parent(lineage(1)), &caps).unwrap(), 2);
     assert!(matches!(depth_of(&parent(lineage(2)), &caps), Err(NotMade::Forbidden(_))));
 }
+
+/// A field that is added to what people may ask for is none that an agent may ask for.
+#[test]
+fn a_child_knows_only_the_fields_that_can_be_narrowed() {
+    let all = serde_json::to_value(run_protocol::RunRequest::default()).unwrap();
+    let mut known: Vec<&String> = all
+        .as_object()
+        .unwrap()
+        .keys()
+        .filter(|field| {
+            let request = json!({"prompt": "x", field.as_str(): null});
+            let error = serde_json::from_value::<ChildRequest>(request).err();
+            error.is_none_or(|error| !error.to_string().contains("unknown field"))
+        })
+        .collect();
+    known.sort();
+    assert_eq!(known, ["mode", "name", "network", "processes", "profile", "prompt"]);
+}

@@ -11,15 +11,14 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use run_journal::{RunDirectory, RunFilter, RunOverview, RunState};
-use run_protocol::{ExitCode, PendingTool, RunOutcome, RunSpec};
+use run_protocol::{ExitCode, PendingTool, RunName, RunOutcome, RunRequest, RunSpec};
 use uuid::Uuid;
 
-use crate::admit::{Admission, Admitted, Conversation};
+use crate::admit::{Admission, Admitted, Conversation, Errand, Way};
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::host::{Host, list_runs};
 use crate::request::name_claim;
-use crate::request::run_options::RunOptions;
 use crate::resumption::refusal::Refusal;
 use crate::resumption::{Question, WhenHeld};
 use crate::sandbox::profiles::warn_of_no_sandbox;
@@ -73,14 +72,13 @@ pub struct Continuation<'a> {
     /// Our own program.
     pub program: &'a Path,
     /// What is to be otherwise than it was.
-    pub options: &'a RunOptions,
+    pub request: &'a RunRequest,
+    pub when_held: WhenHeld,
 }
 
 /// The run that is to go on, and that nothing speaks against.
-pub struct Continuable {
-    pub admitted: Admitted,
-    /// What it was admitted with: the run before had its name.
-    pub options: RunOptions,
+pub struct Continuable<'a> {
+    pub admitted: Admitted<'a>,
     /// What the agent was doing, and will be told was interrupted.
     pub pending: Vec<PendingTool>,
 }
@@ -107,33 +105,31 @@ impl From<CommandError> for NotContinued {
     }
 }
 
-impl Continuation<'_> {
+impl<'a> Continuation<'a> {
     /// Admits a run, for the background, that continues the session of one that was cut off: with its profile, its model,
     /// its limits and whatever else was said about it.
-    pub fn admit(&self, run: &RunOverview) -> Result<Continuable, NotContinued> {
-        let Self { host, config, program, options } = self;
+    pub fn admit(&self, run: &RunOverview, way: Way) -> Result<Continuable<'a>, NotContinued> {
+        let Self { host, config, program, request, when_held } = *self;
         let unknown = |what: &str| {
             let what = format!("{what} of run {} is not known", run.run);
             CommandError::new(ExitCode::Failed, what)
         };
         let session = Uuid::parse_str(&run.session).map_err(|_| unknown("the session"))?;
         let spec = spec_of(host, run).ok_or_else(|| unknown("the spec"))?;
-        let when_held = if options.wait { WhenHeld::Wait } else { WhenHeld::Refuse };
         let question = Question { host, session, workspace: None, when_held };
         let resumption = question.decide()?.map_err(NotContinued::Refused)?;
         let pending = resumption.pending();
         let conversation = Conversation::Resumed(Box::new(resumption));
-        let options = RunOptions { detach: true, name: self.name(&spec), ..(*options).clone() };
-        let admission = Admission::new(host, config, &options, &conversation, program, None)?;
-        let mut admitted = admission.admit()?;
+        let request = &RunRequest { name: self.name(&spec), ..request.clone() };
         // The list of runs is older than the lease, which decides.
-        admitted.spec.continues = Some(run.run);
+        let errand = Errand { continues: Some(run.run), ..Errand::new(conversation, way) };
+        let admitted = Admission::new(host, config, program, request, errand)?.admit()?;
         warn_of_no_sandbox(&admitted.spec);
-        Ok(Continuable { admitted, options, pending })
+        Ok(Continuable { admitted, pending })
     }
 
     /// The name of the run before, unless somebody else has it by now.
-    fn name(&self, spec: &RunSpec) -> Option<crate::request::run_marks::RunName> {
+    fn name(&self, spec: &RunSpec) -> Option<RunName> {
         let name = spec.name.as_ref()?.parse().ok()?;
         name_claim::check_free(&self.host.state, &name).ok().map(|()| name)
     }

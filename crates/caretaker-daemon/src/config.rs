@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use admission::budgets::budget::Budget;
 use admission::config::caps::Caps;
 use admission::config::hooks::Hook;
+use run_protocol::Budget;
 
 /// The version of what is said over the socket. A client of another version is refused by name; raised when a client
 /// that was not changed with it would misunderstand.

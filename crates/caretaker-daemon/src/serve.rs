@@ -18,8 +18,9 @@ use admission::brought::Submitted;
 use admission::command_error::CommandError;
 use admission::continuation::{Continuation, CutOff, cut_off_runs};
 use admission::host::Host;
-use admission::request::run_options::RunOptions;
+use admission::resumption::WhenHeld;
 use run_journal::StateRoot;
+use run_protocol::RunRequest;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -198,8 +199,9 @@ fn continue_interrupted(daemon: &Arc<Daemon>) {
 fn try_continue_interrupted(daemon: &Daemon) -> Result<(), CommandError> {
     let Daemon { host, config: DaemonConfig { program, .. }, .. } = daemon;
     let config = host.load_config()?;
-    let options = RunOptions { restart: true, ..RunOptions::default() };
-    let continuation = Continuation { host, config: &config, program, options: &options };
+    let request = &RunRequest { restart: true, ..RunRequest::default() };
+    let when_held = WhenHeld::Refuse;
+    let continuation = Continuation { host, config: &config, program, request, when_held };
     let which = CutOff { interrupted: true, suspended: false, only_restart: true };
     for overview in &cut_off_runs(host, which)? {
         let run = overview.run;

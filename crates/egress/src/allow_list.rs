@@ -1,41 +1,6 @@
 //! Which hosts may be reached, and at which ports.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::host_name::{HostName, HostNameError};
-
-/// The port that is meant where none is written.
-pub const HTTPS_PORT: u16 = 443;
-
-/// One entry: `api.example.org`, `*.example.org` (what is below it, and not itself), either with `:port`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AllowedHost {
-    names: Names,
-    port: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Names {
-    Exactly(HostName),
-    Below(HostName),
-}
-
-/// Why an entry cannot be one.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AllowedHostError {
-    #[error("`{0}` is an address of a page; write the host alone, as `{1}`")]
-    Url(String, String),
-    #[error("`{0}` allows everything, which is no list; for that, the network mode is `host`")]
-    Everything(String),
-    #[error("`{0}`: a `*` stands for whole labels, and only in front, as in `*.example.org`")]
-    Star(String),
-    #[error("`{text}` does not end in a port from 1 to 65535")]
-    Port { text: String },
-    #[error("`{text}` is not the name of a host: {reason}")]
-    Name { text: String, reason: HostNameError },
-}
+use run_protocol::{AllowedHost, HostName};
 
 /// What a list says of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,76 +12,6 @@ pub enum Listed {
     No,
 }
 
-impl FromStr for AllowedHost {
-    type Err = AllowedHostError;
-
-    fn from_str(text: &str) -> Result<Self, AllowedHostError> {
-        if let Some((_, rest)) = text.split_once("://") {
-            let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-            return Err(AllowedHostError::Url(text.to_owned(), host.to_owned()));
-        }
-        if matches!(text, "*" | "*.*" | "*:*") {
-            return Err(AllowedHostError::Everything(text.to_owned()));
-        }
-        let bad_name = |reason| AllowedHostError::Name { text: text.to_owned(), reason };
-        let (host, port) = match text.split_once(':') {
-            // More than one colon: an address of the sixth version.
-            Some((_, rest)) if rest.contains(':') => {
-                return Err(bad_name(HostNameError::Address));
-            }
-            Some((host, port)) => {
-                // `parse` would take a sign and zeros in front.
-                let is_plain =
-                    port.bytes().all(|byte| byte.is_ascii_digit()) && !port.starts_with('0');
-                let port = port.parse().ok().filter(|port| is_plain && *port > 0);
-                let port = port.ok_or_else(|| AllowedHostError::Port { text: text.to_owned() })?;
-                (host, port)
-            }
-            None => (text, HTTPS_PORT),
-        };
-        let names = match host.strip_prefix("*.") {
-            Some(parent) if !parent.contains('*') => {
-                Names::Below(parent.parse().map_err(bad_name)?)
-            }
-            None if !host.contains('*') => Names::Exactly(host.parse().map_err(bad_name)?),
-            _ => return Err(AllowedHostError::Star(text.to_owned())),
-        };
-        Ok(Self { names, port })
-    }
-}
-
-impl fmt::Display for AllowedHost {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.names {
-            Names::Exactly(name) => write!(formatter, "{name}")?,
-            Names::Below(parent) => write!(formatter, "*.{parent}")?,
-        }
-        match self.port {
-            HTTPS_PORT => Ok(()),
-            port => write!(formatter, ":{port}"),
-        }
-    }
-}
-
-impl AllowedHost {
-    fn names(&self, name: &HostName) -> bool {
-        match &self.names {
-            Names::Exactly(own) => own == name,
-            Names::Below(parent) => name.is_below(parent),
-        }
-    }
-
-    /// Whether whoever may reach this may reach all of the other.
-    pub fn covers(&self, other: &Self) -> bool {
-        let names = match (&self.names, &other.names) {
-            (_, Names::Exactly(name)) => self.names(name),
-            (Names::Below(own), Names::Below(parent)) => own == parent || parent.is_below(own),
-            (Names::Exactly(_), Names::Below(_)) => false,
-        };
-        names && self.port == other.port
-    }
-}
-
 /// The hosts that a run may reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowList {
@@ -126,8 +21,12 @@ pub struct AllowList {
 impl AllowList {
     /// Decides on a connection.
     pub fn decide(&self, name: &HostName, port: u16) -> Listed {
-        let ports: Vec<u16> =
-            self.entries.iter().filter(|entry| entry.names(name)).map(|entry| entry.port).collect();
+        let ports: Vec<u16> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.has_name(name))
+            .map(AllowedHost::port)
+            .collect();
         match ports.as_slice() {
             [] => Listed::No,
             ports if ports.contains(&port) => Listed::Yes,
@@ -137,7 +36,7 @@ impl AllowList {
 
     /// Tells whether a name may be known inside: some port of it may be reached.
     pub fn knows(&self, name: &HostName) -> bool {
-        self.entries.iter().any(|entry| entry.names(name))
+        self.entries.iter().any(|entry| entry.has_name(name))
     }
 
     pub fn entries(&self) -> &[AllowedHost] {

@@ -1,6 +1,6 @@
 //! Whom a TLS client asks for: the server name of its first message, read without taking part in the conversation.
 
-use crate::host_name::{HostName, HostNameError};
+use run_protocol::{HostName, HostNameError};
 
 /// A first message that is longer, records included, is not waited for.
 pub const LONGEST_HELLO: usize = 16 * 1024;

@@ -1,6 +1,6 @@
 //! What a client asks a proxy for: `CONNECT host:port`, and nothing else.
 
-use crate::host_name::{HostName, HostNameError};
+use run_protocol::{HostName, HostNameError};
 
 /// A head that is longer is not waited for.
 pub const LONGEST_HEAD: usize = 8 * 1024;

@@ -1,6 +1,6 @@
 //! The little of DNS that a sandbox needs: one question, and an answer that leads to us or nowhere.
 
-use crate::host_name::{HostName, HostNameError};
+use run_protocol::{HostName, HostNameError};
 
 /// A question over UDP is shorter; what is longer is somebody's payload.
 pub const LONGEST_UDP_QUERY: usize = 1232;

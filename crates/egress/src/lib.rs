@@ -18,13 +18,12 @@ mod allow_list;
 mod client_hello;
 mod connect_request;
 mod dns_message;
-mod host_name;
 mod ledger;
 
 pub use address_guard::{ForbiddenAddress, check_address};
-pub use allow_list::{AllowList, AllowedHost, AllowedHostError, HTTPS_PORT, Listed};
+pub use allow_list::{AllowList, Listed};
 pub use client_hello::{ClientHello, HelloError, LONGEST_HELLO, access_denied_alert, server_name};
 pub use connect_request::{ConnectError, ConnectTarget, HeadState, LONGEST_HEAD, read_head};
 pub use dns_message::{DnsQuery, DnsReply, LONGEST_UDP_QUERY, QueryKind};
-pub use host_name::{HostName, HostNameError};
 pub use ledger::{Decision, Ledger};
+pub use run_protocol::{AllowedHost, AllowedHostError, HTTPS_PORT, HostName, HostNameError};

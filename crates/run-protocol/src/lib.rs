@@ -14,6 +14,7 @@ mod event;
 mod exit_code;
 #[cfg(test)]
 mod format_tests;
+mod hosts;
 mod limit_words;
 mod limits;
 mod login;
@@ -21,6 +22,7 @@ mod network;
 mod outcome;
 mod prompt;
 mod queue_terms;
+mod request;
 mod resources;
 mod run_id;
 mod session_record;
@@ -28,6 +30,7 @@ mod spec;
 mod spend;
 mod widening;
 mod workspace_history;
+mod written;
 
 pub use bytes_path::BytesPath;
 pub use control::{ControlReply, ControlRequest, ServerChange, StopManner};
@@ -40,12 +43,14 @@ pub use event::{
     Resumable, RunEvent, SignalName, StopReason,
 };
 pub use exit_code::ExitCode;
+pub use hosts::{AllowedHost, AllowedHostError, HTTPS_PORT, HostName, HostNameError};
 pub use limits::{RunLimits, StopLadder};
 pub use login::LoginDrop;
 pub use network::{NetRefusal, NetVia, NetworkMode};
 pub use outcome::{FailureClass, LimitKind, NoResult, RunOutcome};
 pub use prompt::{LONGEST_PROMPT, PromptCheck, PromptProblem};
 pub use queue_terms::QueueTerms;
+pub use request::{Contradiction, Mode, NotAMode, NotARequest, QUEUE, RunRequest};
 pub use resources::{LimitBackend, LimitsInForce, ResourceLimits};
 pub use run_id::{NotARunId, RunId};
 pub use session_record::{McpChoice, MintedSession, SessionRecord};
@@ -57,6 +62,11 @@ pub use spend::Spend;
 pub use widening::{Bound, Widening};
 pub use workspace_history::{
     Audit, ChangeCounts, Finding, FindingKind, WorkspaceSaving, WorktreeOrigin,
+};
+pub use written::{
+    Budget, ByteSize, CountLimit, CpuLimit, HumanDuration, Label, MarkError, MemoryLimit,
+    NotABudget, NotACount, NotADuration, NotALimit, NotASize, ProcessLimit, Reserved, RunName,
+    SizeLimit, Variable, WrittenBudget, is_variable_name, reserved,
 };
 
 /// The version of the journal's format and of the events in it.

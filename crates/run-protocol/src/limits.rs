@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{CountLimit, HumanDuration, RunRequest, SizeLimit};
+
 /// The limits of a run. Zero means: no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -67,6 +69,20 @@ impl Default for StopLadder {
 }
 
 impl RunLimits {
+    /// Puts what a request asks for in the place of what there was.
+    pub fn set(&mut self, request: &RunRequest) {
+        let asked = [
+            (&mut self.wall_ms, request.timeout.map(HumanDuration::milliseconds)),
+            (&mut self.idle_ms, request.idle_timeout.map(HumanDuration::milliseconds)),
+            (&mut self.tool_calls, request.max_tool_calls.map(|CountLimit(most)| most)),
+            (&mut self.tokens, request.max_tokens.map(|CountLimit(most)| most)),
+            (&mut self.journal_bytes, request.journal.map(|SizeLimit(most)| most)),
+        ];
+        for (limit, asked) in asked {
+            *limit = asked.unwrap_or(*limit);
+        }
+    }
+
     /// A limit as a duration; `None` where there is none.
     pub fn duration(milliseconds: u64) -> Option<Duration> {
         (milliseconds > 0).then(|| Duration::from_millis(milliseconds))

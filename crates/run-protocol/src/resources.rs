@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::RunRequest;
+
 /// What a run may take of the machine, as it was asked for. Zero means: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -22,6 +24,22 @@ pub struct ResourceLimits {
     pub disk_bytes: u64,
     /// Whether the run is refused where nothing holds memory and processes for all of it together.
     pub required: bool,
+}
+
+impl ResourceLimits {
+    /// Puts what a request asks for in the place of what there was.
+    pub fn set(&mut self, request: &RunRequest) {
+        let asked = [
+            (&mut self.memory_bytes, request.memory.map(|limit| limit.0)),
+            (&mut self.processes, request.processes.map(|limit| limit.0)),
+            (&mut self.cpu_milli, request.cpus.map(|limit| limit.0)),
+            (&mut self.file_bytes, request.max_file_size.map(|limit| limit.0)),
+            (&mut self.disk_bytes, request.disk.map(|limit| limit.0)),
+        ];
+        for (limit, asked) in asked {
+            *limit = asked.unwrap_or(*limit);
+        }
+    }
 }
 
 /// What holds a run to its limits.

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use pretty_assertions::assert_eq;
-use run_protocol::ToolApproval;
+use run_protocol::{AgentKind, BytesPath, NetworkMode, RunLimits, ToolApproval};
 use tempfile::TempDir;
 
 use super::*;
@@ -13,7 +13,7 @@ use crate::host::environment::tests::environment_of;
 #[derive(Debug, Parser)]
 struct Typed {
     #[command(flatten)]
-    options: RunOptions,
+    request: RunRequest,
 }
 
 /// A host with a workspace, and variables beside the necessary ones.
@@ -39,14 +39,15 @@ impl Stage {
     }
 
     /// Admits `run` with these arguments, as far as that goes without starting anything.
-    fn with<T>(&self, config: &str, args: &[&str], then: impl FnOnce(&Admission<'_>) -> T) -> T {
+    fn with<T>(&self, config: &str, args: &[&str], then: impl FnOnce(Admission<'_, '_>) -> T) -> T {
         let workspace = self.workspace();
         let typed = Typed::try_parse_from(["run"].iter().chain(args)).unwrap();
         let config = Config::parse(config).unwrap();
         let program = Path::new("/usr/bin/caretaker");
         let conversation = Conversation::New { workspace: Some(workspace) };
-        let (host, options) = (&self.host, &typed.options);
-        then(&Admission::new(host, &config, options, &conversation, program, None).unwrap())
+        let errand = Errand::new(conversation, Way::Direct { waits: false });
+        let (host, request) = (&self.host, &typed.request);
+        then(Admission::new(host, &config, program, request, errand).unwrap())
     }
 
     fn spec(&self, config: &str, args: &[&str]) -> RunSpec {
@@ -63,7 +64,7 @@ impl Stage {
         let args = [args, &["--agent", "simulated"]].concat();
         self.with(config, &args, |admission| {
             let before = before.cloned().map(Box::new);
-            Admission { before, ..*admission }.hypothetical()
+            Admission { before, ..admission }.hypothetical()
         })
     }
 }
@@ -125,7 +126,7 @@ fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
     let secrets = |stage: &Stage, kind: AgentKind| {
         let roots = stage.host.environment.cursor_roots().unwrap();
         let admitted = stage.with("", &[], |admission| {
-            admission.shim_environment(&agent(kind), &roots, Confinement::Bubblewrap)
+            admission.shim_environment(&agent(kind), &roots, &admission.profile().unwrap().profile)
         });
         admitted.map(|environment| environment.secrets).map_err(|error| error.exit_code())
     };
@@ -157,9 +158,9 @@ fn what_is_to_be_shown_must_exist_unless_it_is_only_usual() {
     let stage = Stage::new(&[]);
     let config = "expose = ['/usr/share', '/no/such/thing']\n";
     let spec = stage.spec(config, &["--expose", "/usr/lib"]);
-    assert_eq!(spec.expose, ["/usr/lib", "/usr/share"].map(BytesPath::from));
+    assert_eq!(spec.expose, ["/usr/share", "/usr/lib"].map(BytesPath::from));
     let missing = stage
-        .with("", &["--expose", "/no/such/thing"], |admission| admission.expose().unwrap_err());
+        .with("", &["--expose", "/no/such/thing"], |admission| admission.exposed().unwrap_err());
     assert_eq!(missing.exit_code(), ExitCode::NotFound);
 }
 
@@ -168,7 +169,7 @@ fn hosts_come_from_the_flags_and_the_configuration() {
     let stage = Stage::new(&[]);
     let config = "allow_hosts = ['registry.example.org', '*.example.net:8443']\n";
     let spec = stage.spec(config, &["--allow-host", "git.example.org:22"]);
-    let expected = ["git.example.org:22", "registry.example.org", "*.example.net:8443"];
+    let expected = ["registry.example.org", "*.example.net:8443", "git.example.org:22"];
     assert_eq!((spec.allow_hosts, spec.network), (expected.map(ToOwned::to_owned).into(), None));
     let spec = stage.spec("", &["--network", "none"]);
     assert_eq!((spec.allow_hosts, spec.network), (vec![], Some(NetworkMode::None)));
@@ -182,7 +183,11 @@ fn the_host_s_proxy_goes_to_the_supervisor_or_with_the_host_s_network_to_the_age
         let roots = stage.host.environment.cursor_roots().unwrap();
         let environment = stage.with("", args, |admission| {
             admission
-                .shim_environment(&agent(AgentKind::Simulated), &roots, Confinement::Bubblewrap)
+                .shim_environment(
+                    &agent(AgentKind::Simulated),
+                    &roots,
+                    &admission.profile().unwrap().profile,
+                )
                 .unwrap()
         });
         let spec = stage.spec("", args);
@@ -202,7 +207,11 @@ fn a_proxy_that_cannot_be_used_is_refused_without_repeating_its_password() {
     let refused = |args: &[&str]| {
         stage.with("", args, |admission| {
             admission
-                .shim_environment(&agent(AgentKind::Simulated), &roots, Confinement::Bubblewrap)
+                .shim_environment(
+                    &agent(AgentKind::Simulated),
+                    &roots,
+                    &admission.profile().unwrap().profile,
+                )
                 .err()
         })
     };

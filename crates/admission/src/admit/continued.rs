@@ -4,18 +4,17 @@ use std::path::Path;
 
 use cursor_home::WorkspacePath;
 use run_protocol::{
-    AgentKind, AgentProgram, ExitCode, McpChoice, NetworkMode, RunId, RunSpec, ToolApproval,
+    AgentKind, AgentProgram, ExitCode, McpChoice, NetworkMode, RunRequest, RunSpec, ToolApproval,
 };
 use sandbox_plan::{Confinement, Profile};
 
-use super::{Admission, Conversation};
+use super::{Admission, Errand};
 use crate::command_error::CommandError;
 use crate::host::Host;
 use crate::host::agent_discovery::{self, AgentChoice};
 use crate::inheritance;
 use crate::inheritance::earlier_run::{self, Earlier};
 use crate::request::named_secret;
-use crate::request::run_options::RunOptions;
 use crate::sandbox::profiles::{self, FoundProfile, NamedBy};
 use crate::words::safe_text::on_one_line;
 use crate::words::talk::{note, say};
@@ -23,11 +22,10 @@ use crate::words::talk::{note, say};
 /// The run that another inherits from: the one that is tried again, or the last one of the session.
 pub(super) fn run_before(
     host: &Host,
-    conversation: &Conversation,
-    retry_of: Option<RunId>,
-    options: &RunOptions,
+    errand: &Errand,
+    asked: &RunRequest,
 ) -> Result<Option<Box<RunSpec>>, CommandError> {
-    let earlier = match (retry_of, conversation.continues()) {
+    let earlier = match (errand.retry_of, errand.conversation.continues()) {
         (Some(failed), _) => earlier_run::of_run(&host.state, failed),
         (None, Some(session)) => earlier_run::of_session(&host.state, session)?,
         (None, None) => Earlier::None,
@@ -36,7 +34,7 @@ pub(super) fn run_before(
         Earlier::None => Ok(None),
         Earlier::Known(spec) => Ok(Some(spec)),
         // The user chose.
-        Earlier::Lost if options.profile.is_some() => Ok(None),
+        Earlier::Lost if asked.profile.is_some() => Ok(None),
         Earlier::Lost => {
             let what = "what the last run of this session was allowed to do is lost";
             Err(CommandError::new(ExitCode::Usage, what)
@@ -46,10 +44,10 @@ pub(super) fn run_before(
     }
 }
 
-impl Admission<'_> {
+impl Admission<'_, '_> {
     pub(super) fn profile(&self) -> Result<FoundProfile, CommandError> {
         let places = &self.host.places;
-        let before = match (&self.options.profile, &self.before) {
+        let before = match (&self.asked.profile, &self.before) {
             (Some(name), _) => return profiles::find(places, name, NamedBy::CommandLine),
             (None, None) => {
                 return profiles::find(places, &self.config.profile, NamedBy::Configuration);
@@ -57,7 +55,7 @@ impl Admission<'_> {
             (None, Some(before)) => before,
         };
         let found = profiles::find(places, &before.profile, NamedBy::EarlierRun)?;
-        match inheritance::keeps_profile(before, &found.profile, self.options) {
+        match inheritance::keeps_profile(before, &found.profile, self.asked) {
             true => profiles::as_it_was(before),
             false => Ok(found),
         }
@@ -69,7 +67,7 @@ impl Admission<'_> {
             AgentKind::Simulated => Path::new(agent_discovery::SIMULATED),
             AgentKind::Cursor => before.agent.program.0.as_path(),
         });
-        let flag = self.options.agent.as_deref();
+        let flag = self.asked.agent.as_deref();
         let choice = AgentChoice::of(flag.or(of_before), self.config.agent.as_deref(), environment);
         let found =
             agent_discovery::find(&choice, environment, self.program, Some(workspace.as_path()));
@@ -89,40 +87,43 @@ impl Admission<'_> {
         }
     }
 
-    /// In a sandbox tools run unasked: it is the guard. Without one they do only if the user says so.
-    pub(super) fn tool_approval(
-        &self,
-        confinement: Confinement,
-    ) -> Result<ToolApproval, CommandError> {
-        let RunOptions { force, no_force, .. } = self.options;
-        let asked_before = self
-            .before
-            .as_ref()
-            .is_some_and(|before| before.tool_approval == ToolApproval::AllowList);
-        match confinement {
-            Confinement::Bubblewrap if *force && !asked_before => {
+    /// In a sandbox tools run unasked: it is the guard. Without one they do only if the user says so. A continued run has what
+    /// the run before had, if nothing is said and the profile is the same: what the user allowed was for that sandbox.
+    pub(super) fn tool_approval(&self, profile: &Profile) -> Result<ToolApproval, CommandError> {
+        let RunRequest { force, no_force, .. } = self.asked;
+        let before = self.before.as_deref();
+        let had = before.map(|before| before.tool_approval);
+        let fresh = match profile.confinement() {
+            Confinement::Bubblewrap if *force && had != Some(ToolApproval::AllowList) => {
                 let what =
                     "--force is for runs without a sandbox; in one, tools run unasked anyway";
-                Err(CommandError::new(ExitCode::Usage, what).hint("leave it out"))
+                return Err(CommandError::new(ExitCode::Usage, what).hint("leave it out"));
             }
-            Confinement::Bubblewrap if *no_force => Ok(ToolApproval::AllowList),
-            Confinement::None if !*force => Ok(ToolApproval::AllowList),
-            Confinement::Bubblewrap | Confinement::None => Ok(ToolApproval::Force),
-        }
+            Confinement::Bubblewrap if *no_force => ToolApproval::AllowList,
+            Confinement::None if !*force => ToolApproval::AllowList,
+            Confinement::Bubblewrap | Confinement::None => ToolApproval::Force,
+        };
+        let is_other = before.is_some_and(|before| before.profile != profile.name());
+        Ok(match had {
+            None => fresh,
+            Some(_) if *force || *no_force => fresh,
+            Some(ToolApproval::Force) if is_other => fresh,
+            Some(had) => had,
+        })
     }
 
     /// What the user changed about the servers of the session that is continued, copied or replaced.
     pub(super) fn mcp_choice(&self) -> McpChoice {
         let before = self.before.as_deref();
-        let session = self.conversation.continues().or(before.map(|before| before.session));
+        let session = self.errand.conversation.continues().or(before.map(|before| before.session));
         let choice = session.map(|it| earlier_run::mcp_choice(&self.host.state, it, before));
         choice.unwrap_or_default()
     }
 
     pub(super) fn network_mode(&self, profile: &Profile) -> NetworkMode {
         let asked = match &self.before {
-            None => self.options.network.map(Into::into),
-            Some(before) => inheritance::network(before, profile, self.options),
+            None => self.asked.network,
+            Some(before) => inheritance::network(before, profile, self.asked),
         };
         asked.unwrap_or(profile.network_mode())
     }
@@ -144,6 +145,6 @@ impl Admission<'_> {
         for path in before.expose.iter().filter(|path| !spec.expose.contains(path)) {
             note(&format!("`{}` is not shown inside any more: it is gone", path.0.display()));
         }
-        named_secret::remind(before, &self.options.secrets);
+        named_secret::remind(before, &self.asked.secret);
     }
 }

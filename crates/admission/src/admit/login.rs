@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cursor_home::CursorRoots;
 use run_protocol::{AgentKind, AgentProgram, ExitCode, NetworkMode};
 use run_shim::ShimEnvironment;
-use sandbox_plan::Confinement;
+use sandbox_plan::{Confinement, Profile};
 
 use super::Admission;
 use super::host_proxy::host_proxy;
@@ -22,16 +22,24 @@ pub fn has_key(environment: &Environment) -> bool {
     LOGIN_KEYS.iter().any(|name| environment.variable(name).is_some())
 }
 
-impl Admission<'_> {
+impl Admission<'_, '_> {
     pub(super) fn secrets(&self) -> Result<Vec<NamedSecret>, CommandError> {
-        named_secret::read_all(&self.options.secrets, &self.host.environment)
+        named_secret::read_all(&self.asked.secret, &self.host.environment)
+    }
+
+    /// The names of the secrets that it has, and of those that the run before had.
+    pub(super) fn secret_names(&self) -> Result<Vec<String>, CommandError> {
+        let mut names = self.before.as_ref().map_or_else(Vec::new, |before| before.secrets.clone());
+        let given = self.secrets()?.into_iter().map(|secret| secret.name);
+        names.extend(given.filter(|name| !names.contains(name)).collect::<Vec<_>>());
+        Ok(names)
     }
 
     pub(super) fn shim_environment(
         &self,
         agent: &AgentProgram,
         roots: &CursorRoots,
-        confinement: Confinement,
+        profile: &Profile,
     ) -> Result<ShimEnvironment, CommandError> {
         let environment = &self.host.environment;
         let named = self.secrets()?;
@@ -52,7 +60,7 @@ impl Admission<'_> {
                 }
                 AgentKind::Cursor if self.login_file(agent, roots)?.is_some() => {}
                 // Outside there may be a keychain, of which only the agent knows.
-                AgentKind::Cursor if confinement == Confinement::None => {}
+                AgentKind::Cursor if profile.confinement() == Confinement::None => {}
                 AgentKind::Cursor => {
                     return Err(CommandError::new(
                         ExitCode::AuthenticationMissing,
@@ -64,8 +72,7 @@ impl Admission<'_> {
         }
         let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
         // Whoever has the host's network finds the way alone.
-        let profile = self.profile()?.profile;
-        let proxy = match self.network_mode(&profile) {
+        let proxy = match self.network_mode(profile) {
             NetworkMode::Host | NetworkMode::None => None,
             NetworkMode::Allowlist => host_proxy(environment)?.map(|proxy| proxy.address),
         };

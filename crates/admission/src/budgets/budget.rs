@@ -6,30 +6,8 @@
 use std::fmt;
 
 use run_journal::{RunOverview, RunState};
-use run_protocol::Spend;
+use run_protocol::{Budget, Spend};
 use serde::{Deserialize, Serialize};
-
-/// What may be spent; what is not named is not limited.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Budget {
-    /// Tools that agents call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_calls: Option<u64>,
-    /// The time of agents, added up: two that run side by side for an hour take two.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_ms: Option<u64>,
-    /// Tokens, as agents say at the end of their turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
-}
-
-impl Budget {
-    /// Whether anything is limited.
-    pub fn is_set(&self) -> bool {
-        *self != Self::default()
-    }
-}
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

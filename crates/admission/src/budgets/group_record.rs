@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 use ground::{Durable, replace_file};
 use run_journal::{KernelLock, RunOverview, StateRoot};
-use run_protocol::{RunId, RunOutcome, Spend};
+use run_protocol::{Budget, RunId, RunOutcome, Spend};
 use serde::{Deserialize, Serialize};
 
-use super::budget::{Budget, Spending};
+use super::budget::Spending;
 use super::tally::Tally;
 
 /// `groups/<name>.json`.

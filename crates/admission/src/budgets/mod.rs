@@ -4,112 +4,21 @@ pub mod budget;
 pub mod group_record;
 pub mod tally;
 
-use std::str::FromStr;
-
 use ground::now_ms;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use run_journal::{RunFilter, RunOverview, Which};
-use run_protocol::ExitCode;
-use serde::{Deserialize, Deserializer, de};
+use run_protocol::{Budget, CountLimit, ExitCode, HumanDuration};
+use serde::Deserialize;
 
 use crate::command_error::{CommandError, OrFail};
 use crate::config::Config;
 use crate::host::{Host, list_runs};
-use crate::words::human_duration::HumanDuration;
 use crate::words::talk::note;
-use budget::{Budget, Overspent, Spending, judge};
+use budget::{Overspent, Spending, judge};
 use group_record::GroupRecord;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
-
-/// A number, or no limit: zero. `5k` and `2M` are thousands and millions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CountLimit(pub u64);
-
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotABudget {
-    #[error("`{0}` is not a number; write `500`, `20k`, `5M` or `none`")]
-    Count(String),
-    #[error("write tool_calls=N, time=DURATION, tokens=N, or several of them with commas between")]
-    Form,
-    #[error("`{0}` cannot be limited; tool_calls, time and tokens can")]
-    Name(String),
-    #[error("`{0}` is there twice")]
-    Twice(String),
-    #[error(transparent)]
-    Time(#[from] crate::words::human_duration::NotADuration),
-}
-
-impl CountLimit {
-    fn limit(self) -> Option<u64> {
-        (self.0 > 0).then_some(self.0)
-    }
-}
-
-impl FromStr for CountLimit {
-    type Err = NotABudget;
-
-    fn from_str(text: &str) -> Result<Self, NotABudget> {
-        let refused = || NotABudget::Count(text.to_owned());
-        let number = text.trim();
-        if number == "none" {
-            return Ok(Self(0));
-        }
-        let (digits, factor) = match number.char_indices().last() {
-            Some((at, 'k' | 'K')) => (&number[..at], 1_000),
-            Some((at, 'm' | 'M')) => (&number[..at], 1_000_000),
-            _ => (number, 1),
-        };
-        // What `parse` takes beside digits is a sign.
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(refused());
-        }
-        let number: u64 = digits.parse().map_err(|_| refused())?;
-        number.checked_mul(factor).map(Self).ok_or_else(refused)
-    }
-}
-
-impl<'de> Deserialize<'de> for CountLimit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
-
-/// `tool_calls=500,time=8h,tokens=5M`; `none` for no limit at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BudgetOption(pub Budget);
-
-impl FromStr for BudgetOption {
-    type Err = NotABudget;
-
-    fn from_str(text: &str) -> Result<Self, NotABudget> {
-        let mut budget = Budget::default();
-        if text.trim() == "none" {
-            return Ok(Self(budget));
-        }
-        let mut seen: Vec<&str> = Vec::new();
-        for part in text.split(',') {
-            let (name, amount) = part.split_once('=').ok_or(NotABudget::Form)?;
-            let name = name.trim();
-            match name {
-                "tool_calls" => budget.tool_calls = amount.parse::<CountLimit>()?.limit(),
-                "tokens" => budget.tokens = amount.parse::<CountLimit>()?.limit(),
-                "time" => budget.time_ms = time(amount.parse()?),
-                name => return Err(NotABudget::Name(name.to_owned())),
-            }
-            if seen.contains(&name) {
-                return Err(NotABudget::Twice(name.to_owned()));
-            }
-            seen.push(name);
-        }
-        Ok(Self(budget))
-    }
-}
-
-fn time(duration: HumanDuration) -> Option<u64> {
-    Some(duration.milliseconds()).filter(|milliseconds| *milliseconds > 0)
-}
 
 /// `[budgets]` of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -138,7 +47,7 @@ impl BudgetConfig {
     pub fn budget(self) -> Budget {
         Budget {
             tool_calls: self.tool_calls.limit(),
-            time_ms: time(self.time),
+            time_ms: CountLimit(self.time.milliseconds()).limit(),
             tokens: self.tokens.limit(),
         }
     }
@@ -259,39 +168,6 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-
-    #[test]
-    fn numbers_may_be_short_and_what_is_none_is_refused() {
-        let parsed = |text: &str| text.parse::<CountLimit>().map(|limit| limit.0);
-        assert_eq!(
-            ["500", "20k", "5M", "none", "0"].map(|it| parsed(it).unwrap()),
-            [500, 20_000, 5_000_000, 0, 0]
-        );
-        for text in
-            ["", "k", "-1", "+1", "1.5M", "many", "99999999999999999999", "20000000000000000M"]
-        {
-            assert_eq!(parsed(text), Err(NotABudget::Count(text.to_owned())), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_budget_names_what_it_limits() {
-        let budget: BudgetOption = "tool_calls=500, time=8h,tokens=5M".parse().unwrap();
-        assert_eq!(
-            budget.0,
-            Budget { tool_calls: Some(500), time_ms: Some(8 * 3_600_000), tokens: Some(5_000_000) }
-        );
-        assert_eq!("none".parse::<BudgetOption>().unwrap().0, Budget::default());
-        for (text, part) in [
-            ("500", "tool_calls=N"),
-            ("money=5", "`money` cannot be limited"),
-            ("tokens=1,tokens=2", "`tokens` is there twice"),
-            ("time=soon", "not a duration"),
-        ] {
-            let error = text.parse::<BudgetOption>().unwrap_err().to_string();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
 
     #[test]
     fn a_day_has_its_moments_in_it() {

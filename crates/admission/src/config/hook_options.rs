@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::hooks::{Hook, HookAction, HookUrl, NotAHookUrl, Transition};
-use crate::words::human_duration::HumanDuration;
+use run_protocol::HumanDuration;
 
 /// What a hook may take where nothing else is said.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(30);

@@ -11,17 +11,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use egress::{AllowedHost, AllowedHostError};
-use run_protocol::{ExitCode, RunLimits, StopLadder};
+use run_protocol::{
+    AllowedHost, ByteSize, CountLimit, CpuLimit, ExitCode, HumanDuration, Label, MemoryLimit,
+    ProcessLimit, RunLimits, RunRequest, SizeLimit, StopLadder,
+};
 use serde::Deserialize;
 
-use crate::budgets::{BudgetsConfig, CountLimit};
-use crate::command_error::CommandError;
+use crate::budgets::BudgetsConfig;
+use crate::command_error::{CommandError, OrFail};
 use crate::host::environment::Environment;
 use crate::host::places::Places;
-use crate::request::limit_options::{CpuLimit, LimitOptions, MemoryLimit, ProcessLimit, SizeLimit};
-use crate::words::byte_size::ByteSize;
-use crate::words::human_duration::HumanDuration;
 use caps::Caps;
 use hook_options::HookConfig;
 use retention::RetentionConfig;
@@ -37,7 +36,7 @@ pub struct Config {
     pub model: Option<String>,
     pub agent: Option<PathBuf>,
     pub expose: Vec<PathBuf>,
-    pub allow_hosts: Vec<HostEntry>,
+    pub allow_hosts: Vec<AllowedHost>,
     pub user_mcp: bool,
     pub min_free: ByteSize,
     pub resume_prompt: String,
@@ -133,23 +132,6 @@ struct Stop {
     kill_after: HumanDuration,
 }
 
-/// A host of `allow_hosts`, checked where it is read.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct HostEntry(pub AllowedHost);
-
-impl TryFrom<String> for HostEntry {
-    type Error = AllowedHostError;
-
-    fn try_from(text: String) -> Result<Self, AllowedHostError> {
-        text.parse().map(Self)
-    }
-}
-
-fn of_milliseconds(milliseconds: u64) -> HumanDuration {
-    RunLimits::duration(milliseconds).map_or(HumanDuration::Unlimited, HumanDuration::Limited)
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -183,16 +165,16 @@ impl Default for Limits {
     fn default() -> Self {
         let limits = RunLimits::default();
         Self {
-            startup: of_milliseconds(limits.startup_ms),
-            idle: of_milliseconds(limits.idle_ms),
-            tool: of_milliseconds(limits.tool_ms),
-            settle: of_milliseconds(limits.settle_ms),
-            wall: of_milliseconds(limits.wall_ms),
+            startup: HumanDuration::of_milliseconds(limits.startup_ms),
+            idle: HumanDuration::of_milliseconds(limits.idle_ms),
+            tool: HumanDuration::of_milliseconds(limits.tool_ms),
+            settle: HumanDuration::of_milliseconds(limits.settle_ms),
+            wall: HumanDuration::of_milliseconds(limits.wall_ms),
             tool_calls: CountLimit(limits.tool_calls),
             tokens: CountLimit(limits.tokens),
             journal: SizeLimit(limits.journal_bytes),
-            linger: of_milliseconds(limits.linger_ms),
-            drain: of_milliseconds(limits.drain_ms),
+            linger: HumanDuration::of_milliseconds(limits.linger_ms),
+            drain: HumanDuration::of_milliseconds(limits.drain_ms),
             memory: None,
             processes: None,
             cpus: None,
@@ -206,8 +188,8 @@ impl Default for Stop {
     fn default() -> Self {
         let ladder = StopLadder::default();
         Self {
-            term_after: of_milliseconds(ladder.term_after_ms),
-            kill_after: of_milliseconds(ladder.kill_after_ms),
+            term_after: HumanDuration::of_milliseconds(ladder.term_after_ms),
+            kill_after: HumanDuration::of_milliseconds(ladder.kill_after_ms),
         }
     }
 }
@@ -284,10 +266,27 @@ impl Config {
         }
     }
 
-    /// What was decided about the machine; the rest is the profile's to say.
-    pub(crate) fn resource_limits(&self) -> LimitOptions {
+    /// What the configuration asks of every new session: the layer below the flags.
+    pub fn request(&self) -> Result<RunRequest, CommandError> {
+        let labels = self.labels.iter().map(|(name, value)| Label::new(name, value));
+        let labels = labels.collect::<Result<_, _>>();
         let Limits { memory, processes, cpus, file_size, disk, .. } = self.limits;
-        LimitOptions { memory, processes, cpus, max_file_size: file_size, disk }
+        Ok(RunRequest {
+            model: self.model.clone(),
+            profile: Some(self.profile.clone()),
+            labels: labels.or_fail_as(ExitCode::Usage, || "a label cannot be used")?,
+            // A configuration may be shared between machines that do not all have the same.
+            expose: self.expose.iter().filter(|path| path.exists()).cloned().collect(),
+            allow_host: self.allow_hosts.clone(),
+            user_mcp: self.user_mcp,
+            no_checkpoint: !self.checkpoint,
+            memory,
+            processes,
+            cpus,
+            max_file_size: file_size,
+            disk,
+            ..RunRequest::default()
+        })
     }
 
     fn with_absolute_paths(self, home: &Path, directory: &Path) -> Self {

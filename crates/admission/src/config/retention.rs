@@ -5,9 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, de};
 
-use crate::budgets::CountLimit;
-use crate::request::limit_options::SizeLimit;
-use crate::words::human_duration::HumanDuration;
+use run_protocol::{CountLimit, HumanDuration, SizeLimit};
 
 /// An age in days, weeks, or as any duration, in milliseconds. `None`: age is no reason to remove a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -14,14 +14,13 @@ use run_journal::{
     IndexError, OpenRunError, ResolveError, RunDirectory, RunFilter, RunIndex, RunOverview,
     StateRoot, resolve,
 };
-use run_protocol::{ExitCode, RunId};
+use run_protocol::{ExitCode, RunId, RunName};
 use run_shim::SocketPaths;
 
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::host::environment::Environment;
 use crate::host::places::Places;
-use crate::request::run_marks::RunName;
 
 #[derive(Debug, Clone)]
 pub struct Host {

@@ -5,7 +5,7 @@ use egress::{AllowList, Listed};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use run_protocol::{AgentMode, RepositoryServer, RunLimits, UserMcpFiles, Widening};
+use run_protocol::{AgentMode, RepositoryServer, RunLimits, ToolApproval, UserMcpFiles, Widening};
 use run_shim::plan_run;
 use sandbox_plan::{Confinement, SandboxPlan};
 

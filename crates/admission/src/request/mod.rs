@@ -1,9 +1,4 @@
-//! What can be asked of a run, as the user types it.
+//! What is looked up for a request: whether its name is free, and its secrets.
 
-pub mod limit_options;
 pub mod name_claim;
 pub mod named_secret;
-pub mod queue_options;
-pub mod reserved_variables;
-pub mod run_marks;
-pub mod run_options;

@@ -5,11 +5,10 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 
 use run_journal::{KernelLock, RunFilter, StateRoot, Which};
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, RunName};
 
 use crate::command_error::{CommandError, OrFail};
 use crate::host::list_runs;
-use crate::request::run_marks::RunName;
 
 /// Nobody else gets a name while this lives. It is let go when the run's directory says whose the name is.
 #[derive(Debug)]

@@ -8,12 +8,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use run_protocol::{ExitCode, RunSpec};
+use run_protocol::{ExitCode, RunSpec, is_variable_name, reserved};
 
 use crate::command_error::CommandError;
 use crate::host::environment::Environment;
-use crate::request::reserved_variables::reserved;
-use crate::request::run_marks::is_variable_name;
 use crate::words::talk::note;
 
 /// Shorter values would occur by chance in what the agent prints, and are not redacted.

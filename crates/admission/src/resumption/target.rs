@@ -8,13 +8,12 @@ use cursor_home::WorkspacePath;
 use cursor_stores::Catalogue;
 use cursor_stores::model::{Head, Shelf, StoreKind};
 use run_journal::{RunFilter, Which, resolve};
-use run_protocol::{ExitCode, RunId};
+use run_protocol::{ExitCode, RunId, RunName};
 use uuid::Uuid;
 
 use crate::command_error::{CommandError, OrFail};
 use crate::host::store_places::store_places;
 use crate::host::{Host, list_runs};
-use crate::request::run_marks::RunName;
 
 /// Shorter beginnings are typing errors more often than they are meant.
 const SHORTEST_PREFIX: usize = 4;

@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use cursor_home::{CursorRoots, McpServer, ToolBudget, WorkspacePath};
-use run_protocol::{BytesPath, ExitCode, RepositoryServer, RunSpec, UserMcpFiles};
+use run_protocol::{BytesPath, ExitCode, RepositoryServer, RunRequest, RunSpec, UserMcpFiles};
 use run_shim::{
     Unreachable, UserMcpError, UserMcpReport, choice_of, names_in, repository_server, user_mcp,
 };
 
 use crate::command_error::CommandError;
 use crate::host::Host;
-use crate::request::run_options::ServerOptions;
 use crate::sandbox::profiles;
 use crate::words::talk::note;
 
@@ -93,7 +92,7 @@ pub(crate) fn from_repository(
 pub fn check(
     host: &Host,
     spec: &RunSpec,
-    asked: &ServerOptions,
+    asked: &RunRequest,
 ) -> Result<Option<UserMcpReport>, CommandError> {
     let off = choice_of(&host.state, spec).off;
     if let Some(name) = asked.mcp.iter().chain(&asked.mcp_from_repo).find(|name| off.contains(name))

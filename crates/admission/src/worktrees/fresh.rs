@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ground::now_ms;
 use run_journal::RunDirectory;
-use run_protocol::{BytesPath, ExitCode, RunId, WorktreeOrigin};
+use run_protocol::{BytesPath, ExitCode, RunId, RunName, WorktreeOrigin};
 use workspace_history::{
     Git, GitAnswer, GitError, History, Repository, RepositoryError, Scope, SnapshotName, run_git,
 };
@@ -17,7 +17,6 @@ use super::{GENEROUS, Record, write_record};
 use crate::command_error::{CommandError, OrFail};
 use crate::host::host_git;
 use crate::host::{Host, short_id};
-use crate::request::run_marks::RunName;
 use crate::sandbox::workspace;
 use crate::words::talk::note;
 

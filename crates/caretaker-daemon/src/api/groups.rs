@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use admission::budgets::budget::Budget;
 use admission::budgets::group_record::GroupRecord;
 use admission::budgets::tally::Tally;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use run_journal::{RunOverview, Which};
+use run_protocol::Budget;
 use serde::Serialize;
 
 use super::ApiError;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use admission::accept::{SubmitRequest, submit as submit_run};
+use admission::accept::submit as submit_run;
 use admission::brought::Brought;
 use axum::Json;
 use axum::body::Bytes;
@@ -11,10 +11,9 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use ground::now_ms;
 use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which};
-use run_protocol::{ControlRequest, RunId, RunOutcome, StopManner};
+use run_protocol::{ControlRequest, NotARequest, RunId, RunOutcome, RunRequest, StopManner};
 use run_shim::{NotGiven, Order};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::ApiError;
 use super::body::unreadable;
@@ -132,7 +131,7 @@ pub(crate) async fn submit(
         (rest, Some(prompt))
     } else {
         let body = Bytes::from_request(request, &()).await;
-        (json(&body.map_err(|error| unreadable(&error))?)?, None)
+        (request_of(&body.map_err(|error| unreadable(&error))?)?, None)
     };
     let ours = Arc::clone(&daemon);
     let submit = move || submit_run(&ours.host, &ours.config.program, &request, prompt.as_ref());
@@ -143,19 +142,28 @@ pub(crate) async fn submit(
 }
 
 /// What a request says beside the prompt that is its body.
-fn rest_of_request(uri: &Uri) -> Result<SubmitRequest, ApiError> {
+fn rest_of_request(uri: &Uri) -> Result<RunRequest, ApiError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Rest {
         run: String,
     }
     let Rest { run } = query(uri)?;
-    let mut run: Map<String, Value> = json(&run.into())?;
-    if run.insert("prompt".to_owned(), "".into()).is_some() {
-        return Err(ApiError::bad_request("`run` has a prompt, and the body is one too"));
+    let request = request_of(run.as_bytes())?;
+    match request.prompt {
+        None => Ok(request),
+        Some(_) => Err(ApiError::bad_request("`run` has a prompt, and the body is one too")),
     }
-    serde_json::from_value(run.into())
-        .map_err(|error| ApiError::bad_request(format!("`run` is not what is expected: {error}")))
+}
+
+fn request_of(json: &[u8]) -> Result<RunRequest, ApiError> {
+    let json = if json.is_empty() { b"{}" } else { json };
+    RunRequest::from_json(json).map_err(|NotARequest { field, why }| {
+        ApiError::bad_request(match field {
+            Some(field) => format!("`{field}` cannot be used: {why}"),
+            None => format!("invalid request body: {why}"),
+        })
+    })
 }
 
 /// For a command line, which has checked the run and made its directory itself.

@@ -11,18 +11,16 @@ use admission::budgets::tally::Tally;
 use admission::command_error::{CommandError, OrFail};
 use admission::config::caps::Caps;
 use admission::host::short_id;
-use admission::request::run_marks::RunName;
-use admission::request::run_options::RunOptions;
 use admission::words::talk::say;
 use admission::words::units;
 use ground::now_ms;
 use run_journal::{RunDirectory, RunOverview};
-use run_protocol::{ControlRequest, ExitCode, RunId, StopManner};
+use run_protocol::{ControlRequest, ExitCode, RunId, RunName, RunRequest, StopManner};
 
 use super::items::{Item, ItemsError, items};
 use super::matrix::Axis;
 use super::preparation::{Preparation, check};
-use super::prompt_lines::{self, Line, Wish};
+use super::prompt_lines::{self, Line};
 use super::result::BatchResult;
 use super::runs_watch::RunsWatch;
 use super::summary::{as_table, exit_code, worst};
@@ -30,6 +28,7 @@ use super::turns::{self, Taken};
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
 use crate::data_out::{print_json, print_text};
+use crate::running::console_options::ConsoleOptions;
 use crate::running::interruption::{Interruption, Reaction};
 use crate::running::launching::{seat, take_signals};
 use crate::running::progress::Progress;
@@ -55,7 +54,8 @@ pub(crate) struct Request<'a> {
     pub(crate) workspace: Option<&'a Path>,
     /// Work right in the workspaces, not in worktrees.
     pub(crate) in_place: bool,
-    pub(crate) options: &'a RunOptions,
+    pub(crate) request: &'a RunRequest,
+    pub(crate) console: &'a ConsoleOptions,
 }
 
 /// What became of one run that was wanted.
@@ -87,31 +87,32 @@ pub(crate) fn run(helper: &CommandHelper, request: &Request<'_>) -> Result<ExitC
     let host = &helper.host;
     become_owner(helper, request.workspace)?;
     let config = helper.config()?;
-    let group = match &request.options.queue.group {
+    let console = request.console;
+    let group = match &request.request.group {
         Some(group) => group.clone(),
         None => new_group()?,
     };
-    let mut base = request.options.clone();
-    base.queue.group = Some(group.clone());
+    let base = RunRequest { group: Some(group.clone()), ..request.request.clone() };
     let lines = read(request)?;
     let items = items(&lines, request.axes, &base, request.each.is_some()).map_err(refused)?;
     let program = helper.program()?;
-    let route = Route::choose(host, &base.queue)?;
+    let route = Route::choose(host, console, &base)?;
     let preparation = Preparation {
         host,
         config,
         program,
         route: &route,
+        console,
         workspace: request.workspace,
         in_place: request.in_place,
     };
     let taken = check(&preparation, &items)?;
     let caps = config.queue.caps();
-    let account = base.queue.account.as_ref().map(RunName::as_str);
-    if base.detach && matches!(route, Route::Direct) {
+    let account = base.account.as_ref().map(RunName::as_str);
+    if console.detach && matches!(route, Route::Direct) {
         refuse_to_leave_some(&taken, &caps, group.as_str(), account)?;
     }
-    budget::set_asked(host, &base.queue, base.queue.group.as_ref().map(RunName::as_str))?;
+    budget::set_asked(host, &base, Some(group.as_str()))?;
     let signals = take_signals()?;
     let watch = RunsWatch::new();
     watch.listen_to(&signals);
@@ -128,11 +129,11 @@ pub(crate) fn run(helper: &CommandHelper, request: &Request<'_>) -> Result<ExitC
         caps,
         begun_ms: now_ms(),
         is_starting: true,
-        is_json: base.json,
+        is_json: console.json,
         watch,
         bar: Progress::of(n_items, "starting"),
     };
-    driver.drive(base.detach)
+    driver.drive(console.detach)
 }
 
 /// A name that nobody else has.
@@ -148,7 +149,10 @@ fn read(request: &Request<'_>) -> Result<Vec<Line>, CommandError> {
         let source =
             PromptSource::of(request.prompt, request.prompt_file, Audience::of_stdin())?.read()?;
         let prompt = String::from_utf8_lossy(&source).into_owned();
-        return Ok(vec![Line { number: 1, wish: Wish { prompt, ..Wish::default() } }]);
+        return Ok(vec![Line {
+            number: 1,
+            request: RunRequest { prompt: Some(prompt), ..RunRequest::default() },
+        }]);
     };
     let source =
         if file == Path::new("-") { PromptSource::Stdin } else { PromptSource::File(file) };
@@ -292,7 +296,7 @@ impl Driver<'_> {
                     .filter(|(slot, _)| matches!(slot, Slot::UnderWay))
                     .map(|(_, taken)| taken)
                     .collect();
-                let account = self.items[0].options.queue.account.as_ref().map(RunName::as_str);
+                let account = self.items[0].request.account.as_ref().map(RunName::as_str);
                 turns::next(waiting, &under_way, &self.caps, self.group, account)
             }
         }
@@ -318,7 +322,7 @@ impl Driver<'_> {
     }
 
     fn not_started(&self, item: &Item, why: &str, code: ExitCode) -> Result<(), CommandError> {
-        let name = item.options.name.as_ref().map(RunName::as_str);
+        let name = item.request.name.as_ref().map(RunName::as_str);
         let line = item.line.map_or(String::new(), |line| format!(" of line {line}"));
         self.bar.say_above(&format!("a run{line} was not started: {why}"));
         if self.is_json {

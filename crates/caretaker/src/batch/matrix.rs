@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::prompt_lines::Wish;
+use run_protocol::{Mode, NotAMode, RunRequest};
 
 /// What can be varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(crate) enum MatrixError {
     NoValue,
     #[error("line {line} sets the {} itself, and --matrix does too", .name.as_str())]
     SetByLine { line: usize, name: AxisName },
+    #[error(transparent)]
+    Mode(#[from] NotAMode),
 }
 
 impl AxisName {
@@ -44,13 +46,14 @@ impl AxisName {
         }
     }
 
-    fn of(self, wish: &mut Wish) -> &mut Option<String> {
-        match self {
-            Self::Model => &mut wish.model,
-            Self::Mode => &mut wish.mode,
-            Self::Profile => &mut wish.profile,
-            Self::Workspace => &mut wish.workspace,
-        }
+    /// Sets what is varied. Says whether it was set already.
+    fn set(self, request: &mut RunRequest, value: &str) -> Result<bool, NotAMode> {
+        Ok(match self {
+            Self::Model => request.model.replace(value.to_owned()).is_some(),
+            Self::Mode => request.mode.replace(value.parse()?).is_some(),
+            Self::Profile => request.profile.replace(value.to_owned()).is_some(),
+            Self::Workspace => request.workspace.replace(value.into()).is_some(),
+        })
     }
 }
 
@@ -70,6 +73,9 @@ impl FromStr for Axis {
             }
             if values[..index].contains(value) {
                 return Err(MatrixError::Twice(value.clone()));
+            }
+            if name == AxisName::Mode {
+                value.parse::<Mode>()?;
             }
         }
         Ok(Self { name, values })
@@ -102,19 +108,17 @@ pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination<'_>>, Matrix
     Ok(all)
 }
 
-/// The wish of a line, as one combination has it.
+/// What a line asks for, as one combination has it.
 pub(crate) fn vary(
     line: usize,
-    wish: &Wish,
+    request: &RunRequest,
     combination: &Combination<'_>,
-) -> Result<Wish, MatrixError> {
-    let mut varied = wish.clone();
+) -> Result<RunRequest, MatrixError> {
+    let mut varied = request.clone();
     for (name, value) in combination {
-        let slot = name.of(&mut varied);
-        if slot.is_some() {
+        if name.set(&mut varied, value)? {
             return Err(MatrixError::SetByLine { line, name: *name });
         }
-        *slot = Some((*value).to_owned());
     }
     Ok(varied)
 }
@@ -136,6 +140,7 @@ mod tests {
             ("model=a,,b", MatrixError::NoValue),
             ("model=", MatrixError::NoValue),
             ("model=a,a", MatrixError::Twice("a".to_owned())),
+            ("mode=ask,think", "think".parse::<Mode>().unwrap_err().into()),
         ] {
             assert_eq!(text.parse::<Axis>(), Err(error), "{text}");
         }
@@ -144,8 +149,8 @@ mod tests {
     #[test]
     fn a_line_that_sets_what_is_varied_is_refused_by_its_number() {
         let axes = ["model=a,b".parse().unwrap()];
-        let wish = Wish { model: Some("c".to_owned()), ..Wish::default() };
-        let error = vary(3, &wish, &combinations(&axes).unwrap()[0]).unwrap_err();
+        let request = RunRequest { model: Some("c".to_owned()), ..RunRequest::default() };
+        let error = vary(3, &request, &combinations(&axes).unwrap()[0]).unwrap_err();
         assert_eq!(error.to_string(), "line 3 sets the model itself, and --matrix does too");
         let twice = ["model=a".parse().unwrap(), "model=b".parse().unwrap()];
         assert_eq!(combinations(&twice), Err(MatrixError::Twice("model".to_owned())));

@@ -3,19 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use admission::admit::{Admission, Admitted, Conversation};
+use admission::admit::{Admission, Admitted, Conversation, Errand};
 use admission::command_error::CommandError;
 use admission::config::Config;
 use admission::host::Host;
 use admission::request::name_claim;
-use admission::request::run_options::RunOptions;
 use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::sandbox::workspace;
 use admission::worktrees::Fresh;
 use run_journal::RunDirectory;
+use run_protocol::RunRequest;
 
 use super::items::Item;
 use super::turns::Taken;
+use crate::running::console_options::ConsoleOptions;
 use crate::running::launching::Launch;
 use crate::running::route::Route;
 
@@ -25,6 +26,7 @@ pub(crate) struct Preparation<'a> {
     /// Our own program.
     pub(crate) program: &'a Path,
     pub(crate) route: &'a Route,
+    pub(crate) console: &'a ConsoleOptions,
     /// Of those that name none.
     pub(crate) workspace: Option<&'a Path>,
     pub(crate) in_place: bool,
@@ -57,18 +59,18 @@ pub(crate) fn check(
                 place
             }
         };
-        if let Some(name) = &item.options.name {
+        if let Some(name) = &item.request.name {
             name_claim::check_free(&host.state, name).map_err(in_line)?;
         }
         // What differs in nothing that is checked is checked once.
-        let plain = RunOptions { name: None, labels: Vec::new(), ..item.options.clone() };
+        let plain = RunRequest { name: None, labels: Vec::new(), ..item.request.clone() };
         if seen.insert((place.clone(), format!("{plain:?}"))) {
             let admitted = preparation.admit(&plain, named).map_err(in_line)?;
             if seen.len() == 1 {
                 warn_of_no_sandbox(&admitted.spec);
             }
         }
-        let model = item.options.model.clone().or_else(|| preparation.config.model.clone());
+        let model = item.request.model.clone().or_else(|| preparation.config.model.clone());
         let workspace = preparation.in_place.then_some(place);
         taken.push(Taken { model, workspace });
     }
@@ -83,33 +85,34 @@ fn without_worktrees(error: CommandError) -> CommandError {
     )
 }
 
-impl Preparation<'_> {
+impl<'a> Preparation<'a> {
     fn named<'i>(&'i self, item: &'i Item) -> Option<&'i Path> {
-        item.workspace.as_deref().or(self.workspace)
+        item.request.workspace.as_deref().or(self.workspace)
     }
 
     fn admit(
         &self,
-        options: &RunOptions,
+        request: &RunRequest,
         workspace: Option<&Path>,
-    ) -> Result<Admitted, CommandError> {
-        let Self { host, config, program, .. } = *self;
-        let conversation = &Conversation::New { workspace: workspace.map(Path::to_owned) };
-        Admission::new(host, config, options, conversation, program, None)?.admit()
+    ) -> Result<Admitted<'a>, CommandError> {
+        let Self { host, config, program, route, console, .. } = *self;
+        let conversation = Conversation::New { workspace: workspace.map(Path::to_owned) };
+        let errand = Errand::new(conversation, route.way(host, console, request)?);
+        Admission::new(host, config, program, request, errand)?.admit()
     }
 
     /// Starts the run, or puts it into the queue.
     pub(crate) fn start(&self, item: &Item) -> Result<RunDirectory, CommandError> {
-        let Self { host, config, program, route, .. } = *self;
-        let options = &item.options;
+        let Self { host, config, program, route, console, .. } = *self;
+        let request = &item.request;
         let named = self.named(item);
         let fresh = match self.in_place {
             true => None,
-            false => Some(Fresh::make_quietly(host, named, options.name.as_ref())?),
+            false => Some(Fresh::make_quietly(host, named, request.name.as_ref())?),
         };
         let workspace = fresh.as_ref().map_or(named, |fresh| Some(fresh.path()));
-        let started = self.admit(options, workspace).and_then(|admitted| {
-            let launch = Launch { host, config, options, program, route };
+        let started = self.admit(request, workspace).and_then(|admitted| {
+            let launch = Launch { host, config, console, program, route };
             launch.start_silently(admitted, &item.prompt).map(|(run, _)| run)
         });
         if let Some(fresh) = fresh {

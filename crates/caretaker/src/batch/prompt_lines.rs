@@ -1,44 +1,20 @@
 //! The file of prompts: one JSON object a line, or one string, or plain words.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Deserialize;
-use serde_json::Value;
+use run_protocol::RunRequest;
 
 /// More than anybody means; what is more is a wrong file.
 pub(crate) const MOST_RUNS: usize = 10_000;
 /// How many bad lines are told of at once.
 const MOST_TOLD: usize = 10;
 
-/// What one line asks for. The names are those of the flags of `caretaker run`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Wish {
-    pub(crate) prompt: String,
-    pub(crate) name: Option<String>,
-    pub(crate) workspace: Option<String>,
-    pub(crate) model: Option<String>,
-    pub(crate) mode: Option<String>,
-    pub(crate) profile: Option<String>,
-    pub(crate) timeout: Option<String>,
-    pub(crate) idle_timeout: Option<String>,
-    /// A number, or as the flag is written.
-    pub(crate) max_tool_calls: Option<Value>,
-    pub(crate) max_tokens: Option<Value>,
-    pub(crate) priority: Option<i32>,
-    #[serde(default)]
-    pub(crate) labels: BTreeMap<String, String>,
-    #[serde(default)]
-    pub(crate) env: BTreeMap<String, String>,
-}
-
-/// A wish, and the line it is from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a line asks for; its prompt is always there.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     /// Counted from one.
     pub(crate) number: usize,
-    pub(crate) wish: Wish,
+    pub(crate) request: RunRequest,
 }
 
 /// What is wrong with which lines.
@@ -71,40 +47,39 @@ pub(crate) fn parse(text: &[u8]) -> Result<Vec<Line>, BadLines> {
         let number = index + 1;
         match parse_line(line) {
             Ok(None) => {}
-            Ok(Some(wish)) => lines.push(Line { number, wish }),
+            Ok(Some(request)) => lines.push(Line { number, request }),
             Err(problem) => bad.0.push((number, problem)),
         }
     }
     if bad.0.is_empty() { Ok(lines) } else { Err(bad) }
 }
 
-fn parse_line(line: &[u8]) -> Result<Option<Wish>, String> {
+fn parse_line(line: &[u8]) -> Result<Option<RunRequest>, String> {
     let line = std::str::from_utf8(line)
         .map_err(|error| format!("it is not UTF-8, from byte {}", error.valid_up_to()))?
         .trim();
-    let of_words = |prompt: String| Wish { prompt, ..Wish::default() };
-    let explained = |error: serde_json::Error| {
+    let of_words = |prompt: String| RunRequest { prompt: Some(prompt), ..RunRequest::default() };
+    let explained = |error: &dyn fmt::Display| {
         // Our caller knows the line, and the parser has seen only one.
         let text = error.to_string();
         text.split(" at line 1").next().unwrap_or(&text).to_owned()
     };
-    let wish = match line.as_bytes().first() {
+    let request = match line.as_bytes().first() {
         None => return Ok(None),
-        Some(b'{') => serde_json::from_str(line).map_err(explained)?,
-        Some(b'"') => of_words(serde_json::from_str(line).map_err(explained)?),
+        Some(b'{') => RunRequest::from_json(line.as_bytes()).map_err(|error| explained(&error))?,
+        Some(b'"') => of_words(serde_json::from_str(line).map_err(|error| explained(&error))?),
         _ if serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok() => {
             return Err("it is neither an object, nor a string, nor plain words".to_owned());
         }
         Some(b'[') => return Err("a list is no prompt".to_owned()),
         Some(_) => of_words(line.to_owned()),
     };
-    if wish.prompt.trim().is_empty() {
-        return Err("the prompt is empty".to_owned());
+    match request.prompt.as_deref() {
+        None => Err("missing field `prompt`".to_owned()),
+        Some(prompt) if prompt.trim().is_empty() => Err("the prompt is empty".to_owned()),
+        Some(prompt) if prompt.contains('\0') => Err("the prompt has a NUL character".to_owned()),
+        Some(_) => Ok(Some(request)),
     }
-    if wish.prompt.contains('\0') {
-        return Err("the prompt has a NUL character".to_owned());
-    }
-    Ok(Some(wish))
 }
 
 #[cfg(test)]
@@ -115,7 +90,8 @@ mod tests {
     use super::*;
 
     fn prompts(text: &str) -> Vec<(usize, String)> {
-        parse(text.as_bytes()).unwrap().into_iter().map(|it| (it.number, it.wish.prompt)).collect()
+        let lines = parse(text.as_bytes()).unwrap().into_iter();
+        lines.map(|it| (it.number, it.request.prompt.unwrap())).collect()
     }
 
     #[test]
@@ -124,7 +100,7 @@ mod tests {
         let expected = [(1, "one"), (3, "two\nlines"), (4, "fix the [parser]")];
         assert_eq!(prompts(text), expected.map(|(line, prompt)| (line, prompt.to_owned())));
         let lines = parse(text.as_bytes()).unwrap();
-        assert_eq!(lines[0].wish.model.as_deref(), Some("m"));
+        assert_eq!(lines[0].request.model.as_deref(), Some("m"));
     }
 
     #[test]

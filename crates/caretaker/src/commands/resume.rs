@@ -3,12 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use admission::admit::{Admission, Admitted, Conversation};
+use admission::admit::{Admission, Admitted, Conversation, Errand, Way};
 use admission::command_error::{CommandError, OrFail};
 use admission::config::Config;
 use admission::continuation::{Continuable, Continuation, CutOff, NotContinued, cut_off_runs};
 use admission::host::Host;
-use admission::request::run_options::RunOptions;
 use admission::resumption::refusal::{Refusal, RefusalReport};
 use admission::resumption::{Question, Resumption, WhenHeld, known_workspace, target};
 use admission::sandbox::profiles::warn_of_no_sandbox;
@@ -17,7 +16,7 @@ use admission::words::talk::{note, say};
 use admission::words::units;
 use cursor_stores::session_copy::verify_at_a_glance;
 use run_journal::RunOverview;
-use run_protocol::{ControlRequest, ExitCode, PendingTool, RunId, SessionStart};
+use run_protocol::{ControlRequest, ExitCode, PendingTool, RunId, RunRequest, SessionStart};
 use run_shim::session_holder;
 use serde::Serialize;
 use uuid::Uuid;
@@ -26,6 +25,7 @@ use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
 use crate::commands::sessions::verify_view;
 use crate::data_out::{print_json, print_text};
+use crate::running::console_options::ConsoleOptions;
 use crate::running::launching::{Launch, take_signals};
 use crate::running::prompt::PromptSource;
 use crate::running::retries::Retries;
@@ -83,7 +83,9 @@ pub(crate) struct Args {
     #[arg(long)]
     only_restart: bool,
     #[command(flatten)]
-    options: RunOptions,
+    request: RunRequest,
+    #[command(flatten)]
+    console: ConsoleOptions,
 }
 
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
@@ -104,7 +106,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     }
     let session = target::find(host, args.session.as_deref().unwrap_or_default());
     let session = match session {
-        Err(error) if args.options.json => {
+        Err(error) if args.console.json => {
             print_json(&NotFoundReport::of(&error))?;
             return Err(error);
         }
@@ -116,17 +118,19 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     if args.check {
         return resume.tell(resume.question(session).decide()?);
     }
-    let admit = |retry_of: Option<RunId>| resume.admit(session, retry_of);
+    let (request, console) = (&args.request, &args.console);
+    let route = Route::choose(host, console, request)?;
+    let way = route.way(host, console, request)?;
+    let admit = |retry_of: Option<RunId>| resume.admit(session, retry_of, way.clone());
     let admitted = admit(None)?;
     warn_of_no_sandbox(&admitted.spec);
     if admitted.spec.session == session && admitted.spec.session_start == SessionStart::New {
         resume.must_have_prompt(session)?;
     }
     let prompt = resume.prompt(args.prompt.as_deref())?;
-    let route = Route::choose(host, &args.options.queue)?;
-    budget::set_asked(host, &args.options.queue, admitted.spec.group.as_deref())?;
-    let launch = Launch { host, config, options: &args.options, program, route: &route };
-    let retries = Retries::new(config, args.options.retries);
+    budget::set_asked(host, request, admitted.spec.group.as_deref())?;
+    let launch = Launch { host, config, console, program, route: &route };
+    let retries = Retries::new(config, console.retries);
     let again = |failed| admit(Some(failed));
     launch.launch_and_retry(admitted, &prompt, &take_signals()?, retries, again)
 }
@@ -142,14 +146,23 @@ struct Resume<'a> {
     program: &'a Path,
 }
 
-impl Resume<'_> {
+impl<'a> Resume<'a> {
     fn question(&self, session: Uuid) -> Question<'_> {
-        let when_held = if self.args.options.wait { WhenHeld::Wait } else { WhenHeld::Refuse };
-        Question { host: self.host, session, workspace: self.args.workspace.as_deref(), when_held }
+        let (workspace, when_held) = (self.args.workspace.as_deref(), self.when_held());
+        Question { host: self.host, session, workspace, when_held }
+    }
+
+    fn when_held(&self) -> WhenHeld {
+        if self.args.console.wait { WhenHeld::Wait } else { WhenHeld::Refuse }
     }
 
     /// Decides whether the session can be resumed, says what will be found, and checks the run that resumes it.
-    fn admit(&self, session: Uuid, retry_of: Option<RunId>) -> Result<Admitted, CommandError> {
+    fn admit(
+        &self,
+        session: Uuid,
+        retry_of: Option<RunId>,
+        way: Way,
+    ) -> Result<Admitted<'a>, CommandError> {
         let Self { host, config, args, program } = *self;
         let conversation = match self.question(session).decide()? {
             Ok(resumption) => {
@@ -159,7 +172,8 @@ impl Resume<'_> {
             Err(refusal) if args.fresh => self.afresh(refusal)?,
             Err(refusal) => return Err(self.refused(refusal)?),
         };
-        Admission::new(host, config, &args.options, &conversation, program, retry_of)?.admit()
+        let errand = Errand { retry_of, ..Errand::new(conversation, way) };
+        Admission::new(host, config, program, &args.request, errand)?.admit()
     }
 
     /// Stops the run that has the session, so gently that it could be resumed.
@@ -180,7 +194,7 @@ impl Resume<'_> {
 
     /// What the user has to know before the agent goes on.
     fn announce(&self, pending: &[PendingTool]) {
-        if !self.args.options.json {
+        if !self.args.console.json {
             pending.iter().for_each(|call| say(&words::interrupted(call)));
         }
     }
@@ -191,7 +205,7 @@ impl Resume<'_> {
             Ok(resumption) => resumption,
             Err(refusal) => return Err(self.refused(refusal)?),
         };
-        if self.args.options.json {
+        if self.args.console.json {
             print_json(&resumption.report(warnings(&resumption)))?;
             return Ok(ExitCode::Success);
         }
@@ -234,7 +248,7 @@ impl Resume<'_> {
 
     /// A refusal for programs too, where they asked.
     fn refused(&self, refusal: Refusal) -> Result<CommandError, CommandError> {
-        if self.args.options.json {
+        if self.args.console.json {
             print_json(&RefusalReport::of(&refusal))?;
         }
         Ok(refusal.into_error())
@@ -297,7 +311,9 @@ impl Resume<'_> {
             return Ok(ExitCode::Success);
         }
         let prompt = self.prompt(args.session.as_ref().map(std::ffi::OsStr::new))?;
-        let continuation = Continuation { host, config, program, options: &args.options };
+        let request = &args.request;
+        let when_held = self.when_held();
+        let continuation = Continuation { host, config, program, request, when_held };
         let mut code = ExitCode::Success;
         for run in runs {
             let failed = match self.continue_run(&continuation, &run, &prompt) {
@@ -324,17 +340,20 @@ impl Resume<'_> {
         prompt: &[u8],
     ) -> Result<Continued, NotContinued> {
         let Self { host, config, program, .. } = *self;
-        let Continuable { admitted, options, pending } = continuation.admit(run)?;
+        let request = &self.args.request;
+        let console = &ConsoleOptions { detach: true, ..self.args.console.clone() };
+        let route = Route::choose(host, console, request)?;
+        let way = route.way(host, console, request)?;
+        let Continuable { admitted, pending } = continuation.admit(run, way)?;
         let session = admitted.spec.session;
-        let route = Route::choose(host, &options.queue)?;
-        let launch = Launch { host, config, options: &options, program, route: &route };
+        let launch = Launch { host, config, console, program, route: &route };
         let begun = launch.start(admitted, prompt)?;
         Ok(Continued { run: begun.run_id(), session, pending })
     }
 
     /// The id of the new run, as `--detach` prints it.
     fn tell_continued(&self, run: &RunOverview, continued: &Continued) -> Result<(), CommandError> {
-        if self.args.options.json {
+        if self.args.console.json {
             return print_json(&ContinuedReport {
                 v: 1,
                 kind: "resume.continued",

@@ -3,21 +3,21 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use admission::admit::{Admission, Conversation};
+use admission::admit::{Admission, Conversation, Errand};
 use admission::command_error::CommandError;
 use admission::host::Host;
-use admission::request::run_options::RunOptions;
 use admission::resumption::refusal::RefusalReport;
 use admission::resumption::{Question, WhenHeld};
 use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::worktrees::Fresh;
-use run_protocol::{ExitCode, RunId};
+use run_protocol::{ExitCode, RunId, RunRequest};
 use uuid::Uuid;
 
 use crate::batch::{self, Axis};
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
 use crate::data_out::print_json;
+use crate::running::console_options::ConsoleOptions;
 use crate::running::launching::{Launch, take_signals};
 use crate::running::prompt::PromptSource;
 use crate::running::retries::Retries;
@@ -77,11 +77,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UUID")]
     pub(crate) session: Option<Uuid>,
     #[command(flatten)]
-    pub(crate) options: RunOptions,
+    pub(crate) request: RunRequest,
+    #[command(flatten)]
+    console: ConsoleOptions,
 }
 
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
-    if !args.options.widen.is_empty() && args.session.is_none() {
+    if !args.request.widen.is_empty() && args.session.is_none() {
         let what = "--widen is about the last run of a session, and a new session has none";
         return Err(CommandError::new(ExitCode::Usage, what).hint("leave it out"));
     }
@@ -95,7 +97,8 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
                 prompt_file: args.prompt_file.as_deref(),
                 workspace: args.workspace.as_deref(),
                 in_place: args.in_place,
-                options: &args.options,
+                request: &args.request,
+                console: &args.console,
             },
         );
     }
@@ -112,25 +115,27 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         Audience::of_stdin(),
     )?;
     let program = helper.program()?;
-    let route = Route::choose(host, &args.options.queue)?;
+    let (request, console) = (&args.request, &args.console);
+    let route = Route::choose(host, console, request)?;
+    let way = route.way(host, console, request)?;
     let fresh = match args.worktree {
-        true => Some(Fresh::make(host, args.workspace.as_deref(), args.options.name.as_ref())?),
+        true => Some(Fresh::make(host, args.workspace.as_deref(), request.name.as_ref())?),
         false => None,
     };
     let worktree = fresh.as_ref().map(|fresh| fresh.path().to_owned());
     let admit = |retry_of: Option<RunId>| {
-        let conversation = &conversation(host, args, worktree.as_deref())?;
-        let (host, config, options) = (host, config, &args.options);
-        Admission::new(host, config, options, conversation, program, retry_of)?.admit()
+        let conversation = conversation(host, args, worktree.as_deref())?;
+        let errand = Errand { retry_of, ..Errand::new(conversation, way.clone()) };
+        Admission::new(host, config, program, request, errand)?.admit()
     };
     let admitted = admit(None)?;
     warn_of_no_sandbox(&admitted.spec);
     // Last of the checks: a pipe may be slow to end.
     let prompt = source.read()?;
-    budget::set_asked(host, &args.options.queue, admitted.spec.group.as_deref())?;
+    budget::set_asked(host, request, admitted.spec.group.as_deref())?;
     let signals = take_signals()?;
-    let launch = Launch { host, config, options: &args.options, program, route: &route };
-    let retries = Retries::new(config, args.options.retries);
+    let launch = Launch { host, config, console, program, route: &route };
+    let retries = Retries::new(config, console.retries);
     let again = |failed| admit(Some(failed));
     let launched = launch.launch_and_retry(admitted, &prompt, &signals, retries, again);
     if let Some(fresh) = fresh {
@@ -150,11 +155,11 @@ fn conversation(
         return Ok(Conversation::New { workspace });
     };
     let here = args.workspace.as_deref().unwrap_or(&host.environment.working_directory);
-    let when_held = if args.options.wait { WhenHeld::Wait } else { WhenHeld::Refuse };
+    let when_held = if args.console.wait { WhenHeld::Wait } else { WhenHeld::Refuse };
     match (Question { host, session, workspace: Some(here), when_held }).decide()? {
         Ok(resumption) => Ok(Conversation::Resumed(Box::new(resumption))),
         Err(refusal) => {
-            if args.options.json {
+            if args.console.json {
                 print_json(&RefusalReport::of(&refusal))?;
             }
             Err(refusal.into_error())

@@ -3,17 +3,17 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use admission::admit::{Admission, Conversation};
+use admission::admit::{Admission, Conversation, Errand, Way};
 use admission::command_error::CommandError;
 use admission::host::agent_discovery::SIMULATED;
-use admission::request::limit_options::LimitOptions;
-use admission::request::run_options::{Network, RunOptions};
 use admission::sandbox::profiles;
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::note;
 use admission::words::units;
 use clap::Subcommand;
-use run_protocol::{ExitCode, NetworkMode, RunSpec};
+use run_protocol::{
+    CpuLimit, ExitCode, MemoryLimit, NetworkMode, ProcessLimit, RunRequest, RunSpec, SizeLimit,
+};
 use run_shim::{plan_run, survey_limits};
 use sandbox_plan::{Profile, ProfileLimit, SandboxPlan};
 use serde::Serialize;
@@ -54,13 +54,34 @@ struct ExplainArgs {
     #[arg(long, value_name = "PATH|simulated")]
     agent: Option<PathBuf>,
     /// What of the network is inside. Default: as the profile says.
-    #[arg(long, value_name = "MODE")]
-    network: Option<Network>,
+    #[arg(long, value_name = "MODE", value_parser = NetworkMode::parser())]
+    network: Option<NetworkMode>,
     #[command(flatten)]
     limits: LimitOptions,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// The limits of the machine, as with `run`.
+#[derive(Debug, Clone, Copy, clap::Args)]
+struct LimitOptions {
+    /// The most memory for all processes of the run together: `4GiB`, `none`. Default: the profile's.
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
+    memory: Option<MemoryLimit>,
+    /// The most processes and threads at any moment; `none` for no limit.
+    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
+    processes: Option<ProcessLimit>,
+    /// The most processors to use: `1.5`, `none`.
+    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
+    cpus: Option<CpuLimit>,
+    /// The most that any one file may hold: `1GiB`, `none`.
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
+    max_file_size: Option<SizeLimit>,
+    /// The most that the run may add to the workspace, to whatever else it can write on the host, and to our record of it:
+    /// `10GiB`, `none`.
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
+    disk: Option<SizeLimit>,
 }
 
 /// A sandbox in words, in the shape that `--json` prints.
@@ -93,14 +114,19 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     become_owner(helper, args.workspace.as_deref())?;
-    let options = RunOptions {
+    let LimitOptions { memory, processes, cpus, max_file_size, disk } = args.limits;
+    let request = RunRequest {
         profile: args.profile.clone(),
         network: args.network,
         agent: args.agent.clone(),
-        limits: args.limits.clone(),
-        ..RunOptions::default()
+        memory,
+        processes,
+        cpus,
+        max_file_size,
+        disk,
+        ..RunRequest::default()
     };
-    let spec = hypothetical_spec(helper, args.workspace.clone(), &options)?;
+    let spec = hypothetical_spec(helper, args.workspace.clone(), &request)?;
     let explained = match spec.profile.as_str() {
         // There is nothing to plan, and that is what there is to say.
         profiles::OFF => without_sandbox(&spec),
@@ -122,17 +148,18 @@ fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, Comma
 pub(crate) fn hypothetical_spec(
     helper: &CommandHelper,
     workspace: Option<PathBuf>,
-    options: &RunOptions,
+    request: &RunRequest,
 ) -> Result<RunSpec, CommandError> {
     let (host, config, program) = (&helper.host, helper.config()?, helper.program()?);
-    let conversation = Conversation::New { workspace };
-    let hypothetical = |options: &RunOptions| {
-        Admission::new(host, config, options, &conversation, program, None)?.hypothetical()
+    let hypothetical = |request: &RunRequest| {
+        let conversation = Conversation::New { workspace: workspace.clone() };
+        let errand = Errand::new(conversation, Way::Direct { waits: false });
+        Admission::new(host, config, program, request, errand)?.hypothetical()
     };
-    match hypothetical(options) {
-        Err(error) if error.exit_code() == ExitCode::AgentNotFound && options.agent.is_none() => {
+    match hypothetical(request) {
+        Err(error) if error.exit_code() == ExitCode::AgentNotFound && request.agent.is_none() => {
             note("no cursor-agent is installed: this is about the simulated agent");
-            hypothetical(&RunOptions { agent: Some(SIMULATED.into()), ..options.clone() })
+            hypothetical(&RunRequest { agent: Some(SIMULATED.into()), ..request.clone() })
         }
         found => found,
     }

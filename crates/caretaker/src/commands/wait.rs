@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use admission::budgets;
 use admission::command_error::{CommandError, OrFail};
 use admission::host::overview;
-use admission::words::human_duration::HumanDuration;
 use admission::words::talk::note;
 use run_journal::{Follower, RunDirectory, Woken};
-use run_protocol::{ExitCode, NoResult, RunOutcome};
+use run_protocol::{ExitCode, HumanDuration, NoResult, RunOutcome};
 
 use crate::command_helper::CommandHelper;
 use crate::running::run_report;

@@ -3,23 +3,22 @@
 use std::io::Write;
 use std::path::Path;
 
-use admission::admit::Admitted;
-use admission::brought::{Brought, brought_for};
+use admission::admit::{Accepted, Admitted};
+use admission::brought::Brought;
 use admission::budgets;
 use admission::command_error::{CommandError, OrFail};
 use admission::config::Config;
 use admission::host::Host;
-use admission::request::name_claim::NameClaim;
-use admission::request::run_options::RunOptions;
 use admission::words::talk::note;
 use caretaker_daemon::Waiting;
 use run_journal::{JournalReader, Position, RunDirectory};
-use run_protocol::{ExitCode, QueueTerms, RunId, RunOutcome};
+use run_protocol::{ExitCode, RunId, RunOutcome};
 use run_shim::{Started, start_shim};
 use serde::Deserialize;
 
 use crate::daemon_client::DaemonClient;
 use crate::data_out::print_view;
+use crate::running::console_options::ConsoleOptions;
 use crate::running::following::{Followed, follow, say_how_to_go_on};
 use crate::running::interruption::{Seat, SignalPost};
 use crate::running::journal_printer::{Form, JournalPrinter};
@@ -31,7 +30,7 @@ use crate::surroundings::Audience;
 pub(crate) struct Launch<'a> {
     pub(crate) host: &'a Host,
     pub(crate) config: &'a Config,
-    pub(crate) options: &'a RunOptions,
+    pub(crate) console: &'a ConsoleOptions,
     /// Our own program.
     pub(crate) program: &'a Path,
     pub(crate) route: &'a Route,
@@ -55,17 +54,17 @@ impl Launch<'_> {
     /// Starts the run. With `--detach` its id is printed; else it is followed to its end.
     pub(crate) fn launch(
         &self,
-        admitted: Admitted,
+        admitted: Admitted<'_>,
         prompt: &[u8],
         signals: &SignalPost,
     ) -> Result<Launched, CommandError> {
         let group = admitted.spec.group.clone();
         let run = self.start(admitted, prompt)?;
-        if self.options.detach {
+        if self.console.detach {
             print_view(|out| writeln!(out, "{}", run.run_id()))?;
             return Ok(Launched { run, outcome: None });
         }
-        let form = if self.options.json { Form::Json } else { Form::ForAPerson };
+        let form = if self.console.json { Form::Json } else { Form::ForAPerson };
         let mut printer = JournalPrinter::to_stdout(form);
         match follow(&run, self.host.control_socket(&run), &mut printer, seat(), signals) {
             Ok(Followed::Ended(outcome)) => {
@@ -82,13 +81,13 @@ impl Launch<'_> {
     }
 
     /// The same, and again as often as `retries` allows; `again` admits the run that is tried in the place of another.
-    pub(crate) fn launch_and_retry(
+    pub(crate) fn launch_and_retry<'h>(
         &self,
-        mut admitted: Admitted,
+        mut admitted: Admitted<'h>,
         prompt: &[u8],
         signals: &SignalPost,
         mut retries: Retries,
-        again: impl Fn(RunId) -> Result<Admitted, CommandError>,
+        again: impl Fn(RunId) -> Result<Admitted<'h>, CommandError>,
     ) -> Result<ExitCode, CommandError> {
         loop {
             let launched = self.launch(admitted, prompt, signals)?;
@@ -100,18 +99,13 @@ impl Launch<'_> {
                 return Ok(ExitCode::Cancelled);
             }
             admitted = again(launched.run.run_id())?;
-            let failed = launched.run.spec().ok();
-            if failed.is_some_and(|failed| failed.session == admitted.spec.session) {
-                // Somebody else may have continued the session during the pause.
-                admitted.spec.continues = Some(launched.run.run_id());
-            }
         }
     }
 
     /// Starts the run, and says so if it waits.
     pub(crate) fn start(
         &self,
-        admitted: Admitted,
+        admitted: Admitted<'_>,
         prompt: &[u8],
     ) -> Result<RunDirectory, CommandError> {
         let (run, waits) = self.start_silently(admitted, prompt)?;
@@ -124,43 +118,21 @@ impl Launch<'_> {
     /// Starts the run. The second is what it waits for, in a sentence, where that is worth saying.
     pub(crate) fn start_silently(
         &self,
-        admitted: Admitted,
+        admitted: Admitted<'_>,
         prompt: &[u8],
     ) -> Result<(RunDirectory, Option<String>), CommandError> {
-        let Self { host, config, options, program, route } = self;
-        let Admitted { mut spec, shim_environment, trial } = admitted;
-        let inherited = spec.queue.take();
-        if let Route::Queue { terms, .. } = route {
-            let terms = QueueTerms {
-                priority: options.queue.priority.unwrap_or(terms.priority),
-                ..terms.clone()
-            };
-            spec.queue = Some(QueueTerms {
-                keys: brought_for(&spec, &shim_environment).keys.into_keys().collect(),
-                ..options.queue.with_inherited(terms, inherited.as_ref())
-            });
-            // The queue knows who has what, and waits without a supervisor.
-            spec.wait_for_locks = false;
-        }
-        if matches!(route, Route::Direct) {
-            budgets::check(host, config, spec.group.as_deref())?;
-        }
-        // Whoever asked for the same name while the prompt was read was as early as we were.
-        let name_claim =
-            options.name.as_ref().map(|name| NameClaim::new(&host.state, name)).transpose()?;
-        let run = RunDirectory::create(&host.state, &spec, prompt)?;
-        drop(name_claim);
-        trial.remember(host.state.path());
-        if let Route::Queue { daemon, .. } = route {
-            let waits = enqueue(daemon, &run, &brought_for(&spec, &shim_environment));
+        let Self { console, program, route, .. } = self;
+        let Accepted { run, shim_environment, brought } = admitted.accept(prompt)?;
+        if let Route::Queue(daemon) = route {
+            let waits = enqueue(daemon, &run, &brought);
             return Ok((run, waits));
         }
         let started = start_shim(&run, program, &shim_environment);
-        if started.is_err() && options.json && !options.detach {
+        if started.is_err() && console.json && !console.detach {
             print_record(&run)?;
         }
         let waits = match started? {
-            Started::Waiting { reason } if options.detach => {
+            Started::Waiting { reason } if console.detach => {
                 Some(format!("the run waits: {reason}"))
             }
             Started::Waiting { .. } | Started::Ready => None,

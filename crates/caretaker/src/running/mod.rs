@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod cancellation;
+pub(crate) mod console_options;
 pub(crate) mod following;
 pub(crate) mod interruption;
 pub(crate) mod journal_printer;

@@ -1,13 +1,12 @@
 //! `caretaker group budget`.
 
-use admission::budgets::budget::{Budget, Overspent, Spending, Sum, judge};
+use admission::budgets;
+use admission::budgets::budget::{Overspent, Spending, Sum, judge};
 use admission::budgets::group_record::GroupRecord;
-use admission::budgets::{self, BudgetOption};
 use admission::command_error::{CommandError, OrFail};
 use admission::host::Host;
-use admission::request::queue_options::QueueOptions;
 use admission::words::units;
-use run_protocol::ExitCode;
+use run_protocol::{Budget, ExitCode, RunRequest, WrittenBudget};
 use serde::Serialize;
 
 use super::known_runs_of;
@@ -24,7 +23,7 @@ pub(crate) struct Args {
     /// The group.
     group: String,
     /// The new budget, in place of the old: `tool_calls=500,time=8h,tokens=5M`, or `none`.
-    budget: Option<BudgetOption>,
+    budget: Option<WrittenBudget>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -44,7 +43,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let host = &helper.host;
     let config = helper.config()?;
     let runs = known_runs_of(host, &args.group)?;
-    if let Some(BudgetOption(budget)) = args.budget {
+    if let Some(WrittenBudget(budget)) = args.budget {
         set(host, &args.group, budget)?;
     }
     let budget = budgets::of_group(host, config, &args.group);
@@ -76,10 +75,10 @@ fn set(host: &Host, group: &str, budget: Budget) -> Result<(), CommandError> {
 /// Gives the group of a run the budget that `--group-budget` asks for.
 pub(crate) fn set_asked(
     host: &Host,
-    options: &QueueOptions,
+    request: &RunRequest,
     group: Option<&str>,
 ) -> Result<(), CommandError> {
-    match (&options.group_budget, group) {
+    match (&request.group_budget, group) {
         (None, _) => Ok(()),
         (Some(_), None) => {
             let what = "--group-budget is of a group, and no --group is given";
@@ -87,7 +86,7 @@ pub(crate) fn set_asked(
                 "name the group, or limit the run alone: --max-tool-calls, --max-tokens, --timeout",
             ))
         }
-        (Some(BudgetOption(budget)), Some(group)) => set(host, group, *budget),
+        (Some(WrittenBudget(budget)), Some(group)) => set(host, group, *budget),
     }
 }
 

@@ -9,10 +9,9 @@ mod wait;
 use admission::budgets::group_record::GroupRecord;
 use admission::command_error::CommandError;
 use admission::host::{Host, list_runs};
-use admission::request::run_marks::RunName;
 use clap::Subcommand;
 use run_journal::{RunDirectory, RunFilter, RunOverview, Which};
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, RunName};
 
 use crate::command_helper::CommandHelper;
 

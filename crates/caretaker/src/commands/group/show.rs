@@ -1,7 +1,7 @@
 //! `caretaker group show`.
 
 use admission::budgets;
-use admission::budgets::budget::{Budget, Overspent, Spending, judge};
+use admission::budgets::budget::{Overspent, Spending, judge};
 use admission::budgets::group_record::GroupRecord;
 use admission::budgets::tally::Tally;
 use admission::command_error::CommandError;
@@ -9,7 +9,7 @@ use admission::words::talk::say;
 use admission::words::units;
 use ground::now_ms;
 use run_journal::RunOverview;
-use run_protocol::ExitCode;
+use run_protocol::{Budget, ExitCode};
 use serde::Serialize;
 
 use super::budget::lines;

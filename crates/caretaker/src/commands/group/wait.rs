@@ -6,11 +6,10 @@ use admission::budgets;
 use admission::budgets::group_record::GroupRecord;
 use admission::command_error::CommandError;
 use admission::host::Host;
-use admission::words::human_duration::HumanDuration;
 use admission::words::talk::say;
 use ground::now_ms;
 use run_journal::RunOverview;
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, HumanDuration};
 
 use super::show::describe;
 use super::{known_runs_of, unfinished};

@@ -6,7 +6,7 @@ mod tools;
 
 use admission::command_error::CommandError;
 use clap::Subcommand;
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, RunRequest};
 
 use crate::command_helper::CommandHelper;
 
@@ -18,6 +18,32 @@ use crate::command_helper::CommandHelper;
 pub(crate) struct Args {
     #[command(subcommand)]
     command: McpCommand,
+}
+
+/// MCP servers by name, as with `run`.
+#[derive(Debug, Clone, clap::Args)]
+struct ServerOptions {
+    /// Give the agent only the MCP servers that you name, from ~/.cursor/mcp.json. Repeat it for each. They run inside the
+    /// sandbox. If one has a `url`, the run may reach its host.
+    #[arg(long = "mcp", value_name = "NAME", conflicts_with = "user_mcp")]
+    mcp: Vec<String>,
+    /// Give the agent this MCP server of the repository's own .cursor/mcp.json; may be given several times. See first what
+    /// it would run, with `caretaker mcp show --mcp-from-repo NAME`. You allow it as it is now: should its definition
+    /// change, the session's next run is refused until you allow it again.
+    #[arg(long = "mcp-from-repo", value_name = "NAME")]
+    mcp_from_repo: Vec<String>,
+}
+
+impl ServerOptions {
+    fn is_empty(&self) -> bool {
+        self.mcp.is_empty() && self.mcp_from_repo.is_empty()
+    }
+
+    /// A request for these servers.
+    fn request(&self, user_mcp: bool) -> RunRequest {
+        let Self { mcp, mcp_from_repo } = self.clone();
+        RunRequest { user_mcp, mcp, mcp_from_repo, ..RunRequest::default() }
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use admission::command_error::{CommandError, OrFail};
 use admission::host::Host;
-use admission::request::run_options::{RunOptions, ServerOptions};
 use admission::sandbox::profiles;
 use admission::words::talk::note;
 use cursor_home::McpServers;
@@ -15,6 +14,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::command_helper::CommandHelper;
+use crate::commands::mcp::ServerOptions;
 use crate::commands::sandbox::hypothetical_spec;
 use crate::data_out::{print_json, print_text};
 use crate::running::workspace_owner::become_owner;
@@ -72,9 +72,8 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         Some(run) => spec_of(host, run)?,
         None => {
             become_owner(helper, args.workspace.as_deref())?;
-            let (user_mcp, servers) = (args.user_mcp, args.servers.clone());
-            let options = RunOptions { user_mcp, servers, ..RunOptions::default() };
-            hypothetical_spec(helper, args.workspace.clone(), &options)?
+            let request = args.servers.request(args.user_mcp);
+            hypothetical_spec(helper, args.workspace.clone(), &request)?
         }
     };
     let shown = servers_of_run(&host.state, &spec)?;

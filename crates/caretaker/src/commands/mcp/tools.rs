@@ -13,26 +13,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use admission::admit::{Admission, Conversation};
+use admission::admit::{Admission, Conversation, Errand, Way};
 use admission::command_error::{CommandError, OrFail};
 use admission::host::agent_discovery::SIMULATED;
 use admission::host::overview;
-use admission::request::run_options::{Network, RunOptions, ServerOptions};
 use admission::sandbox::profiles;
 use admission::sandbox::user_mcp;
-use admission::words::human_duration::HumanDuration;
 use admission::words::talk::note;
 use cursor_home::{McpServers, ToolBudget};
-use egress::AllowedHost;
 use run_journal::{KernelLock, RunDirectory};
-use run_protocol::{ControlRequest, ExitCode, StopManner};
+use run_protocol::{
+    AllowedHost, ControlRequest, ExitCode, HumanDuration, NetworkMode, RunRequest, StopManner,
+};
 use run_shim::servers_of_run;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::command_helper::CommandHelper;
+use crate::commands::mcp::ServerOptions;
 use crate::data_out::{print_json, print_text};
 use crate::retention::removal;
+use crate::running::console_options::ConsoleOptions;
 use crate::running::interruption::TakenSignals;
 use crate::running::launching::Launch;
 use crate::running::route::Route;
@@ -72,8 +73,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// What of the network is inside, as with `run`.
-    #[arg(long, value_name = "MODE")]
-    network: Option<Network>,
+    #[arg(long, value_name = "MODE", value_parser = NetworkMode::parser())]
+    network: Option<NetworkMode>,
     /// Let the servers reach this host too, as with `run`; may be given several times.
     #[arg(long = "allow-host", value_name = "HOST[:PORT]")]
     allow_hosts: Vec<AllowedHost>,
@@ -144,10 +145,11 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 
 fn count(helper: &CommandHelper, args: &Args) -> Result<Counted, CommandError> {
     let (host, config, program) = (&helper.host, helper.config()?, helper.program()?);
-    let options = options(args)?;
+    let request = request(args)?;
     let conversation = Conversation::New { workspace: args.workspace.clone() };
-    let admission = Admission::new(host, config, &options, &conversation, program, None)?;
-    let mut admitted = admission.counting_tools().admit()?;
+    let way = Way::Direct { waits: args.wait };
+    let errand = Errand { counts_tools: true, ..Errand::new(conversation, way) };
+    let mut admitted = Admission::new(host, config, program, &request, errand)?.admit()?;
     let servers = servers_of_run(&host.state, &admitted.spec)?.servers;
     // What the simulated agent keeps of it is no conversation of the user's.
     let session = admitted.spec.session;
@@ -155,7 +157,8 @@ fn count(helper: &CommandHelper, args: &Args) -> Result<Counted, CommandError> {
     admitted.spec.host_config_root = place.clone().into();
     // The servers are asked before the agent's first line: one that is silent must not cost the answers of the others.
     admitted.spec.limits.startup_ms = USUAL_TIMEOUT.milliseconds();
-    let launch = Launch { host, config, options: &options, program, route: &Route::Direct };
+    let console = &ConsoleOptions { detach: true, ..ConsoleOptions::default() };
+    let launch = Launch { host, config, console, program, route: &Route::Direct };
     // Before there is a run that a signal could leave behind.
     let signals = TakenSignals::block().or_fail(|| "signals cannot be awaited")?;
     let run = launch.start(admitted, PROMPT.as_bytes())?;
@@ -175,23 +178,19 @@ fn count(helper: &CommandHelper, args: &Args) -> Result<Counted, CommandError> {
 }
 
 /// What is asked of the run: a sandbox like that of a run of the user's, and the simulated agent in it.
-fn options(args: &Args) -> Result<RunOptions, CommandError> {
+fn request(args: &Args) -> Result<RunRequest, CommandError> {
     if args.profile.as_deref() == Some(profiles::OFF) {
         let what = "the MCP servers are asked for their tools in a sandbox, and the profile `off` has none";
         return Err(CommandError::new(ExitCode::Usage, what).hint("leave out --profile"));
     }
-    Ok(RunOptions {
+    Ok(RunRequest {
         agent: Some(SIMULATED.into()),
         profile: args.profile.clone(),
-        user_mcp: args.user_mcp,
-        servers: args.servers.clone(),
         network: args.network,
-        allow_hosts: args.allow_hosts.clone(),
+        allow_host: args.allow_hosts.clone(),
         timeout: args.timeout.or((!args.wait).then_some(USUAL_TIMEOUT)),
-        wait: args.wait,
         no_checkpoint: true,
-        detach: true,
-        ..RunOptions::default()
+        ..args.servers.request(args.user_mcp)
     })
 }
 

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use admission::command_error::CommandError;
 use admission::host::host_git;
 use admission::sessions::report;
-use admission::words::human_duration::HumanDuration;
 use admission::words::talk::note;
 use admission::words::units::grouped;
 use cursor_stores::model::{Head, Shelf, Workspace};
 use cursor_stores::{Catalogue, Extent, ReadConversationError, parallel};
-use run_protocol::{BytesPath, ExitCode};
+use run_protocol::{BytesPath, ExitCode, HumanDuration};
 use serde::Serialize;
 
 use super::journal::{Ground, JournalArgs};

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 
 use admission::command_error::CommandError;
 use admission::host::Host;
-use admission::words::human_duration::HumanDuration;
 use cursor_stores::{Catalogue, Extent};
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, HumanDuration};
 
 use super::at::{Ranked, roots, window_ms, workspace_names};
 use super::unread::name_failures;

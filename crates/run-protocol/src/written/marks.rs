@@ -1,9 +1,10 @@
 //! What a user calls a run: its name, its labels, and variables for its agent.
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
-use crate::request::reserved_variables::{Reserved, reserved};
+use super::reserved_variables::{Reserved, reserved};
+use super::text_serde;
 
 /// The longest name of a run, and of a label.
 const LONGEST_NAME: usize = 64;
@@ -13,22 +14,30 @@ const LONGEST_VALUE: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunName(String);
 
+/// Why a name, a label or a variable cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MarkError {
+    /// It is no name.
     #[error(
         "a name has 1 to 64 letters, digits, `.`, `_` or `-`, and begins with a letter or digit"
     )]
     Name,
+    /// It may be taken for an id.
     #[error("this name could be mistaken for the beginning of a run's id")]
     LooksLikeAnId,
+    /// It is no label.
     #[error("a label is written NAME=VALUE; its name has letters, digits, `.`, `_`, `-` or `/`")]
     Label,
+    /// It is no variable.
     #[error("a variable is written NAME=VALUE; its name has letters, digits and `_`")]
     Variable,
+    /// Its value cannot be written down.
     #[error("a value has no control characters and at most 1024 bytes")]
     Value,
+    /// The variable is not the user's to set.
     #[error("this variable {0}; {hint}", hint = .0.hint())]
     ReservedVariable(Reserved),
+    /// It is a secret.
     #[error(
         "a secret does not belong on a command line or into a run's spec; CURSOR_API_KEY is taken from caretaker's own \
          environment, and --secret NAME=env:VARIABLE or NAME=file:PATH is for others"
@@ -37,10 +46,19 @@ pub enum MarkError {
 }
 
 impl RunName {
+    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
+
+impl fmt::Display for RunName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+text_serde!(RunName, "a name");
 
 impl FromStr for RunName {
     type Err = MarkError;
@@ -61,7 +79,12 @@ impl FromStr for RunName {
 
 /// `NAME=VALUE`, a mark of the user's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Label(String, String);
+pub struct Label {
+    /// What is marked.
+    pub name: String,
+    /// With what.
+    pub value: String,
+}
 
 impl FromStr for Label {
     type Err = MarkError;
@@ -73,7 +96,8 @@ impl FromStr for Label {
 }
 
 impl Label {
-    fn new(name: &str, value: &str) -> Result<Self, MarkError> {
+    /// A label that may be written down.
+    pub fn new(name: &str, value: &str) -> Result<Self, MarkError> {
         let is_name = (1..=LONGEST_NAME).contains(&name.len())
             && name
                 .chars()
@@ -82,24 +106,16 @@ impl Label {
             return Err(MarkError::Label);
         }
         check_value(value)?;
-        Ok(Self(name.to_owned(), value.to_owned()))
+        Ok(Self { name: name.to_owned(), value: value.to_owned() })
     }
-}
-
-/// The labels of the configuration, and those of the command line, which win.
-pub fn labels(
-    config: &BTreeMap<String, String>,
-    flags: &[Label],
-) -> Result<BTreeMap<String, String>, MarkError> {
-    let of_config = config.iter().map(|(name, value)| Label::new(name, value));
-    let all = of_config.chain(flags.iter().cloned().map(Ok));
-    all.map(|label| label.map(|Label(name, value)| (name, value))).collect()
 }
 
 /// `NAME=VALUE`, a variable for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
+    /// Its name.
     pub name: String,
+    /// Its value, no secret.
     pub value: String,
 }
 
@@ -108,6 +124,13 @@ impl FromStr for Variable {
 
     fn from_str(text: &str) -> Result<Self, MarkError> {
         let (name, value) = text.split_once('=').ok_or(MarkError::Variable)?;
+        Self::new(name, value)
+    }
+}
+
+impl Variable {
+    /// A variable that the user may set.
+    pub fn new(name: &str, value: &str) -> Result<Self, MarkError> {
         if !is_variable_name(name) {
             return Err(MarkError::Variable);
         }
@@ -122,8 +145,53 @@ impl FromStr for Variable {
     }
 }
 
+/// Labels and variables are objects in JSON: `{"NAME": "VALUE"}`.
+pub(crate) trait Pair: Sized {
+    fn of(name: &str, value: &str) -> Result<Self, MarkError>;
+    fn parts(&self) -> (&str, &str);
+}
+
+macro_rules! pair {
+    ($($kind:ident),*) => {$(
+        impl Pair for $kind {
+            fn of(name: &str, value: &str) -> Result<Self, MarkError> {
+                Self::new(name, value)
+            }
+
+            fn parts(&self) -> (&str, &str) {
+                (&self.name, &self.value)
+            }
+        }
+    )*};
+}
+pair!(Label, Variable);
+
+/// For `#[serde(with = …)]`: a list of pairs as one object. The last of a name counts.
+pub(crate) mod as_object {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use super::Pair;
+
+    pub(crate) fn serialize<T: Pair, S: Serializer>(
+        pairs: &[T],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(pairs.iter().map(Pair::parts).collect::<BTreeMap<_, _>>())
+    }
+
+    pub(crate) fn deserialize<'de, T: Pair, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<T>, D::Error> {
+        let pairs = BTreeMap::<String, String>::deserialize(deserializer)?;
+        let pairs = pairs.iter().map(|(name, value)| T::of(name, value));
+        pairs.collect::<Result<_, _>>().map_err(de::Error::custom)
+    }
+}
+
 /// A name that a shell would take too.
-pub(crate) fn is_variable_name(name: &str) -> bool {
+pub fn is_variable_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -152,25 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn a_label_of_the_command_line_wins() {
-        let config = BTreeMap::from(
-            [("team", "core"), ("env", "ci")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned())),
-        );
-        let flags = ["team=web".parse().unwrap(), "note=a=b".parse().unwrap()];
-        let labels = labels(&config, &flags).unwrap();
-        let labels: Vec<String> =
-            labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(labels, ["env=ci", "note=a=b", "team=web"]);
-    }
-
-    #[test]
     fn odd_labels_are_refused() {
         for text in ["", "x", "=v", "a b=c", "x=\u{1b}[2J"] {
             assert!(text.parse::<Label>().is_err(), "{text:?}");
         }
-        let config = BTreeMap::from([("a b".to_owned(), String::new())]);
-        assert_eq!(labels(&config, &[]), Err(MarkError::Label));
+        assert_eq!(Label::new("a b", ""), Err(MarkError::Label));
     }
 
     #[test]

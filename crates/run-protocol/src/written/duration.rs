@@ -1,23 +1,36 @@
 //! Durations as people write them: `20m`, `1h 30m`, `500ms`, `none`.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde::{Deserialize, Deserializer, de};
+
+use super::text_serde;
 
 /// A span of time, or none at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HumanDuration {
+    /// No limit.
     Unlimited,
+    /// So long; never zero.
     Limited(Duration),
 }
 
+/// The text is no duration.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a duration; write `20m`, `1h30m`, `90s`, `500ms` or `none`")]
 pub struct NotADuration(String);
 
 impl HumanDuration {
+    /// Of whole milliseconds, where zero stands for no limit.
+    pub fn of_milliseconds(milliseconds: u64) -> Self {
+        match milliseconds {
+            0 => Self::Unlimited,
+            limit => Self::Limited(Duration::from_millis(limit)),
+        }
+    }
+
     /// Whole milliseconds; zero stands for no limit.
     pub fn milliseconds(self) -> u64 {
         match self {
@@ -26,6 +39,7 @@ impl HumanDuration {
         }
     }
 
+    /// The duration; `None` where there is no limit.
     pub fn limit(self) -> Option<Duration> {
         match self {
             Self::Unlimited => None,
@@ -55,11 +69,20 @@ impl FromStr for HumanDuration {
     }
 }
 
-impl<'de> Deserialize<'de> for HumanDuration {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+impl fmt::Display for HumanDuration {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlimited => formatter.write_str("none"),
+            Self::Limited(duration) => match duration.subsec_nanos() {
+                0 => write!(formatter, "{}s", duration.as_secs()),
+                nanos if nanos % 1_000_000 == 0 => write!(formatter, "{}ms", duration.as_millis()),
+                _ => write!(formatter, "{}ns", duration.as_nanos()),
+            },
+        }
     }
 }
+
+text_serde!(HumanDuration, "a string such as `20m`");
 
 #[cfg(test)]
 mod tests {

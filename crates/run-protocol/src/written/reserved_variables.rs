@@ -45,7 +45,7 @@ const LOADERS: [&str; 7] =
     ["NODE_OPTIONS", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "GLIBC_TUNABLES", "GCONV_PATH"];
 
 /// What a variable of this name would do that it must not.
-pub(crate) fn reserved(name: &str) -> Option<Reserved> {
+pub fn reserved(name: &str) -> Option<Reserved> {
     let begins = |beginnings: &[&str]| beginnings.iter().any(|begin| name.starts_with(begin));
     if PROXIES.iter().any(|proxy| name.eq_ignore_ascii_case(proxy)) {
         return Some(Reserved::Proxy);

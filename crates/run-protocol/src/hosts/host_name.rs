@@ -18,26 +18,37 @@ pub struct HostName(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostNameError {
+    /// There is nothing.
     #[error("it is empty")]
     Empty,
+    /// It is longer than DNS can carry.
     #[error("it is longer than {LONGEST} bytes")]
     TooLong,
+    /// Names are written in small letters.
     #[error("it has upper-case letters")]
     UpperCase,
+    /// It is not in its encoded form.
     #[error("it has letters beyond ASCII; write it in its encoded form, which begins with `xn--`")]
     NotAscii,
+    /// A byte that no name has.
     #[error("it has a byte that no name has")]
     Byte(u8),
+    /// It ends in a dot.
     #[error("it ends in a dot")]
     TrailingDot,
+    /// Two dots follow each other, or one stands in front.
     #[error("one of its labels is empty")]
     EmptyLabel,
+    /// A label is longer than DNS can carry.
     #[error("one of its labels is longer than {LONGEST_LABEL} bytes")]
     LongLabel,
+    /// A label begins or ends with a dash.
     #[error("one of its labels begins or ends with a dash")]
     Dash,
+    /// It is an address.
     #[error("it is an address, not a name")]
     Address,
+    /// It has no dot.
     #[error("it has no dot")]
     OneLabel,
 }
@@ -80,6 +91,7 @@ impl HostName {
         Ok(Self(bytes.iter().map(|byte| char::from(*byte)).collect()))
     }
 
+    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,13 +1,15 @@
 //! Sizes as people write them: `512MiB`, `2 GiB`, `0`.
 
+use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, de};
+use super::text_serde;
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
+/// The text is no size.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a size; write `512MiB`, `2GiB` or `0`")]
 pub struct NotASize(String);
@@ -33,11 +35,13 @@ impl FromStr for ByteSize {
     }
 }
 
-impl<'de> Deserialize<'de> for ByteSize {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+impl fmt::Display for ByteSize {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}B", self.0)
     }
 }
+
+text_serde!(ByteSize, "a string such as `512MiB`");
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,130 @@
+//! One entry of a list of hosts, as people write it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::host_name::{HostName, HostNameError};
+use crate::written::text_serde;
+
+/// The port that is meant where none is written.
+pub const HTTPS_PORT: u16 = 443;
+
+/// One entry: `api.example.org`, `*.example.org` (what is below it, and not itself), either with `:port`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AllowedHost {
+    names: Names,
+    port: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Names {
+    Exactly(HostName),
+    Below(HostName),
+}
+
+/// Why an entry cannot be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AllowedHostError {
+    /// A URL stands where a host belongs.
+    #[error("`{0}` is an address of a page; write the host alone, as `{1}`")]
+    Url(String, String),
+    /// It would allow every host.
+    #[error("`{0}` allows everything, which is no list; for that, the network mode is `host`")]
+    Everything(String),
+    /// A `*` stands where none may.
+    #[error("`{0}`: a `*` stands for whole labels, and only in front, as in `*.example.org`")]
+    Star(String),
+    /// The port is no port.
+    #[error("`{text}` does not end in a port from 1 to 65535")]
+    Port {
+        /// The entry.
+        text: String,
+    },
+    /// The name is no name.
+    #[error("`{text}` is not the name of a host: {reason}")]
+    Name {
+        /// The entry.
+        text: String,
+        /// Why.
+        reason: HostNameError,
+    },
+}
+
+impl FromStr for AllowedHost {
+    type Err = AllowedHostError;
+
+    fn from_str(text: &str) -> Result<Self, AllowedHostError> {
+        if let Some((_, rest)) = text.split_once("://") {
+            let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+            return Err(AllowedHostError::Url(text.to_owned(), host.to_owned()));
+        }
+        if matches!(text, "*" | "*.*" | "*:*") {
+            return Err(AllowedHostError::Everything(text.to_owned()));
+        }
+        let bad_name = |reason| AllowedHostError::Name { text: text.to_owned(), reason };
+        let (host, port) = match text.split_once(':') {
+            // More than one colon: an address of the sixth version.
+            Some((_, rest)) if rest.contains(':') => {
+                return Err(bad_name(HostNameError::Address));
+            }
+            Some((host, port)) => {
+                // `parse` would take a sign and zeros in front.
+                let is_plain =
+                    port.bytes().all(|byte| byte.is_ascii_digit()) && !port.starts_with('0');
+                let port = port.parse().ok().filter(|port| is_plain && *port > 0);
+                let port = port.ok_or_else(|| AllowedHostError::Port { text: text.to_owned() })?;
+                (host, port)
+            }
+            None => (text, HTTPS_PORT),
+        };
+        let names = match host.strip_prefix("*.") {
+            Some(parent) if !parent.contains('*') => {
+                Names::Below(parent.parse().map_err(bad_name)?)
+            }
+            None if !host.contains('*') => Names::Exactly(host.parse().map_err(bad_name)?),
+            _ => return Err(AllowedHostError::Star(text.to_owned())),
+        };
+        Ok(Self { names, port })
+    }
+}
+
+impl fmt::Display for AllowedHost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.names {
+            Names::Exactly(name) => write!(formatter, "{name}")?,
+            Names::Below(parent) => write!(formatter, "*.{parent}")?,
+        }
+        match self.port {
+            HTTPS_PORT => Ok(()),
+            port => write!(formatter, ":{port}"),
+        }
+    }
+}
+
+impl AllowedHost {
+    /// The one port at which it may be reached.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether a name is one that it stands for, at whichever port.
+    pub fn has_name(&self, name: &HostName) -> bool {
+        match &self.names {
+            Names::Exactly(own) => own == name,
+            Names::Below(parent) => name.is_below(parent),
+        }
+    }
+
+    /// Whether whoever may reach this may reach all of the other.
+    pub fn covers(&self, other: &Self) -> bool {
+        let names = match (&self.names, &other.names) {
+            (_, Names::Exactly(name)) => self.has_name(name),
+            (Names::Below(own), Names::Below(parent)) => own == parent || parent.is_below(own),
+            (Names::Exactly(_), Names::Below(_)) => false,
+        };
+        names && self.port == other.port
+    }
+}
+
+text_serde!(AllowedHost, "a host, as in `api.example.org` or `*.example.org:8443`");

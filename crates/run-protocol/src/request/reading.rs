@@ -1,0 +1,59 @@
+//! Reading a request from JSON, and refusing one that contradicts itself.
+
+use super::RunRequest;
+
+/// Why something is not a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{why}", field.as_ref().map(|field| format!("`{field}`: ")).unwrap_or_default())]
+pub struct NotARequest {
+    /// The field that is to blame, where one is.
+    pub field: Option<String>,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Two things that cannot both be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` and `{1}` contradict each other")]
+pub struct Contradiction(pub &'static str, pub &'static str);
+
+impl RunRequest {
+    /// Reads a request, as the API and a line of `--each` have it.
+    pub fn from_json(json: &[u8]) -> Result<Self, NotARequest> {
+        // serde also reads a struct from a list of its values. A list has no names, so a mistake in it goes unseen.
+        if json.trim_ascii_start().first() == Some(&b'[') {
+            let why = "it is a list, not an object".to_owned();
+            return Err(NotARequest { field: None, why });
+        }
+        let mut reader = serde_json::Deserializer::from_slice(json);
+        let request: Self = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+            let is_data = error.inner().is_data();
+            let why = error.inner().to_string();
+            let path = error.path().iter().next().map(ToString::to_string);
+            let field = path.filter(|_| is_data && !why.starts_with("unknown field"));
+            match field {
+                // The name of the field says more than its place.
+                Some(field) => {
+                    let end = why.rfind(" at line ").unwrap_or(why.len());
+                    NotARequest { field: Some(field), why: why[..end].to_owned() }
+                }
+                None => NotARequest { field, why },
+            }
+        })?;
+        reader.end().map_err(|error| NotARequest { field: None, why: error.to_string() })?;
+        let contradiction = request.contradiction();
+        let refused = contradiction.map(|it| NotARequest { field: None, why: it.to_string() });
+        refused.map_or(Ok(request), Err)
+    }
+
+    /// What clap refuses on a command line, for the other ways to ask.
+    fn contradiction(&self) -> Option<Contradiction> {
+        let pairs = [
+            (self.user_mcp && self.no_user_mcp, Contradiction("user_mcp", "no_user_mcp")),
+            (self.user_mcp && !self.mcp.is_empty(), Contradiction("mcp", "user_mcp")),
+            (self.force && self.no_force, Contradiction("force", "no_force")),
+            (self.worktree && self.session.is_some(), Contradiction("worktree", "session")),
+        ];
+        pairs.into_iter().find_map(|(is_both, contradiction)| is_both.then_some(contradiction))
+    }
+}
