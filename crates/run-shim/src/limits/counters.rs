@@ -3,10 +3,11 @@
 //! ```text
 //!   v2   memory.events, pids.events     the kernel wakes whoever polls them
 //!   v1   memory.oom_control             wakes through an eventfd
-//!        pids.events                    wakes nobody (seen on 6.18), so it is read every second
+//!        pids.events                    wakes nobody (seen on 6.18), so it is read
 //! ```
 //!
 //! Hearing of it is only a reason to look: what the files say decides, and they are read once more when the run is over.
+//! What the kernel wakes nobody for is looked at every second in which the run has run.
 
 use std::fs::File;
 use std::io;
@@ -20,13 +21,15 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc;
 
+use super::activity::Activity;
 use super::cgroups::cgroup_directory::set;
+use super::rooms::Rooms;
 
 const LOOKS_AFTER_THE_RING: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 /// What may be asked for at once, and be refused: a huge page, and what each processor has in store.
 const LARGEST_CHARGE: u64 = 4 << 20;
-/// Where the kernel does not wake us. Two small files are read, and the limit holds meanwhile.
+/// For what the kernel does not wake us for: forks that version 1 refused, and rooms that are full. The limits hold meanwhile.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The files in which the kernel counts.
@@ -67,10 +70,12 @@ impl Counters {
             .then_some(LimitKind::Processes { most: limits.processes })
     }
 
-    /// Tells of a limit that is met from now on, until what is returned is dropped.
+    /// Tells of a limit that is met from now on, and of a room that is full, until what is returned is dropped.
     pub(super) fn watch(
         &self,
         limits: ResourceLimits,
+        rooms: Rooms,
+        mut activity: Activity,
         tell: mpsc::Sender<LimitKind>,
     ) -> io::Result<OwnedFd> {
         let alarms = match self {
@@ -87,7 +92,8 @@ impl Counters {
         let (ending, wanted) = pipe_with(PipeFlags::CLOEXEC)?;
         let counters = self.clone();
         std::thread::Builder::new().name("limit-alarm".to_owned()).spawn(move || {
-            if let Some(limit) = counters.wait_for_a_limit(&limits, &alarms, &ending) {
+            let found = counters.wait_for_a_limit(&limits, &rooms, &mut activity, &alarms, &ending);
+            if let Some(limit) = found {
                 tell.blocking_send(limit).ok();
             }
         })?;
@@ -98,16 +104,21 @@ impl Counters {
     fn wait_for_a_limit(
         &self,
         limits: &ResourceLimits,
+        rooms: &Rooms,
+        activity: &mut Activity,
         alarms: &[Alarm],
         ending: &OwnedFd,
     ) -> Option<LimitKind> {
-        let tick = match self {
-            Self::Unified { .. } => None,
-            Self::Legacy { .. } => Some(TICK),
-        };
+        let is_woken_for_all = matches!(self, Self::Unified { .. }) && rooms.is_empty();
+        let tick = (!is_woken_for_all).then_some(TICK);
         let mut has_rung = false;
         let mut said = Vec::new();
         loop {
+            if !has_rung && activity.unseen().is_zero() {
+                has_rung = wait(alarms, ending, tick)?;
+                continue;
+            }
+            activity.look_begins();
             let said_before = std::mem::replace(&mut said, alarms.iter().map(Alarm::arm).collect());
             // What says the same as before, and does not ring, means the same as before.
             let n_looks = match has_rung {
@@ -122,6 +133,10 @@ impl Counters {
                 if has_rung && wait(&[], ending, Some(BETWEEN_LOOKS)).is_none() {
                     return None;
                 }
+            }
+            // After the counters: what filled a room may have taken all memory with that.
+            if let Some(limit) = rooms.full() {
+                return Some(limit);
             }
             has_rung = wait(alarms, ending, tick)?;
         }

@@ -6,12 +6,12 @@
 //!   when that could mean too much, and else as often as it costs next to nothing: the directories are walked again
 //! ```
 //!
-//! While nothing in the sandbox runs, nothing is looked at.
+//! While nothing in the sandbox runs, nothing is looked at, and while it hardly runs the directories are walked rarely.
 //!
 //! What it promises: growth is seen within a few seconds and the time of a walk, also in files that were unlinked and are
 //! still open. What it does not: that a run is never over its limit for that long, or for fifty times as long as a walk
-//! takes where others free as much of the disk meanwhile; that what others write into the same directories is told from
-//! what the run writes; unlinked files that are only mapped.
+//! takes (ten seconds, if it hardly runs) where others free as much of the disk meanwhile; that what others write into the
+//! same directories is told from what the run writes; unlinked files that are only mapped.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -36,6 +36,11 @@ const LATEST: Duration = Duration::from_secs(2);
 const BYTES_A_SECOND: u64 = 512 << 20;
 /// Walking may take one fiftieth of the time, at low priority, whatever the disks' own accounts say.
 const COSTS_NEXT_TO_NOTHING: u32 = 50;
+
+/// A run that took less of a processor since the last walk hardly runs: an agent that waits for its model.
+const HARDLY: Duration = Duration::from_millis(20);
+/// How long such a run may go without a walk.
+const LONGEST_WITHOUT_A_WALK: Duration = Duration::from_secs(10);
 
 /// What is to be watched.
 #[derive(Debug, Clone)]
@@ -100,11 +105,12 @@ impl DiskWatch {
             if !wait(book.next_look(self)) {
                 return None;
             }
-            if !activity.is_unseen() {
+            let ran = activity.unseen();
+            if ran.is_zero() {
                 continue;
             }
             let added = used_of(&disks).saturating_sub(used_then);
-            if !book.is_walk_due(added, self) {
+            if !book.is_walk_due(added, ran, self) {
                 continue;
             }
             activity.look_begins();
@@ -186,15 +192,17 @@ impl Book {
         (until_full / 2).clamp(SOONEST, LATEST)
     }
 
-    /// Whether the directories are to be walked, when the disks' own accounts grew by this much since the last walk.
-    fn is_walk_due(&self, added: u64, limits: &DiskWatch) -> bool {
+    /// Whether the directories are to be walked, when the disks' own accounts grew by this much since the last walk, and the
+    /// run has run for so long.
+    fn is_walk_due(&self, added: u64, ran: Duration, limits: &DiskWatch) -> bool {
         let since = self.walked.elapsed();
         let known = self.growth.saturating_add(limits.account.by_us());
         let could_be_too_much =
             limits.most_growth > 0 && known.saturating_add(added) > limits.most_growth;
         let could_be_too_large = limits.file_bytes > 0 && added >= limits.file_bytes;
         // Others may have freed what the run took.
-        if since >= self.cost * COSTS_NEXT_TO_NOTHING {
+        let may_have_done_something = ran >= HARDLY || since >= LONGEST_WITHOUT_A_WALK;
+        if may_have_done_something && since >= self.cost * COSTS_NEXT_TO_NOTHING {
             return true;
         }
         // Never more than a third of the time is spent walking.

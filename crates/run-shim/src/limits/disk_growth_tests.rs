@@ -6,6 +6,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 const MIB: u64 = 1 << 20;
+const BUSY: Duration = Duration::MAX;
 
 fn watch_of(writable: Vec<PathBuf>, most_growth: u64, file_bytes: u64) -> DiskWatch {
     let account = DiskAccount::default();
@@ -24,19 +25,31 @@ fn a_walk_is_due_only_when_the_disk_could_have_grown_too_much() {
     // It was a long walk, long ago.
     let long_ago = |book: &mut Book| book.walked = Instant::now() - cost * 3;
     long_ago(&mut book);
-    assert!(!book.is_walk_due(100 * MIB, &watch));
-    assert!(book.is_walk_due(101 * MIB, &watch));
+    assert!(!book.is_walk_due(100 * MIB, BUSY, &watch));
+    assert!(book.is_walk_due(101 * MIB, BUSY, &watch));
     book.enter(&census_of(550 * MIB, 0), 10 * MIB, cost);
     assert_eq!(book.growth, 60 * MIB);
     // A walk that takes long is not begun again at once.
-    assert!(!book.is_walk_due(41 * MIB, &watch));
+    assert!(!book.is_walk_due(41 * MIB, BUSY, &watch));
     long_ago(&mut book);
-    assert!(!book.is_walk_due(40 * MIB, &watch));
-    assert!(book.is_walk_due(41 * MIB, &watch));
-    assert!(!book.is_walk_due(u64::MAX, &watch_of(Vec::new(), 0, 0)));
+    assert!(!book.is_walk_due(40 * MIB, BUSY, &watch));
+    assert!(book.is_walk_due(41 * MIB, BUSY, &watch));
+    assert!(!book.is_walk_due(u64::MAX, BUSY, &watch_of(Vec::new(), 0, 0)));
     // One that costs next to nothing is done whatever the disk says.
     book.cost = Duration::ZERO;
-    assert!(book.is_walk_due(0, &watch));
+    assert!(book.is_walk_due(0, BUSY, &watch));
+}
+
+#[test]
+fn a_run_that_hardly_runs_is_walked_rarely_unless_the_disk_says_more() {
+    let watch = watch_of(Vec::new(), 100 * MIB, 0);
+    let mut book = Book::new(&census_of(0, 0), 0, Duration::ZERO);
+    let hardly = HARDLY / 2;
+    assert!(!book.is_walk_due(0, hardly, &watch));
+    assert!(book.is_walk_due(0, HARDLY, &watch));
+    assert!(book.is_walk_due(101 * MIB, hardly, &watch));
+    book.walked = Instant::now() - LONGEST_WITHOUT_A_WALK;
+    assert!(book.is_walk_due(0, hardly, &watch));
 }
 
 #[test]

@@ -257,18 +257,22 @@ impl Confined {
         account: DiskAccount,
         tell: mpsc::Sender<LimitKind>,
     ) {
-        match &self.counters {
-            // What is over its limit is held there by the kernel, heard of or not, and is asked about at the end.
-            Some(counters) => match counters.watch(self.asked, tell.clone()) {
-                Ok(alarm) => self.alarm = Some(alarm),
-                Err(error) => tracing::warn!(%error, "limits that are met are not heard of"),
-            },
-            None => self.watch_processes(&tell),
-        }
         let activity = || Activity::of(self.usage.as_deref());
-        match self.rooms.watch(activity(), tell.clone()) {
-            Ok(watching) => self.watching.extend(watching),
-            Err(error) => tracing::warn!(%error, "directories that are full are not heard of"),
+        let alarm = self.counters.as_ref().map(|counters| {
+            counters.watch(self.asked, self.rooms.clone(), activity(), tell.clone())
+        });
+        let disk_activity = activity();
+        match alarm {
+            Some(Ok(alarm)) => self.alarm = Some(alarm),
+            // What is over its limit is held there by the kernel, heard of or not, and is asked about at the end.
+            Some(Err(error)) => {
+                tracing::warn!(%error, "limits that are met are not heard of");
+                self.watch_rooms(&tell);
+            }
+            None => {
+                self.watch_rooms(&tell);
+                self.watch_processes(&tell);
+            }
         }
         if self.asked.disk_bytes > 0 || self.asked.file_bytes > 0 {
             let watch = DiskWatch {
@@ -278,10 +282,17 @@ impl Confined {
                 proc: self.proc.clone(),
                 account,
             };
-            match watch.start(activity(), tell) {
+            match watch.start(disk_activity, tell) {
                 Ok(watching) => self.watching.push(watching),
                 Err(error) => tracing::warn!(%error, "the growth of the workspace is not watched"),
             }
+        }
+    }
+
+    fn watch_rooms(&mut self, tell: &mpsc::Sender<LimitKind>) {
+        match self.rooms.watch(tell.clone()) {
+            Ok(watching) => self.watching.extend(watching),
+            Err(error) => tracing::warn!(%error, "directories that are full are not heard of"),
         }
     }
 

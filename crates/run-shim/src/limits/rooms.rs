@@ -14,7 +14,6 @@ use std::time::Duration;
 use run_protocol::LimitKind;
 use tokio::sync::mpsc::Sender;
 
-use super::activity::Activity;
 use super::watching::Watching;
 
 /// A look is one call for each of a handful of directories, and the kernel holds their size meanwhile.
@@ -66,6 +65,10 @@ impl Rooms {
         Self(rooms.into())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// How much is in each. Files that have no name any more are part of it.
     pub(super) fn used(&self) -> impl Iterator<Item = RoomUse> {
         self.0.iter().filter_map(Room::used)
@@ -77,21 +80,13 @@ impl Rooms {
     }
 
     /// Tells of one that is full, until what is returned is dropped.
-    pub(super) fn watch(
-        &self,
-        mut activity: Activity,
-        tell: Sender<LimitKind>,
-    ) -> io::Result<Option<Watching>> {
-        if self.0.is_empty() {
+    pub(super) fn watch(&self, tell: Sender<LimitKind>) -> io::Result<Option<Watching>> {
+        if self.is_empty() {
             return Ok(None);
         }
         let rooms = self.clone();
         let watching = Watching::start("rooms", move |wait| {
             while wait(EVERY) {
-                if !activity.is_unseen() {
-                    continue;
-                }
-                activity.look_begins();
                 if let Some(limit) = rooms.full() {
                     tell.blocking_send(limit).ok();
                     return;
