@@ -8,9 +8,8 @@ use super::{runs_of, unfinished};
 use crate::batch::summary::worst;
 use crate::command_error::{CommandError, OrFail};
 use crate::command_helper::CommandHelper;
-use crate::host::overview;
 use crate::run_report;
-use crate::stopping::{tell, wait_until_dead};
+use crate::stopping::{ends_of, tell_all};
 use crate::talk::say;
 use crate::view::words;
 
@@ -43,19 +42,18 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     // One may have been on its way when the others were looked for.
     loop {
         let all = runs_of(host, group)?;
-        // Those that wait first: else one takes the place of another that ends.
-        let (queued, live): (Vec<_>, Vec<_>) =
+        // Those that wait are told first: else one takes the place of another that ends.
+        let (mut runs, live): (Vec<_>, Vec<_>) =
             unfinished(host, &all).partition(|run| run.is_queued().unwrap_or(false));
-        let runs: Vec<_> = queued.into_iter().chain(live).collect();
+        let mut told = tell_all(host, &runs, &stop);
+        told.extend(tell_all(host, &live, &stop));
+        runs.extend(live);
         if runs.is_empty() {
             break;
         }
-        let told: Vec<Result<(), CommandError>> =
-            runs.iter().map(|run| tell(run, &host.control_socket(run), &stop)).collect();
         let n_codes = codes.len();
-        for (run, told) in runs.iter().zip(told) {
-            let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
-            match ended.and_then(|()| overview(run)) {
+        for (run, ended) in ends_of(host, &runs, told) {
+            match ended {
                 Ok(overview) if args.json => run_report::print(run, &overview)?,
                 Ok(overview) => {
                     say(&format!("run {}: {}", run.run_id(), words::state(&overview.state)));
