@@ -67,7 +67,7 @@ pub use letters::{
     leave_message, open_letters, turn_prompt,
 };
 pub use queue_file::QueueGate;
-pub use schedule::{CapKind, Caps, Waiting};
+pub use schedule::{Batch, BatchRun, CapKind, Caps, Turn, Waiting};
 pub use serve::{ServeError, serve, token_path};
 pub use tally::Tally;
 pub use why::{QueueWord, why};

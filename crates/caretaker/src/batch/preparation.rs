@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use caretaker_daemon::BatchRun;
 use run_journal::RunDirectory;
 
 use super::items::Item;
-use super::turns::Taken;
 use crate::admission::{Admission, Admitted, Conversation};
 use crate::command_error::CommandError;
 use crate::config::Config;
@@ -33,7 +33,7 @@ pub(crate) struct Preparation<'a> {
 pub(crate) fn check(
     preparation: &Preparation<'_>,
     items: &[Item],
-) -> Result<Vec<Taken>, CommandError> {
+) -> Result<Vec<BatchRun>, CommandError> {
     let host = preparation.host;
     let mut seen = BTreeSet::new();
     let mut places: BTreeMap<Option<PathBuf>, PathBuf> = BTreeMap::new();
@@ -69,7 +69,8 @@ pub(crate) fn check(
         }
         let model = item.options.model.clone().or_else(|| preparation.config.model.clone());
         let workspace = preparation.in_place.then_some(place);
-        taken.push(Taken { model, workspace });
+        let priority = item.options.queue.priority.unwrap_or_default();
+        taken.push(BatchRun { model, workspace, priority });
     }
     Ok(taken)
 }
