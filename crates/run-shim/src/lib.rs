@@ -64,6 +64,7 @@ mod stderr_keeper;
 mod token_count;
 mod unconfined;
 mod workspace_watch;
+mod write_lease;
 
 pub use agent_desk::report_end;
 pub use agent_servers::{
