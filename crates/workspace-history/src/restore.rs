@@ -126,7 +126,7 @@ fn shares_of<'a>(
     changes: &'a [&'a Change<'a>],
 ) -> Result<Vec<Share<'a>>, HistoryError> {
     let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let most = n_processors.min(MOST_WORKERS).max(1);
+    let most = n_processors.clamp(1, MOST_WORKERS);
     let length = changes.len().div_ceil(most).max(SMALLEST_SHARE);
     let shares = changes.chunks(length).enumerate().map(|(number, changes)| {
         Ok(Share { work: Work::new(tree, number), contents: start_reader()?, changes })
