@@ -116,7 +116,7 @@ pub(crate) fn tell_all(
     let mut told: Vec<_> = thread::scope(|scope| {
         let n_threads = runs.len().min(MOST_AT_ONCE);
         let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(tell_some)).collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
         joined.flat_map(|told| told.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     told.sort_by_key(|(number, _)| *number);
