@@ -232,6 +232,34 @@ fn without_a_daemon_nobody_is_left_to_start_the_rest_of_a_detached_batch() {
 }
 
 #[test]
+fn without_a_daemon_a_line_with_a_higher_priority_starts_first() {
+    let stage = Stage::new();
+    make_repository(&stage.workspace());
+    configure(&stage, "[queue]\ncap = 1\n");
+    let lines = ["low", "high", "middle"].map(|name| {
+        let priority = json!({"low": -3, "high": 7, "middle": 0})[name].clone();
+        line("say done", json!({"name": name, "priority": priority}))
+    });
+    let output = each(&stage, &lines.concat(), &["--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let names: Vec<Value> =
+        results(&output).into_iter().map(|result| result["name"].clone()).collect();
+    assert_eq!(names, ["high", "middle", "low"]);
+}
+
+#[test]
+fn without_a_daemon_the_cap_of_the_default_account_is_kept() {
+    let stage = Stage::new();
+    make_repository(&stage.workspace());
+    configure(&stage, "[queue.accounts]\ndefault = 1\n");
+    let lines = line("shell sleep 0.2\nsay done", json!({})).repeat(3);
+    let output = each(&stage, &lines, &["--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(results(&output).len(), 3);
+    assert_eq!(most_at_once(&stage), 1);
+}
+
+#[test]
 fn with_a_daemon_the_batch_outlives_the_command_and_the_daemon() {
     let stage = DaemonStage::new(2);
     make_repository(&stage.workspace());

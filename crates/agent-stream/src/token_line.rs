@@ -21,6 +21,8 @@ const ASSISTANT: Layout = Layout {
     before: r#"{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":""#,
     after: r#""}]},"session_id":""#,
 };
+/// Most tokens are shorter, and need no search that is made for long texts.
+const SHORT: usize = 32;
 const BEFORE_TIME: &str = r#"","timestamp_ms":"#;
 
 /// The event of a line that has one of the layouts, to the last byte.
@@ -54,9 +56,21 @@ fn fields<'a>(rest: &'a str, layout: &Layout) -> Option<(Cow<'a, str>, Cow<'a, s
 
 /// What stands before the next quote, if it means what it says, and the rest from that quote on.
 fn plain_string(text: &str) -> Option<(&str, &str)> {
-    let end = text.bytes().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F))?;
+    let end = end_of_plain(text.as_bytes())?;
     let (string, rest) = text.split_at(end);
     rest.starts_with('"').then_some((string, rest))
+}
+
+/// Where plain text ends: at a quote, a backslash or a control character.
+fn end_of_plain(bytes: &[u8]) -> Option<usize> {
+    let (first, rest) = bytes.split_at(bytes.len().min(SHORT));
+    if let Some(end) = first.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F)) {
+        return Some(end);
+    }
+    let end = memchr::memchr2(b'"', b'\\', rest)?;
+    // Without a way out of the loop, so that the compiler makes it look at many bytes at a time.
+    let lowest = rest[..end].iter().fold(u8::MAX, |lowest, byte| lowest.min(*byte));
+    (lowest > 0x1F).then_some(first.len() + end)
 }
 
 /// A number as JSON writes a whole one.

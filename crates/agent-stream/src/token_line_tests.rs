@@ -69,4 +69,25 @@ proptest! {
             prop_assert_eq!(shown(&event), shown(&general));
         }
     }
+
+    /// Short and long, with and without something that is not plain, at every place.
+    #[test]
+    fn a_long_text_is_plain_exactly_where_each_of_its_bytes_is(
+        length in 0..200_usize,
+        odd in proptest::option::of((any::<prop::sample::Index>(), prop_oneof![0..=0x1F_u8, Just(b'\\')])),
+        is_closed: bool,
+    ) {
+        let mut bytes = vec![b'x'; length];
+        if let (Some((at, byte)), false) = (&odd, bytes.is_empty()) {
+            let at = at.index(length);
+            bytes[at] = *byte;
+        }
+        if is_closed {
+            bytes.push(b'"');
+        }
+        let text = String::from_utf8(bytes).unwrap();
+        let end = text.bytes().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F));
+        let expected = end.map(|end| text.split_at(end)).filter(|(_, rest)| rest.starts_with('"'));
+        prop_assert_eq!(plain_string(&text), expected);
+    }
 }

@@ -1,6 +1,6 @@
 //! How what is written to a session gets to its agent, as the session stands.
 
-use run_journal::{IndexError, RunDirectory, RunFilter, RunIndex, RunOverview, StateRoot, Which};
+use run_journal::{IndexError, RunDirectory, RunFilter, RunOverview, StateRoot, list_runs};
 use run_protocol::{Correspondent, Message, RunOutcome, RunSpec};
 use serde::Serialize;
 use uuid::Uuid;
@@ -27,10 +27,8 @@ pub(crate) struct SessionStanding {
 
 impl SessionStanding {
     pub(crate) fn of(state: &StateRoot, session: Uuid) -> Result<Self, IndexError> {
-        let mut index = RunIndex::open(state)?;
-        index.refresh()?;
         let session = Some(session.to_string());
-        let runs = index.list(&RunFilter { which: Which::All, session, ..Default::default() })?;
+        let runs = list_runs(state, &RunFilter { session, ..RunFilter::default() })?;
         let is_underway = runs.iter().any(|run| run.state.is_unfinished());
         let latest = runs.into_iter().max_by_key(|run| run.run).and_then(|run| {
             let spec = RunDirectory::open(state, run.run).ok()?.spec().ok()?;

@@ -55,6 +55,6 @@ pub use letters::{
     leave_message, open_letters, turn_prompt,
 };
 pub use queue_file::QueueGate;
-pub use schedule::Waiting;
+pub use schedule::{Batch, BatchRun, Turn, Waiting};
 pub use serve::{ServeError, serve, token_path};
 pub use why::{QueueWord, why};

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use run_journal::{
-    IndexError, LockHolder, RunDirectory, RunFilter, RunIndex, RunOverview, RunState, StateRoot,
-    Which, WriterPresence, session_of,
+    IndexError, LockHolder, RunDirectory, RunFilter, RunOverview, RunState, StateRoot,
+    WriterPresence, list_runs, session_of,
 };
 use run_protocol::{QueueTerms, RunId};
 use tokio::sync::mpsc;
@@ -138,11 +138,7 @@ impl RunWatch {
     /// Finds every run that is not over; returns the others.
     pub(crate) async fn adopt(&self) -> Result<Vec<RunOverview>, WatchError> {
         let state = self.0.state.clone();
-        let listed = tokio::task::spawn_blocking(move || {
-            let mut index = RunIndex::open(&state)?;
-            index.refresh()?;
-            index.list(&RunFilter { which: Which::All, ..RunFilter::default() })
-        });
+        let listed = tokio::task::spawn_blocking(move || list_runs(&state, &RunFilter::default()));
         let listed = listed.await.map_err(std::io::Error::other)??;
         let (unfinished, over) =
             listed.into_iter().partition::<Vec<_>, _>(|run| run.state.is_unfinished());

@@ -86,10 +86,10 @@ pub use journal_reader::{JournalReader, OpenJournalError, Progress};
 pub use journal_writer::{JournalError, JournalWriter};
 pub use kernel_lock::{KernelLock, LockHolder, LockSight};
 pub use queued_run::{EndQueued, EndQueuedError};
-pub use resolve::{ResolveError, resolve};
+pub use resolve::{ResolveError, RunFinder, resolve};
 pub use run_directory::{
     LockRunError, OpenRunError, ReadSpecError, RunDirectory, RunLock, WriterPresence,
 };
-pub use run_index::{IndexError, RunFilter, RunIndex, Which};
+pub use run_index::{IndexError, RunFilter, Which, list_runs};
 pub use run_overview::{Reported, RunOverview, RunState};
 pub use state_root::StateRoot;

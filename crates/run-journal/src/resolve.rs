@@ -1,11 +1,12 @@
 //! Finding the run that a user means.
 
+use std::cell::OnceCell;
 use std::io;
 
 use run_protocol::RunId;
 
 use crate::run_index::all_runs;
-use crate::{IndexError, RunFilter, RunIndex, StateRoot};
+use crate::{IndexError, RunFilter, StateRoot, list_runs};
 
 /// Shorter beginnings are typing errors more often than they are meant.
 const SHORTEST_PREFIX: usize = 4;
@@ -25,25 +26,55 @@ pub enum ResolveError {
     Index(#[from] IndexError),
 }
 
-/// Finds a run by its id, by a unique beginning of its id or of the id's last group (four characters or more; ids made
-/// in the same hour begin alike), by its name, or the latest by `-`.
+/// Finds one run; see [`RunFinder::find`].
 pub fn resolve(state: &StateRoot, text: &str) -> Result<RunId, ResolveError> {
-    let runs = all_runs(state).map_err(ResolveError::Runs)?;
-    let not_found = || ResolveError::NotFound { text: text.to_owned() };
-    if text == "-" {
-        return runs.into_iter().max().ok_or_else(not_found);
+    RunFinder::new(state)?.find(text)
+}
+
+/// Finds runs among those that there are when it is made, however many are asked for.
+#[derive(Debug)]
+pub struct RunFinder<'a> {
+    state: &'a StateRoot,
+    runs: Vec<RunId>,
+    /// Looked up when the first text may be a name.
+    named: OnceCell<Vec<(String, RunId)>>,
+}
+
+impl<'a> RunFinder<'a> {
+    pub fn new(state: &'a StateRoot) -> Result<Self, ResolveError> {
+        let runs = all_runs(state).map_err(ResolveError::Runs)?;
+        Ok(Self { state, runs, named: OnceCell::new() })
     }
-    if let Ok(run) = text.parse::<RunId>() {
-        return if runs.contains(&run) { Ok(run) } else { Err(not_found()) };
+
+    /// Finds a run by its id, by a unique beginning of its id or of the id's last group (four characters or more; ids
+    /// made in the same hour begin alike), by its name, or the latest by `-`.
+    pub fn find(&self, text: &str) -> Result<RunId, ResolveError> {
+        let not_found = || ResolveError::NotFound { text: text.to_owned() };
+        if text == "-" {
+            return self.runs.iter().max().copied().ok_or_else(not_found);
+        }
+        if let Ok(run) = text.parse::<RunId>() {
+            return if self.runs.contains(&run) { Ok(run) } else { Err(not_found()) };
+        }
+        let mut candidates = runs_with_prefix(&self.runs, text);
+        let named = self.named()?.iter().filter(|(name, _)| name == text);
+        candidates.extend(named.map(|(_, run)| *run));
+        candidates.sort_unstable_by(|one, other| other.cmp(one));
+        candidates.dedup();
+        match candidates.as_slice() {
+            [] => Err(not_found()),
+            [run] => Ok(*run),
+            _ => Err(ResolveError::Ambiguous { text: text.to_owned(), candidates }),
+        }
     }
-    let mut candidates = runs_with_prefix(&runs, text);
-    candidates.extend(runs_with_name(state, text)?);
-    candidates.sort_unstable_by(|one, other| other.cmp(one));
-    candidates.dedup();
-    match candidates.as_slice() {
-        [] => Err(not_found()),
-        [run] => Ok(*run),
-        _ => Err(ResolveError::Ambiguous { text: text.to_owned(), candidates }),
+
+    fn named(&self) -> Result<&[(String, RunId)], IndexError> {
+        if let Some(named) = self.named.get() {
+            return Ok(named);
+        }
+        let runs = list_runs(self.state, &RunFilter::default())?;
+        let named = runs.into_iter().filter_map(|run| run.name.map(|name| (name, run.run)));
+        Ok(self.named.get_or_init(|| named.collect()))
     }
 }
 
@@ -58,13 +89,6 @@ fn runs_with_prefix(runs: &[RunId], text: &str) -> Vec<RunId> {
         id.starts_with(&text) || last_group.starts_with(&text)
     };
     runs.iter().filter(begins).copied().collect()
-}
-
-fn runs_with_name(state: &StateRoot, name: &str) -> Result<Vec<RunId>, IndexError> {
-    let mut index = RunIndex::open(state)?;
-    index.refresh()?;
-    let filter = RunFilter { name: Some(name.to_owned()), ..RunFilter::default() };
-    Ok(index.list(&filter)?.into_iter().map(|overview| overview.run).collect())
 }
 
 #[cfg(test)]

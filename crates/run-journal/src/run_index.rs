@@ -13,7 +13,7 @@ use crate::{OpenRunError, RunDirectory, RunOverview, RunState, StateRoot, Writer
 
 /// The derived index of all runs.
 #[derive(Debug)]
-pub struct RunIndex {
+pub(crate) struct RunIndex {
     state: StateRoot,
     database: IndexDatabase,
 }
@@ -49,16 +49,26 @@ pub enum IndexError {
     Database(#[from] rusqlite::Error),
 }
 
+/// The runs as they stand now, newest first. Where no run was ever made, this makes nothing in order to look.
+pub fn list_runs(state: &StateRoot, filter: &RunFilter) -> Result<Vec<RunOverview>, IndexError> {
+    if matches!(state.runs().try_exists(), Ok(false)) {
+        return Ok(Vec::new());
+    }
+    let mut index = RunIndex::open(state)?;
+    index.refresh()?;
+    index.list(filter)
+}
+
 impl RunIndex {
     /// Opens the index; makes it anew when it is missing, damaged or of another version. Where it cannot be kept on disk
     /// it is kept in memory.
-    pub fn open(state: &StateRoot) -> Result<Self, IndexError> {
+    pub(crate) fn open(state: &StateRoot) -> Result<Self, IndexError> {
         let database = IndexDatabase::open(&state.index_db())?;
         Ok(Self { state: state.clone(), database })
     }
 
     /// Reads again the runs whose journal or lock changed.
-    pub fn refresh(&mut self) -> Result<(), IndexError> {
+    pub(crate) fn refresh(&mut self) -> Result<(), IndexError> {
         match self.try_refresh() {
             // What is derived can be derived again.
             Err(IndexError::Database(err)) => {
@@ -70,7 +80,7 @@ impl RunIndex {
     }
 
     /// The runs as of the last refresh, newest first.
-    pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunOverview>, IndexError> {
+    pub(crate) fn list(&self, filter: &RunFilter) -> Result<Vec<RunOverview>, IndexError> {
         let err = match self.database.list(filter) {
             Ok(overviews) => return Ok(overviews),
             Err(err) => err,

@@ -54,9 +54,9 @@ impl ContentReader {
     }
 
     /// Asks for all of these, to be read in this order.
-    pub(crate) fn ask_for(&mut self, ids: impl IntoIterator<Item = String>) {
+    pub(crate) fn ask_for<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) {
         if let Some(questions) = self.questions.take() {
-            let ids: String = ids.into_iter().map(|id| id + "\n").collect();
+            let ids: String = ids.into_iter().flat_map(|id| [id, "\n"]).collect();
             questions.send(ids.into_bytes()).ok();
         }
     }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -17,6 +18,11 @@ use crate::history::{History, HistoryError};
 use crate::snapshot::{Entry, EntryKind, Snapshot};
 use crate::tree_path::TreePath;
 use crate::undo::UNFINISHED;
+
+/// More workers would wait for the disk and for each other.
+const MOST_WORKERS: usize = 4;
+/// For fewer files another worker is not worth its git process.
+const SMALLEST_SHARE: usize = 256;
 
 /// What came of it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -62,7 +68,7 @@ pub fn restore(
     present: &Snapshot,
     target: &Snapshot,
 ) -> Result<Restored, RestoreError> {
-    restore_from(history, history.contents()?, present, target)
+    restore_from(history, &|| history.contents(), present, target)
 }
 
 /// The same, where some contents are kept with another workspace.
@@ -72,53 +78,109 @@ pub fn restore_with(
     present: &Snapshot,
     target: &Snapshot,
 ) -> Result<Restored, RestoreError> {
-    restore_from(history, history.contents_and(other)?, present, target)
+    restore_from(history, &|| history.contents_and(other), present, target)
 }
+
+/// Starts a reader of contents.
+type StartReader<'a> = &'a (dyn Fn() -> Result<ContentReader, HistoryError> + Sync);
 
 fn restore_from(
     history: &History,
-    mut contents: ContentReader,
+    start_reader: StartReader<'_>,
     present: &Snapshot,
     target: &Snapshot,
 ) -> Result<Restored, RestoreError> {
     let path = history.workspace().to_owned();
     let tree = FileTree::open(&path).map_err(|source| RestoreError::Workspace { path, source })?;
     let changes = changes_to(present, target);
-    let mut work = Work { tree: &tree, at: None, outcome: Restored::default() };
+    let is_directory = |change: &&Change<'_>| change.to.is_some_and(Entry::is_directory);
+    let others: Vec<&Change<'_>> =
+        changes.iter().filter(|change| change.to.is_some() && !is_directory(change)).collect();
+    let shares = shares_of(&tree, start_reader, &others)?;
+
+    let mut work = Work::new(&tree, 0);
     for change in changes.iter().rev() {
         work.remove(change);
     }
-    let wanted: Vec<(&TreePath, &Entry)> = changes.iter().filter_map(needs_content).collect();
-    contents.ask_for(wanted.iter().filter_map(|(_, entry)| match &entry.kind {
-        EntryKind::File { id, .. } => Some(id.clone()),
-        _ => None,
-    }));
-    for change in &changes {
-        work.make(change, &mut contents);
+    for change in changes.iter().filter(is_directory) {
+        work.make_directory(change.path);
     }
+    work.outcome.failed.extend(make_side_by_side(shares));
     work.set_directory_modes(&target.entries);
     work.outcome.left.sort();
+    work.outcome.failed.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(work.outcome)
 }
 
-/// Files whose content has to be written.
-fn needs_content<'a>(change: &Change<'a>) -> Option<(&'a TreePath, &'a Entry)> {
-    let to = change.to?;
-    let EntryKind::File { id, .. } = &to.kind else { return None };
+/// What one worker makes.
+struct Share<'a> {
+    work: Work<'a>,
+    contents: ContentReader,
+    changes: &'a [&'a Change<'a>],
+}
+
+/// Starts all readers before anything is touched.
+fn shares_of<'a>(
+    tree: &'a FileTree,
+    start_reader: StartReader<'_>,
+    changes: &'a [&'a Change<'a>],
+) -> Result<Vec<Share<'a>>, HistoryError> {
+    let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let most = n_processors.clamp(1, MOST_WORKERS);
+    let length = changes.len().div_ceil(most).max(SMALLEST_SHARE);
+    let shares = changes.chunks(length).enumerate().map(|(number, changes)| {
+        Ok(Share { work: Work::new(tree, number), contents: start_reader()?, changes })
+    });
+    shares.collect()
+}
+
+/// Makes everything but directories, which are there by now. The kernel takes longest over new files, and makes them on
+/// several processors at once. Returns what failed.
+fn make_side_by_side(shares: Vec<Share<'_>>) -> Vec<(TreePath, String)> {
+    std::thread::scope(|scope| {
+        let workers: Vec<_> =
+            shares.into_iter().map(|share| scope.spawn(|| share.make_all())).collect();
+        let outcomes = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        outcomes.flat_map(|outcome| outcome.failed).collect()
+    })
+}
+
+impl Share<'_> {
+    fn make_all(mut self) -> Restored {
+        self.contents.ask_for(self.changes.iter().filter_map(|change| needed_content(change)));
+        for change in self.changes {
+            self.work.make(change, &mut self.contents);
+        }
+        self.work.outcome
+    }
+}
+
+/// The content that has to be written for a file.
+fn needed_content<'a>(change: &Change<'a>) -> Option<&'a str> {
+    let EntryKind::File { id, .. } = &change.to?.kind else { return None };
     let has_it = change
         .from
         .is_some_and(|from| matches!(&from.kind, EntryKind::File { id: old, .. } if old == id));
-    (!has_it).then_some((change.path, to))
+    (!has_it).then_some(id)
 }
 
 struct Work<'a> {
     tree: &'a FileTree,
     /// The directory that was used last; most of what follows is in it too.
     at: Option<(TreePath, OpenDirectory)>,
+    /// The name of a file while it is being written. No two workers have the same.
+    unfinished: String,
     outcome: Restored,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn new(tree: &'a FileTree, worker: usize) -> Self {
+        let unfinished = format!("{UNFINISHED}{}-{worker}", std::process::id());
+        Self { tree, at: None, unfinished, outcome: Restored::default() }
+    }
+
     fn failed(&mut self, path: &TreePath, error: impl std::fmt::Display) {
         self.outcome.failed.push((path.clone(), error.to_string()));
     }
@@ -168,7 +230,7 @@ impl Work<'_> {
     fn remove(&mut self, change: &Change<'_>) {
         let Some(from) = change.from else { return };
         let stays = change.to.is_some_and(|to| match (&from.kind, &to.kind) {
-            // Written anew beside it, and then put in its place.
+            // Written beside it, and then put in its place.
             (EntryKind::File { .. }, EntryKind::File { .. }) => true,
             (from, to) => from == to,
         });
@@ -197,11 +259,7 @@ impl Work<'_> {
 
     fn make(&mut self, change: &Change<'_>, contents: &mut ContentReader) {
         let Some(to) = change.to else { return };
-        let content = needs_content(change).and_then(|(_, entry)| match &entry.kind {
-            EntryKind::File { id, .. } => Some(id.as_str()),
-            _ => None,
-        });
-        let made = match (&to.kind, content) {
+        let made = match (&to.kind, needed_content(change)) {
             (EntryKind::File { .. }, Some(id)) => self.write_file(change.path, to, id, contents),
             (EntryKind::File { .. } | EntryKind::Fifo, None)
                 if change.from.is_some_and(|from| !from.is_directory() && same_kind(from, to)) =>
@@ -210,7 +268,8 @@ impl Work<'_> {
                     directory.set_mode(change.path.name(), to.mode)
                 })
             }
-            (EntryKind::Directory, _) => self.make_directory(change.path),
+            // Made before, for what is in them.
+            (EntryKind::Directory, _) => Ok(()),
             (EntryKind::Symlink { target }, _) => {
                 let name = OsStr::from_bytes(change.path.name());
                 self.within(change.path, |directory| {
@@ -239,7 +298,8 @@ impl Work<'_> {
         id: &str,
         contents: &mut ContentReader,
     ) -> io::Result<()> {
-        let unfinished = format!("{UNFINISHED}{}", std::process::id());
+        // Borrowed apart from the rest, which changes.
+        let unfinished = self.unfinished.clone();
         let opened = self.within(path, |directory| {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             let open = || {
@@ -286,9 +346,9 @@ impl Work<'_> {
         written
     }
 
-    fn make_directory(&mut self, path: &TreePath) -> io::Result<()> {
+    fn make_directory(&mut self, path: &TreePath) {
         let name = OsStr::from_bytes(path.name());
-        self.within(path, |directory| {
+        let made = self.within(path, |directory| {
             match rustix::fs::mkdirat(directory.fd(), name, Mode::from_raw_mode(0o700)) {
                 Err(Errno::EXIST)
                     if directory.look(path.name())?.file_type == FileType::Directory =>
@@ -297,7 +357,10 @@ impl Work<'_> {
                 }
                 made => Ok(made?),
             }
-        })
+        });
+        if let Err(error) = made {
+            self.failed(path, error);
+        }
     }
 
     fn make_fifo(&mut self, path: &TreePath, mode: u32) -> io::Result<()> {

@@ -47,6 +47,47 @@ fn everything_is_put_back_and_what_was_there_too() {
     assert_eq!(tree.seen(), seen_after);
 }
 
+/// As many as several workers share: in one directory, in directories within it, and some that cannot be made.
+#[test]
+fn files_that_several_workers_make_are_exact_and_each_failure_is_named_once() {
+    let tree = TestTree::new();
+    let path = |number: usize| match number % 3 {
+        0 => format!("all/f{number}"),
+        1 => format!("all/d{}/deep/f{number}", number % 40),
+        _ => format!("f{number}"),
+    };
+    for number in 0..4 * SMALLEST_SHARE {
+        tree.write(&path(number), format!("old {number}").repeat(number % 50));
+    }
+    let run = run();
+    let before = tree.save(&SnapshotName::before(run)).snapshot;
+    let seen_before = tree.seen();
+    tree.shell("for f in f*; do echo new > $f; done; rm -r all; echo more > more");
+    let seen_after = tree.seen();
+
+    let after = tree.put_back(&before, run);
+    assert_eq!(tree.seen(), seen_before);
+    tree.put_back(&after, run);
+    assert_eq!(tree.seen(), seen_after);
+
+    let present = tree.save(&SnapshotName::seen(run)).snapshot;
+    // Two files of the first share and of the last have no content that is kept.
+    let mut target = before.clone();
+    let lost = ["all/d1/deep/f1", "f998"].map(TreePath::from);
+    for path in &lost {
+        let kind = EntryKind::File { size: 1, id: "0".repeat(40) };
+        target.entries.get_mut(path).unwrap().kind = kind;
+    }
+    let outcome = restore(&tree.history(), &present, &target).unwrap();
+    let failed: Vec<&TreePath> = outcome.failed.iter().map(|(path, _)| path).collect();
+    assert_eq!(failed, lost.iter().collect::<Vec<_>>());
+    assert_eq!(fs::read_to_string(tree.path("f998")).unwrap(), "new\n");
+    for number in (0..4 * SMALLEST_SHARE).filter(|number| ![1, 998].contains(number)) {
+        let content = fs::read_to_string(tree.path(&path(number))).unwrap();
+        assert_eq!(content, format!("old {number}").repeat(number % 50), "{number}");
+    }
+}
+
 #[test]
 fn links_that_lead_out_of_the_workspace_are_replaced_and_not_followed() {
     let tree = TestTree::new();

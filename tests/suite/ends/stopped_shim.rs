@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::process::Process;
 use crate::daemon_stage::DaemonStage;
+use crate::repository::make_repository;
 use crate::stage::{Stage, stderr};
 
 /// An agent that counts tenths of a second in a file until it is told `enough`, and does this each time.
@@ -178,4 +179,48 @@ fn the_second_signal_to_a_follower_stops_a_run_past_its_stopped_supervisor() {
     assert_eq!(follower.wait().unwrap().code(), Some(130));
     assert!(first.has_ended(), "the sandbox lives");
     assert_eq!(stage.ended()["outcome"], "cancelled", "{}", stage.ended());
+}
+
+/// Twenty runs of one group, all at work.
+fn start_group(stage: &Stage) -> Vec<String> {
+    make_repository(&stage.workspace());
+    let config = stage.home().join(".config/caretaker/config.toml");
+    let config = std::fs::read_to_string(config).unwrap();
+    stage.configure(&format!("{config}[queue]\ncap = 20\n"));
+    let lines = stage.home().join("lines");
+    let line = json!({"prompt": "Play this:\n```agent\nshell sleep 600\n```\n"});
+    std::fs::write(&lines, format!("{line}\n").repeat(20)).unwrap();
+    let lines = lines.to_str().unwrap();
+    let flags = ["--detach", "--group", "night", "--each", lines];
+    let output = stage.output(&[&["run", "--agent", "simulated"][..], &flags].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let runs: Vec<String> =
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+    assert_eq!(runs.len(), 20);
+    for run in &runs {
+        stage.wait_until(run, |line| line["kind"] == "agent.tool_started");
+    }
+    runs
+}
+
+#[test]
+fn all_runs_are_told_to_stop_before_the_first_of_them_has_ended() {
+    for command in [&["kill"][..], &["suspend"], &["group", "kill", "night"]] {
+        let stage = Stage::new();
+        let runs = start_group(&stage);
+        let shim = Process::shim(&stage, &runs[0]);
+        shim.stop();
+        let named = if command.len() == 1 { &runs[..] } else { &[] };
+        let args: Vec<&str> =
+            command.iter().copied().chain(named.iter().map(String::as_str)).collect();
+        let kill = stage.caretaker(&args).stderr(Stdio::piped()).spawn().unwrap();
+        for run in &runs[1..] {
+            stage.wait_until(run, |line| line["kind"] == "run.stop_requested");
+        }
+        // It may be told for so long as the command has patience: all the others were told meanwhile.
+        shim.signal(Signal::CONT);
+        let output = kill.wait_with_output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+        stage.assert_no_survivors("a group that was stopped");
+    }
 }

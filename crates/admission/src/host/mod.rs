@@ -10,10 +10,8 @@ pub mod store_places;
 
 use std::path::PathBuf;
 
-use run_journal::{
-    IndexError, OpenRunError, ResolveError, RunDirectory, RunFilter, RunIndex, RunOverview,
-    StateRoot, resolve,
-};
+pub use run_journal::list_runs;
+use run_journal::{OpenRunError, ResolveError, RunDirectory, RunFinder, RunOverview, StateRoot};
 use run_protocol::{ExitCode, RunId, RunName};
 use run_shim::SocketPaths;
 
@@ -52,7 +50,11 @@ impl Host {
 
     /// The run that the user means: by id, by a beginning of one, by name, or `-` for the latest.
     pub fn find_run(&self, text: &str) -> Result<RunDirectory, CommandError> {
-        let run = match resolve(&self.state, text) {
+        self.find_among(&RunFinder::new(&self.state)?, text)
+    }
+
+    fn find_among(&self, all: &RunFinder<'_>, text: &str) -> Result<RunDirectory, CommandError> {
+        let run = match all.find(text) {
             // A name is free again when its run is over, and means the last that had it. No id begins like a name.
             Err(ResolveError::Ambiguous { candidates, .. })
                 if text.parse::<RunName>().is_ok() && !candidates.is_empty() =>
@@ -79,25 +81,16 @@ impl Host {
 
     /// All the runs that the user means, each once.
     pub fn find_runs(&self, texts: &[String]) -> Result<Vec<RunDirectory>, CommandError> {
+        let all = RunFinder::new(&self.state)?;
         let mut found: Vec<RunDirectory> = Vec::new();
         for text in texts {
-            let run = self.find_run(text)?;
+            let run = self.find_among(&all, text)?;
             if found.iter().all(|earlier| earlier.run_id() != run.run_id()) {
                 found.push(run);
             }
         }
         Ok(found)
     }
-}
-
-/// The runs as they stand now, newest first. Where none was ever made, nothing is made in order to look.
-pub fn list_runs(state: &StateRoot, filter: &RunFilter) -> Result<Vec<RunOverview>, IndexError> {
-    if matches!(state.runs().try_exists(), Ok(false)) {
-        return Ok(Vec::new());
-    }
-    let mut index = RunIndex::open(state)?;
-    index.refresh()?;
-    index.list(filter)
 }
 
 /// How a run stands now.

@@ -10,7 +10,7 @@ use axum::extract::{FromRequest, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use ground::now_ms;
-use run_journal::{RunDirectory, RunFilter, RunIndex, RunOverview, RunState, Which};
+use run_journal::{RunDirectory, RunFilter, RunOverview, RunState, Which, list_runs};
 use run_protocol::{ControlRequest, NotARequest, RunId, RunOutcome, RunRequest, StopManner};
 use run_shim::{NotGiven, Order};
 use serde::{Deserialize, Serialize};
@@ -93,11 +93,7 @@ pub(super) async fn overviews(
 ) -> Result<Vec<RunOverview>, ApiError> {
     let state = daemon.state().clone();
     let filter = RunFilter { which, session, ..RunFilter::default() };
-    let listed = blocking(move || {
-        let mut index = RunIndex::open(&state)?;
-        index.refresh()?;
-        index.list(&filter)
-    });
+    let listed = blocking(move || list_runs(&state, &filter));
     listed.await?.map_err(|error| ApiError::internal(&error))
 }
 

@@ -12,10 +12,12 @@
 //! **Invariant:** nobody starves: of two runs that could both start, the order is settled once, by priority and by how
 //! long each has waited, and only finitely many runs of the future come before one that waits now.
 
+mod batch;
 mod decide;
 mod rate_limit;
 mod waiting;
 
+pub use batch::{Batch, BatchRun, Turn};
 pub(crate) use decide::{
     Conditions, Decision, Dependency, DiskRoom, Gate, Hold, Share, SpentBudgets, WaitingRun, decide,
 };

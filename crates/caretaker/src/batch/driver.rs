@@ -13,6 +13,7 @@ use admission::config::caps::Caps;
 use admission::host::short_id;
 use admission::words::talk::say;
 use admission::words::units;
+use caretaker_daemon::{Batch, BatchRun, Turn};
 use ground::now_ms;
 use run_journal::{RunDirectory, RunOverview};
 use run_protocol::{ControlRequest, ExitCode, RunId, RunName, RunRequest, StopManner};
@@ -24,7 +25,6 @@ use super::prompt_lines::{self, Line};
 use super::result::BatchResult;
 use super::runs_watch::RunsWatch;
 use super::summary::{as_table, exit_code, worst};
-use super::turns::{self, Taken};
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
 use crate::data_out::{print_json, print_text};
@@ -34,7 +34,7 @@ use crate::running::launching::{seat, take_signals};
 use crate::running::progress::Progress;
 use crate::running::prompt::PromptSource;
 use crate::running::route::Route;
-use crate::running::stopping::tell;
+use crate::running::stopping::tell_all;
 use crate::running::workspace_owner::become_owner;
 use crate::surroundings::Audience;
 use crate::view::width::Width;
@@ -70,7 +70,7 @@ enum Slot {
 struct Driver<'a> {
     preparation: Preparation<'a>,
     items: &'a [Item],
-    taken: Vec<Taken>,
+    taken: Vec<BatchRun>,
     slots: Vec<Slot>,
     runs: Vec<Option<RunDirectory>>,
     group: &'a str,
@@ -110,7 +110,8 @@ pub(crate) fn run(helper: &CommandHelper, request: &Request<'_>) -> Result<ExitC
     let caps = config.queue.caps();
     let account = base.account.as_ref().map(RunName::as_str);
     if console.detach && matches!(route, Route::Direct) {
-        refuse_to_leave_some(&taken, &caps, group.as_str(), account)?;
+        let batch = Batch { group: group.as_str(), account, caps: &caps };
+        refuse_to_leave_some(&taken, batch)?;
     }
     budget::set_asked(host, &base, Some(group.as_str()))?;
     let signals = take_signals()?;
@@ -172,27 +173,13 @@ fn refused(error: ItemsError) -> CommandError {
 }
 
 /// Nobody would start the rest.
-fn refuse_to_leave_some(
-    taken: &[Taken],
-    caps: &Caps,
-    group: &str,
-    account: Option<&str>,
-) -> Result<(), CommandError> {
-    let mut started: Vec<usize> = Vec::new();
-    loop {
-        let under_way: Vec<&Taken> = started.iter().map(|index| &taken[*index]).collect();
-        let waiting = taken.iter().enumerate().filter(|(index, _)| !started.contains(index));
-        match turns::next(waiting, &under_way, caps, group, account) {
-            Some(index) => started.push(index),
-            None => break,
-        }
-    }
-    if started.len() == taken.len() {
+fn refuse_to_leave_some(taken: &[BatchRun], batch: Batch<'_>) -> Result<(), CommandError> {
+    let n_starts = batch.starts(taken.iter().map(|run| (run, Turn::Waits))).len();
+    if n_starts == taken.len() {
         return Ok(());
     }
     let what = format!(
-        "only {} of {} runs could start at once, and without a daemon nobody starts the others later",
-        started.len(),
+        "only {n_starts} of {} runs could start at once, and without a daemon nobody starts the others later",
         taken.len()
     );
     Err(CommandError::new(ExitCode::DaemonUnavailable, what)
@@ -252,21 +239,26 @@ impl Driver<'_> {
         interruption: Interruption,
     ) -> Result<(), CommandError> {
         while self.is_starting && interruption == Interruption::Following {
-            let Some(index) = self.next_turn() else { return Ok(()) };
-            if self.is_stopped() {
-                self.start_no_more("the group was stopped");
+            let starts = self.next_turns();
+            if starts.is_empty() {
                 return Ok(());
             }
-            self.start(index)?;
-            // Whoever stopped the group meanwhile may not have seen this one.
-            if self.is_stopped() {
-                self.start_no_more("the group was stopped");
-                self.stop(StopManner::Ladder);
-                return Ok(());
-            }
-            self.tell_progress();
-            if self.watch.has_signal() {
-                return Ok(());
+            for index in starts {
+                if self.is_stopped() {
+                    self.start_no_more("the group was stopped");
+                    return Ok(());
+                }
+                self.start(index)?;
+                // Whoever stopped the group meanwhile may not have seen this one.
+                if self.is_stopped() {
+                    self.start_no_more("the group was stopped");
+                    self.stop(StopManner::Ladder);
+                    return Ok(());
+                }
+                self.tell_progress();
+                if self.watch.has_signal() {
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -279,25 +271,21 @@ impl Driver<'_> {
     }
 
     /// Through the queue all may come at once: it is the daemon that says when each starts.
-    fn next_turn(&self) -> Option<usize> {
-        let waiting = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| matches!(slot, Slot::Waiting))
-            .map(|(index, _)| (index, &self.taken[index]));
+    fn next_turns(&self) -> Vec<usize> {
+        let turns = self.slots.iter().map(|slot| match slot {
+            Slot::Waiting => Turn::Waits,
+            Slot::UnderWay => Turn::UnderWay,
+            Slot::Over(_) | Slot::NotStarted(_) => Turn::Over,
+        });
         match self.preparation.route {
-            Route::Queue { .. } => waiting.map(|(index, _)| index).next(),
+            Route::Queue { .. } => {
+                let all = turns.enumerate().filter(|(_, turn)| *turn == Turn::Waits);
+                all.map(|(index, _)| index).collect()
+            }
             Route::Direct => {
-                let under_way: Vec<&Taken> = self
-                    .slots
-                    .iter()
-                    .zip(&self.taken)
-                    .filter(|(slot, _)| matches!(slot, Slot::UnderWay))
-                    .map(|(_, taken)| taken)
-                    .collect();
                 let account = self.items[0].request.account.as_ref().map(RunName::as_str);
-                turns::next(waiting, &under_way, &self.caps, self.group, account)
+                let batch = Batch { group: self.group, account, caps: &self.caps };
+                batch.starts(self.taken.iter().zip(turns))
             }
         }
     }
@@ -380,18 +368,16 @@ impl Driver<'_> {
             StopManner::Now => "stopping all runs at once",
         });
         self.start_no_more("it was cancelled before it began");
-        let host = self.preparation.host;
+        let host = self.preparation.host.clone();
         let runs = self.slots.iter().zip(&self.runs);
-        let runs: Vec<_> = runs
+        let runs: Vec<RunDirectory> = runs
             .filter(|(slot, _)| matches!(slot, Slot::UnderWay))
             .filter_map(|(_, run)| run.clone())
-            .map(|run| (host.control_socket(&run), run))
             .collect();
         std::thread::spawn(move || {
-            for (socket, run) in runs {
-                if let Err(error) = tell(&run, &socket, &ControlRequest::Stop { manner }) {
-                    error.report();
-                }
+            let told = tell_all(&host, &runs, &ControlRequest::Stop { manner });
+            for error in told.into_iter().filter_map(Result::err) {
+                error.report();
             }
         });
     }

@@ -20,7 +20,6 @@ mod prompt_lines;
 pub(crate) mod result;
 pub(crate) mod runs_watch;
 pub(crate) mod summary;
-mod turns;
 
 pub(crate) use driver::{Request, run};
 pub(crate) use matrix::Axis;

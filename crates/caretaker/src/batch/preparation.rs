@@ -11,11 +11,11 @@ use admission::request::name_claim;
 use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::sandbox::workspace;
 use admission::worktrees::Fresh;
+use caretaker_daemon::BatchRun;
 use run_journal::RunDirectory;
 use run_protocol::RunRequest;
 
 use super::items::Item;
-use super::turns::Taken;
 use crate::running::console_options::ConsoleOptions;
 use crate::running::launching::Launch;
 use crate::running::route::Route;
@@ -36,7 +36,7 @@ pub(crate) struct Preparation<'a> {
 pub(crate) fn check(
     preparation: &Preparation<'_>,
     items: &[Item],
-) -> Result<Vec<Taken>, CommandError> {
+) -> Result<Vec<BatchRun>, CommandError> {
     let host = preparation.host;
     let mut seen = BTreeSet::new();
     let mut places: BTreeMap<Option<PathBuf>, PathBuf> = BTreeMap::new();
@@ -72,7 +72,8 @@ pub(crate) fn check(
         }
         let model = item.request.model.clone().or_else(|| preparation.config.model.clone());
         let workspace = preparation.in_place.then_some(place);
-        taken.push(Taken { model, workspace });
+        let priority = item.request.priority.unwrap_or_default();
+        taken.push(BatchRun { model, workspace, priority });
     }
     Ok(taken)
 }

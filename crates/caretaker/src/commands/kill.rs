@@ -1,13 +1,12 @@
 //! `caretaker kill`: stops runs, and returns when they are dead.
 
 use admission::command_error::CommandError;
-use admission::host::overview;
 use admission::words::talk::say;
 use run_protocol::{ControlRequest, ExitCode, StopManner};
 
 use crate::command_helper::CommandHelper;
 use crate::running::run_report;
-use crate::running::stopping::{tell, wait_until_dead};
+use crate::running::stopping::end_all;
 use crate::view::words;
 
 /// Stop runs, and return only when nothing of them is left.
@@ -32,13 +31,9 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let manner = if args.now { StopManner::Now } else { StopManner::Ladder };
     let stop = ControlRequest::Stop { manner };
     let runs = host.find_runs(&args.runs)?;
-    // All are told before any is waited for, so that they die side by side.
-    let told: Vec<Result<(), CommandError>> =
-        runs.iter().map(|run| tell(run, &host.control_socket(run), &stop)).collect();
     let mut code = ExitCode::Success;
-    for (run, told) in runs.iter().zip(told) {
-        let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
-        match ended.and_then(|()| overview(run)) {
+    for (run, ended) in end_all(host, &runs, &stop) {
+        match ended {
             Ok(overview) if args.json => run_report::print(run, &overview)?,
             Ok(overview) => {
                 say(&format!("run {}: {}", run.run_id(), words::state(&overview.state)));

@@ -1,7 +1,7 @@
 //! `caretaker suspend`: stops runs so that their sessions can be taken up again.
 
 use admission::command_error::CommandError;
-use admission::host::{Host, list_runs, overview};
+use admission::host::{Host, list_runs};
 use admission::words::talk::say;
 use admission::words::units;
 use run_journal::{RunDirectory, RunFilter, RunOverview, RunState, Which};
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
 use crate::running::run_report::RunReport;
-use crate::running::stopping::{tell, wait_until_dead};
+use crate::running::stopping::end_all;
 use crate::view::words;
 
 /// Stop runs so that they can be taken up again, and say what their sessions hold.
@@ -54,15 +54,9 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let runs = if args.all { all_under_way(host)? } else { host.find_runs(&args.runs)? };
     // A run that was refused is gone, and was none.
     let is_none = |run: &RunDirectory| args.all && !run.path().exists();
-    // All are told before any is waited for, so that they stop side by side.
-    let told: Vec<Result<(), CommandError>> = runs
-        .iter()
-        .map(|run| tell(run, &host.control_socket(run), &ControlRequest::Suspend))
-        .collect();
     let mut code = ExitCode::Success;
-    for (run, told) in runs.iter().zip(told) {
-        let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
-        match ended.and_then(|()| overview(run)) {
+    for (run, ended) in end_all(host, &runs, &ControlRequest::Suspend) {
+        match ended {
             Ok(overview) => report(host, run, &overview, args.json)?,
             Err(_) if is_none(run) => {}
             Err(error) => code = error.report(),

@@ -1,15 +1,21 @@
 //! Stopping runs from outside, and waiting until they are dead.
 
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use admission::command_error::{CommandError, OrFail};
+use admission::host::{Host, overview};
 use admission::words::talk::note;
-use run_journal::{Follower, RunDirectory, Woken, WriterPresence};
+use run_journal::{Follower, RunDirectory, RunOverview, Woken, WriterPresence};
 use run_protocol::{ControlRequest, ExitCode, RunId};
 use run_shim::{Given, NotGiven, Order};
 
 /// The journal of a run says this that was cancelled while it waited in the queue.
 const BEFORE_IT_BEGAN: &str = "it was cancelled before it began";
+/// How many supervisors are told at the same time: more than ever fail to answer at once.
+const MOST_AT_ONCE: usize = 128;
 
 /// Tells the run's supervisor; a run that is over needs no telling. A supervisor that does not answer is not needed to
 /// kill a run at once: its sandbox is killed without it.
@@ -69,6 +75,51 @@ fn not_told(run: RunId, error: NotGiven) -> CommandError {
             CommandError::new(ExitCode::SupervisorFailed, what).because(error)
         }
     }
+}
+
+/// Gives one order to all of these runs, and then waits for the end of each in turn: they end side by side. A supervisor
+/// that does not answer delays neither the orders to the others nor their ends.
+pub(crate) fn end_all<'a>(
+    host: &'a Host,
+    runs: &'a [RunDirectory],
+    request: &ControlRequest,
+) -> impl Iterator<Item = (&'a RunDirectory, Result<RunOverview, CommandError>)> {
+    ends_of(host, runs, tell_all(host, runs, request))
+}
+
+/// Waits for the end of each run that was told.
+pub(crate) fn ends_of<'a>(
+    host: &'a Host,
+    runs: &'a [RunDirectory],
+    told: Vec<Result<(), CommandError>>,
+) -> impl Iterator<Item = (&'a RunDirectory, Result<RunOverview, CommandError>)> {
+    runs.iter().zip(told).map(|(run, told)| {
+        let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
+        (run, ended.and_then(|()| overview(run)))
+    })
+}
+
+/// Tells the supervisors of all these runs, many of them at the same time.
+pub(crate) fn tell_all(
+    host: &Host,
+    runs: &[RunDirectory],
+    request: &ControlRequest,
+) -> Vec<Result<(), CommandError>> {
+    let next = AtomicUsize::new(0);
+    let tell_some = || {
+        let numbers = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+        let mine = numbers.map_while(|number| Some((number, runs.get(number)?)));
+        mine.map(|(number, run)| (number, tell(run, &host.control_socket(run), request)))
+            .collect::<Vec<_>>()
+    };
+    let mut told: Vec<_> = thread::scope(|scope| {
+        let n_threads = runs.len().min(MOST_AT_ONCE);
+        let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(tell_some)).collect();
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        joined.flat_map(|told| told.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    told.sort_by_key(|(number, _)| *number);
+    told.into_iter().map(|(_, told)| told).collect()
 }
 
 pub(crate) fn wait_until_dead(run: &RunDirectory, socket: &Path) -> Result<(), CommandError> {

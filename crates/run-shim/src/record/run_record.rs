@@ -250,8 +250,11 @@ fn form_of<'b>(line: &StreamLine<'_>, bytes: &'b [u8]) -> AgentLine<'b> {
         // A byte order mark is skipped in reading, and is no JSON.
         _ => !bytes.starts_with(b"\xEF\xBB\xBF"),
     };
+    if is_json {
+        // The journal's writer makes sure itself that it is UTF-8.
+        return AgentLine::Json(bytes);
+    }
     match std::str::from_utf8(bytes) {
-        Ok(_) if is_json => AgentLine::Json(bytes),
         Ok(text) => AgentLine::Text(text),
         Err(_) => AgentLine::Bytes(bytes),
     }

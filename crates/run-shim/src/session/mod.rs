@@ -10,3 +10,4 @@ pub(crate) mod minted_session;
 pub(crate) mod session_bucket;
 pub(crate) mod session_memory;
 pub(crate) mod session_record;
+mod write_lease;

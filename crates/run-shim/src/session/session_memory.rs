@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 
 use crate::session::checkpoint::pending_tools;
 use crate::session::session_record::read_session_record;
+use crate::session::write_lease::is_written_by_nobody;
 
 /// How often the store is looked at until the agent has written its first root: a `stat`, mostly.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -214,7 +215,10 @@ pub(crate) fn check_after(
 /// Waits until nobody writes to the store any more. What was in the sandbox is gone, so this is about others.
 pub(crate) fn settle(store_db: &Path) {
     let deadline = Instant::now() + SETTLING;
-    while !writers_of(store_db).is_empty() && Instant::now() < deadline {
+    while !is_written_by_nobody(store_db)
+        && !writers_of(store_db).is_empty()
+        && Instant::now() < deadline
+    {
         std::thread::sleep(SETTLE_LOOK);
     }
 }

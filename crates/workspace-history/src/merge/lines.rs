@@ -78,7 +78,7 @@ impl Stores<'_> {
             Some(other) => self.own.contents_and(other)?,
             None => self.own.contents()?,
         };
-        contents.ask_for(merges.iter().flat_map(|merge| merge.ids.clone()));
+        contents.ask_for(merges.iter().flat_map(|merge| &merge.ids).map(String::as_str));
         for (number, merge) in merges.iter().enumerate() {
             for (id, name) in merge.ids.iter().zip(NAMES) {
                 let path = place.join(format!("{number}.{name}"));

@@ -2,7 +2,6 @@
 
 use admission::budgets::group_record::GroupRecord;
 use admission::command_error::{CommandError, OrFail};
-use admission::host::overview;
 use admission::words::talk::say;
 use ground::now_ms;
 use run_protocol::{ControlRequest, ExitCode, StopManner};
@@ -11,7 +10,7 @@ use super::{runs_of, unfinished};
 use crate::batch::summary::worst;
 use crate::command_helper::CommandHelper;
 use crate::running::run_report;
-use crate::running::stopping::{tell, wait_until_dead};
+use crate::running::stopping::{ends_of, tell_all};
 use crate::view::words;
 
 /// Stop all runs of a group, those that wait too, and return only when nothing of them is left.
@@ -43,19 +42,18 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     // One may have been on its way when the others were looked for.
     loop {
         let all = runs_of(host, group)?;
-        // Those that wait first: else one takes the place of another that ends.
-        let (queued, live): (Vec<_>, Vec<_>) =
+        // Those that wait are told first: else one takes the place of another that ends.
+        let (mut runs, live): (Vec<_>, Vec<_>) =
             unfinished(host, &all).partition(|run| run.is_queued().unwrap_or(false));
-        let runs: Vec<_> = queued.into_iter().chain(live).collect();
+        let mut told = tell_all(host, &runs, &stop);
+        told.extend(tell_all(host, &live, &stop));
+        runs.extend(live);
         if runs.is_empty() {
             break;
         }
-        let told: Vec<Result<(), CommandError>> =
-            runs.iter().map(|run| tell(run, &host.control_socket(run), &stop)).collect();
         let n_codes = codes.len();
-        for (run, told) in runs.iter().zip(told) {
-            let ended = told.and_then(|()| wait_until_dead(run, &host.control_socket(run)));
-            match ended.and_then(|()| overview(run)) {
+        for (run, ended) in ends_of(host, &runs, told) {
+            match ended {
                 Ok(overview) if args.json => run_report::print(run, &overview)?,
                 Ok(overview) => {
                     say(&format!("run {}: {}", run.run_id(), words::state(&overview.state)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use run_journal::{
-    IndexError, RunDirectory, RunIndex, RunOverview, StateRoot, Which, WriterPresence,
+    IndexError, RunDirectory, RunFilter, RunOverview, StateRoot, WriterPresence, list_runs,
 };
 use run_protocol::{ControlRequest, Lineage, Relation, RunId, StopManner};
 use serde_json::{Value, json};
@@ -51,9 +51,7 @@ pub(super) fn relatives(
     session: Uuid,
     lineage: Option<&Lineage>,
 ) -> Result<Vec<Relative>, IndexError> {
-    let mut index = RunIndex::open(state)?;
-    index.refresh()?;
-    let runs = index.list(&run_journal::RunFilter { which: Which::All, ..Default::default() })?;
+    let runs = list_runs(state, &RunFilter::default())?;
     Ok(family_of(runs, session, lineage))
 }
 

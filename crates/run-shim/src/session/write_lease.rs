@@ -1,0 +1,79 @@
+//! Whether anybody has a store open for writing: the kernel knows, and grants a read lease only where nobody has.
+//!
+//! To look through the descriptors of all processes takes longer the more of them there are, and many runs that end
+//! together would all look through each other. No safe crate offers leases.
+
+#![expect(unsafe_code, reason = "leases, which no safe crate offers")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use ground::plain_file;
+use nix::libc;
+
+/// `F_SETSIG` of linux/fcntl.h, which the crate does not name.
+const F_SETSIG: libc::c_int = 10;
+
+/// Says for certain that nobody has the store or its log open for writing, whoever and wherever. `false` where somebody
+/// has, and where the kernel does not tell.
+///
+/// To be asked while this process has no connection to the store: closing the file costs it its locks.
+pub(crate) fn is_written_by_nobody(store_db: &Path) -> bool {
+    let log = store_db.with_file_name("store.db-wal");
+    [store_db, &log].into_iter().all(|path| match plain_file::open(path) {
+        Ok(file) => grants_lease(&file),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    })
+}
+
+/// Takes a lease and gives it back. Another process that opens the file for writing in this moment waits for its end.
+fn grants_lease(file: &File) -> bool {
+    let fd = file.as_raw_fd();
+    let control = |what: libc::c_int, value: libc::c_int| {
+        // SAFETY: all of these take a number and no pointer, and the descriptor is open for as long as the file is.
+        unsafe { libc::fcntl(fd, what, value) == 0 }
+    };
+    // The kernel sends a signal when another process waits. The usual one would kill us; this one is ignored.
+    let is_granted = control(F_SETSIG, libc::SIGURG) && control(libc::F_SETLEASE, libc::F_RDLCK);
+    if is_granted {
+        control(libc::F_SETLEASE, libc::F_UNLCK);
+    }
+    is_granted
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_store_is_written_by_nobody_until_it_or_its_log_is_open_for_writing() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("store.db");
+        assert!(is_written_by_nobody(&store), "there is none");
+        std::fs::write(&store, "x").unwrap();
+        std::fs::write(store.with_file_name("store.db-wal"), "x").unwrap();
+        assert!(is_written_by_nobody(&store));
+        for name in ["store.db", "store.db-wal"] {
+            let path = store.with_file_name(name);
+            let reader = File::open(&path).unwrap();
+            assert!(is_written_by_nobody(&store), "{name} is read");
+            drop(reader);
+            let writer = OpenOptions::new().append(true).open(&path).unwrap();
+            assert!(!is_written_by_nobody(&store), "{name} is written");
+            drop(writer);
+            assert!(is_written_by_nobody(&store));
+        }
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_not_answered_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("store.db");
+        std::os::unix::fs::symlink("/etc/hostname", &store).unwrap();
+        assert!(!is_written_by_nobody(&store));
+    }
+}
