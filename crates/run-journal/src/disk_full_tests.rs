@@ -8,10 +8,11 @@ use pretty_assertions::assert_eq;
 use run_protocol::{RunEvent, RunId};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::run_index::RunIndex;
 use crate::test_run::{Seen, TestState, add_json, ended, numbers, read, spec, writer};
 use crate::{
     CreateRunError, EventNumber, JournalError, JournalWriter, Position, RunDirectory, RunFilter,
-    RunIndex, StateRoot, test_child,
+    StateRoot, test_child,
 };
 
 fn passes(command: &mut std::process::Command) {
