@@ -93,13 +93,16 @@ impl Prompt<'_> {
     }
 }
 
+/// Beside the runs: here they are filled, and here they go when they are withdrawn. Nothing here is a run.
+const WORKSHOP: &str = ".creating";
+
 pub(crate) fn create(
     state: &StateRoot,
     spec: &RunSpec,
     prompt: Prompt<'_>,
 ) -> Result<PathBuf, CreateRunError> {
     let destination = state.run_dir(&spec.run);
-    let workshop = state.runs().join(".creating");
+    let workshop = state.runs().join(WORKSHOP);
     make_directories(&workshop).map_err(|source| failed(&workshop, source))?;
     for directory in [state.path(), &state.runs()] {
         check_ours(directory)?;
@@ -231,6 +234,17 @@ fn start_of(mut prompt: impl BufRead) -> io::Result<String> {
     let text = String::from_utf8_lossy(&start);
     let line = text.lines().next().unwrap_or_default();
     Ok(line.trim_end().chars().take(PROMPT_START_CHARACTERS).collect())
+}
+
+/// Takes back a run that never began. Other processes see it whole or not at all.
+pub(crate) fn withdraw(path: &Path) {
+    let aside = match (path.parent(), path.file_name()) {
+        (Some(runs), Some(name)) => runs.join(WORKSHOP).join(name),
+        _ => path.to_owned(),
+    };
+    let going = if fs::rename(path, &aside).is_ok() { &aside } else { path };
+    // Best effort: the next run that is made removes what is left in the workshop.
+    fs::remove_dir_all(going).ok();
 }
 
 /// Best effort: what cannot be removed now is in nobody's way.

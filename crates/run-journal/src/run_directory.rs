@@ -89,6 +89,11 @@ impl RunDirectory {
         Ok(Self { run: spec.run, path })
     }
 
+    /// Takes back a run that never began.
+    pub fn withdraw(&self) {
+        create_run::withdraw(&self.path);
+    }
+
     /// Finds the directory of a run; refuses a link, and what belongs to somebody else.
     pub fn open(state: &StateRoot, run: RunId) -> Result<Self, OpenRunError> {
         let path = state.run_dir(&run);

@@ -13,6 +13,21 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
+fn a_run_that_is_withdrawn_leaves_nothing_behind() {
+    let test = TestState::new();
+    let spec = spec(RunId::generate());
+    let directory = RunDirectory::create(&test.state, &spec, b"do").unwrap();
+    let names = || -> Vec<_> {
+        let entries = fs::read_dir(test.state.runs()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    };
+    directory.withdraw();
+    assert!(matches!(RunDirectory::open(&test.state, spec.run), Err(OpenRunError::Missing(_))));
+    assert_eq!(names(), [".creating"]);
+    assert_eq!(fs::read_dir(test.state.runs().join(".creating")).unwrap().count(), 0);
+}
+
+#[test]
 fn a_new_run_has_its_spec_its_prompt_and_a_journal_that_says_created() {
     let test = TestState::new();
     let spec = RunSpec { name: Some("fixer".to_owned()), ..spec(RunId::generate()) };

@@ -51,7 +51,8 @@ pub(crate) fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunR
     // Which way out there is depends on the mode. What the simulated agent is to play is said for each run.
     let is_other_way = mode_of(before) != Some(network.unwrap_or(now.network_mode()));
     layer.env.retain(|Variable { name, .. }| {
-        !SIMULATION.contains(&name.as_str()) && !(is_other_way && is_proxy_variable(name))
+        let is_of_the_other_way = is_other_way && is_proxy_variable(name);
+        !SIMULATION.contains(&name.as_str()) && !is_of_the_other_way
     });
     layer
 }

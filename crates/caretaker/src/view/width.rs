@@ -60,6 +60,8 @@ pub(crate) fn fitted(text: &str, width: Width) -> String {
         room -= needed;
         fitted.push(character);
     }
+    // A character may widen the one before it: `*` with a selector of emoji takes two columns.
+    while columns(&fitted) + 1 > width && fitted.pop().is_some() {}
     if width > 0 {
         fitted.push('…');
     }
@@ -82,6 +84,7 @@ mod tests {
             ("日本語", 6, "日本語"),
             ("日本語", 5, "日本…"),
             ("日本語", 4, "日…"),
+            ("*\u{fe0f}®¡", 2, "*…"),
         ] {
             assert_eq!(fitted(text, Width::Columns(width)), expected, "{text} in {width}");
         }

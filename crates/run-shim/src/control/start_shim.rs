@@ -68,7 +68,7 @@ pub fn start_shim(
     let started = start(run, program, environment);
     if let Err(StartShimError::Refused { .. } | StartShimError::Spawn { .. }) = &started {
         // Nothing ran, so there is nothing to remember.
-        std::fs::remove_dir_all(run.path()).ok();
+        run.withdraw();
     }
     started
 }
