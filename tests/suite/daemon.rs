@@ -420,7 +420,7 @@ fn the_api_takes_what_the_command_line_takes() {
         "worktree": true, "network": "none", "allow_host": ["a.example.org"], "memory": "1GiB",
         "processes": 300, "cpus": 1.5, "max_file_size": "1GiB", "disk": "2GiB", "mode": "agent",
         "no_checkpoint": true, "no_user_mcp": true, "group": "night", "group_budget": "tool_calls=500",
-        "max_tokens": 7, "priority": 3,
+        "max_tokens": 7_000_000, "priority": 3,
     });
     let (status, answer) = stage.post("/v1/runs", &request);
     assert_eq!(status, 202, "{answer}");
@@ -435,7 +435,10 @@ fn the_api_takes_what_the_command_line_takes() {
     );
     let limits = &spec["resources"];
     assert_eq!((&limits["memory_bytes"], &limits["processes"]), (&json!(1_u64 << 30), &json!(300)));
-    assert_eq!((&limits["cpu_milli"], &spec["limits"]["tokens"]), (&json!(1500), &json!(7)));
+    assert_eq!(
+        (&limits["cpu_milli"], &spec["limits"]["tokens"]),
+        (&json!(1500), &json!(7_000_000))
+    );
     assert_eq!((&spec["saving"], &spec["queue"]["priority"]), (&Value::Null, &json!(3)));
     let (_, groups) = stage.get("/v1/groups");
     assert_eq!(groups["groups"][0]["budget"]["tool_calls"], 500, "{groups}");
