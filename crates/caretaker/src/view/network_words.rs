@@ -5,7 +5,7 @@ use admission::words::units;
 use egress::{AllowedHost, HTTPS_PORT};
 use run_protocol::{NetRefusal, NetVia};
 
-/// What was asked for: `registry.npmjs.org`, `git.example.org:22`.
+/// What was asked for: `packages.example.org`, `git.example.org:22`.
 pub(crate) fn place(host: Option<&str>, port: Option<u16>) -> String {
     let host = host.map_or("(no host)".to_owned(), |host| on_one_line(host).into_owned());
     match port {
