@@ -1,5 +1,6 @@
 //! The daemon's life: started, asked, replaced, killed at any moment, and never in the way of a run.
 
+use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -11,6 +12,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::daemon_stage::{DaemonStage, Event, exchange};
+use crate::repository::make_repository;
 use crate::stage::{Stage, stderr};
 
 /// How large the large tests are: `CARETAKER_DAEMON_KILLS`, `CARETAKER_DAEMON_RUNS`.
@@ -427,4 +429,53 @@ fn the_api_lists_sessions_as_the_command_line_does_with_the_same_verdict() {
     );
     assert_eq!(stage.get("/v1/sessions?limit=0").1["n_sessions"], json!(1));
     assert_eq!(stage.get("/v1/sessions/none").0, 404);
+}
+
+/// Every flag of `run` that is about the run; those about the command itself are unknown.
+#[test]
+fn the_api_takes_what_the_command_line_takes() {
+    let stage = DaemonStage::new(2);
+    make_repository(&stage.workspace());
+    let request = json!({
+        "prompt": "Play:\n```agent\nsay done\n```", "workspace": stage.workspace(), "agent": "simulated",
+        "worktree": true, "network": "none", "allow_host": ["a.example.org"], "memory": "1GiB",
+        "processes": 300, "cpus": 1.5, "max_file_size": "1GiB", "disk": "2GiB", "mode": "agent",
+        "no_checkpoint": true, "no_user_mcp": true, "group": "night", "group_budget": "tool_calls=500",
+        "max_tokens": 7_000_000, "priority": 3,
+    });
+    let (status, answer) = stage.post("/v1/runs", &request);
+    assert_eq!(status, 202, "{answer}");
+    let run = answer["run"].as_str().unwrap();
+    assert_eq!(stage.wait_for_end(run), Some(0), "{}", stage.why(run));
+    let spec = fs::read(stage.runs().join(run).join("spec.json")).unwrap();
+    let spec: Value = serde_json::from_slice(&spec).unwrap();
+    assert_ne!(spec["workspace"], json!(stage.workspace()), "it has a worktree");
+    assert_eq!(
+        (&spec["network"], &spec["allow_hosts"]),
+        (&json!("none"), &json!(["a.example.org"]))
+    );
+    let limits = &spec["resources"];
+    assert_eq!((&limits["memory_bytes"], &limits["processes"]), (&json!(1_u64 << 30), &json!(300)));
+    assert_eq!(
+        (&limits["cpu_milli"], &spec["limits"]["tokens"]),
+        (&json!(1500), &json!(7_000_000))
+    );
+    assert_eq!((&spec["saving"], &spec["queue"]["priority"]), (&Value::Null, &json!(3)));
+    let (_, groups) = stage.get("/v1/groups");
+    assert_eq!(groups["groups"][0]["budget"]["tool_calls"], 500, "{groups}");
+
+    for (field, value, part) in [
+        ("timeout", json!("soon"), "`timeout` cannot be used: `soon` is not a duration"),
+        ("profile", json!("off"), "only on the command line"),
+        ("expose", json!(["keys"]), "`keys` is not an absolute path"),
+        ("secret", json!(["X=file:token"]), "`token` is not an absolute path"),
+        ("user_mcp", json!(true), "contradict each other"),
+        ("detach", json!(true), "unknown field `detach`"),
+    ] {
+        let mut refused = request.clone();
+        refused[field] = value;
+        let (status, answer) = stage.post("/v1/runs", &refused);
+        let error = answer["error"].as_str().unwrap();
+        assert!(status == 400 && error.contains(part), "{field}: {status} {error}");
+    }
 }

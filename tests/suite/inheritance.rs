@@ -329,7 +329,7 @@ fn what_the_daemon_continues_is_as_it_was() {
     drop(events);
     assert_eq!(stage.wait_for_end(&second), Some(0));
     assert_kept(&stage, &first, &second);
-    // So is a prompt that a client of the API posts, which cannot widen.
+    // So is a prompt that a client of the API posts, which widens nothing that it does not name.
     let workspace = spec(&stage, &first)["workspace"].clone();
     let body = json!({"prompt": "go on", "session": session, "workspace": workspace});
     let (status, answer) = stage.post("/v1/runs", &body);

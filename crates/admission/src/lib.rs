@@ -1,7 +1,7 @@
 //! Decides whether a run may begin, and as what: the library under both the command line and the daemon.
 //!
 //! ```text
-//!   request (flags), config, profiles ─┐
+//!   a RunRequest, config, profiles ────┐
 //!   inheritance (the run before) ──────┼─► admit ─► Admitted: a RunSpec, and what the shim gets beside it
 //!   resumption (the session) ──────────┘     │
 //!   host, sandbox: what this machine has ────┘

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use pretty_assertions::assert_eq;
-use run_protocol::ToolApproval;
+use run_protocol::{AgentKind, BytesPath, NetworkMode, RunLimits, ToolApproval};
 use tempfile::TempDir;
 
 use super::*;

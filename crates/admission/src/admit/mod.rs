@@ -4,22 +4,15 @@ mod accept;
 mod continued;
 mod host_proxy;
 mod login;
+mod spec;
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use cursor_home::{CursorRoots, ExtraFlags, ModelSlug, WorkspacePath};
-use ground::now_ms;
+use cursor_home::WorkspacePath;
 use run_journal::Prompt;
-use run_protocol::{
-    AgentKind, AgentProgram, BytesPath, ExitCode, NetworkMode, QueueTerms, RepositoryServer,
-    ResourceLimits, RunId, RunLimits, RunRequest, RunSpec, SessionStart, UserMcpFiles,
-    WorkspaceSaving,
-};
+use run_protocol::{AgentProgram, ExitCode, QueueTerms, RunId, RunRequest, RunSpec, SessionStart};
 use run_shim::{SocketPaths, check_run};
-use sandbox_plan::{Confinement, Profile};
+use sandbox_plan::Confinement;
 use uuid::Uuid;
 
 pub use self::accept::{Accepted, Admitted, place};
@@ -28,27 +21,21 @@ pub(crate) use self::host_proxy::is_proxy_variable;
 pub(crate) use self::login::SIMULATED_KEY;
 pub use self::login::has_key;
 use crate::brought::brought_for;
-use crate::command_error::{CommandError, OrFail};
+use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::host::Host;
 use crate::host::agent_discovery::refuse_inside;
 use crate::host::disk;
-use crate::host::host_git;
-use crate::inheritance;
 use crate::request::name_claim;
 use crate::resumption::Resumption;
 use crate::sandbox::bubblewrap::{Bubblewrap, Trial};
-use crate::sandbox::profiles::{self, FoundProfile, NamedBy};
+use crate::sandbox::profiles::FoundProfile;
 use crate::sandbox::user_mcp;
 use crate::sandbox::workspace;
 use crate::words::units;
-use crate::worktrees;
 
 /// Variables of the host that tell the simulated agent what to play.
 pub(crate) const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
-
-/// What saving a workspace may take where the configuration sets no limit: nobody waits longer for an agent to begin.
-const LONGEST_SAVING: Duration = Duration::from_secs(3600);
 
 /// What is asked for, and what it is checked against.
 pub struct Admission<'a, 'r> {
@@ -234,222 +221,6 @@ impl Admission<'_, '_> {
         self.spec(&chosen, &roots)
     }
 
-    fn spec(&self, chosen: &Chosen, roots: &CursorRoots) -> Result<RunSpec, CommandError> {
-        let Self { host, asked, errand, .. } = self;
-        let before = self.before.as_deref();
-        let profile = &chosen.profile.profile;
-        if profile.confinement() == Confinement::None
-            && !(asked.mcp.is_empty() && asked.mcp_from_repo.is_empty())
-        {
-            let what = "--mcp and --mcp-from-repo choose servers for a sandbox; without one the agent goes by your own files";
-            return Err(CommandError::new(ExitCode::Usage, what).hint("leave them out"));
-        }
-        let request = self.combined(profile)?;
-        let (queue, wait_for_locks) = accept::queueing(&errand.way, &request);
-        let mut spec = RunSpec {
-            run: chosen.run,
-            created_ms: now_ms(),
-            name: asked.name.as_ref().map(ToString::to_string),
-            session: chosen.session,
-            session_start: chosen.session_start,
-            workspace: chosen.workspace.as_utf8()?.to_owned(),
-            worktree: worktrees::origin_of(host, chosen.workspace.as_path()),
-            saving: self.saving(&request, chosen.workspace.as_path()),
-            agent: chosen.agent.clone(),
-            model: model(&request)?,
-            mode: request.mode.and_then(Into::into),
-            tool_approval: self.tool_approval(profile)?,
-            partial_output: request.stream,
-            extra_flags: extra_flags(&request.agent_flags)?,
-            env: self.variables(&request, &chosen.agent, profile)?,
-            secrets: self.secret_names()?,
-            profile: profile.name().to_owned(),
-            profile_text: chosen.profile.text.clone(),
-            network: request.network,
-            allow_hosts: request.allow_host.iter().map(ToString::to_string).collect(),
-            bwrap: chosen
-                .bubblewrap
-                .as_ref()
-                .map(|found| found.path.clone())
-                .unwrap_or_default()
-                .into(),
-            home: physical_home(host)?,
-            host_config_root: roots.config().into(),
-            login_file: self.login_file(&chosen.agent, roots)?.map(BytesPath::from),
-            user_mcp: self.user_mcp(&chosen.workspace, roots)?,
-            repository_mcp: self.repository_mcp(&chosen.workspace)?,
-            mcp_choice: self.mcp_choice(),
-            limits: self.limits(&request),
-            resources: self.resources(&request, profile),
-            wait_for_locks,
-            retry_of: errand.retry_of,
-            continues: self.continues(chosen.session),
-            restart: request.restart,
-            group: request.group.as_ref().map(ToString::to_string),
-            queue,
-            lineage: before.and_then(|before| before.lineage.clone()),
-            delivers: errand.delivers.clone(),
-            labels: request.labels.into_iter().map(|label| (label.name, label.value)).collect(),
-            expose: request.expose.into_iter().map(BytesPath::from).collect(),
-            widened: Vec::new(),
-            socket_dir: host.places.sockets.clone().into(),
-        };
-        let Some(before) = before else { return Ok(spec) };
-        let widened = inheritance::wider_than(&spec, before);
-        inheritance::check(&widened, &asked.widen)?;
-        // Last, because it only takes away.
-        spec.expose.retain(|path| path.0.exists());
-        spec.widened = widened;
-        Ok(spec)
-    }
-
-    /// All layers; see the top of `RunRequest`.
-    fn combined(&self, profile: &Profile) -> Result<RunRequest, CommandError> {
-        let asked = RunRequest { expose: self.exposed()?, ..self.asked.clone() };
-        Ok(match &self.before {
-            None => RunRequest::combine([self.config.request()?, asked]),
-            Some(before) => {
-                RunRequest::combine([inheritance::layer(before, profile, self.asked), asked])
-            }
-        })
-    }
-
-    /// How the workspace is saved before the run.
-    fn saving(&self, request: &RunRequest, workspace: &Path) -> Option<WorkspaceSaving> {
-        let Self { host, config, .. } = self;
-        if request.no_checkpoint {
-            return None;
-        }
-        let git = host_git::program(&host.environment, Some(workspace)).map(BytesPath::from);
-        if let Some(before) = &self.before {
-            return before.saving.clone().map(|saving| WorkspaceSaving { git, ..saving });
-        }
-        let within = config.checkpoint_within.limit().unwrap_or(LONGEST_SAVING);
-        Some(WorkspaceSaving {
-            git,
-            within_ms: u64::try_from(within.min(LONGEST_SAVING).as_millis()).unwrap_or(u64::MAX),
-            most_new_bytes: config.checkpoint_size.0,
-            keep_runs: config.checkpoints_kept,
-        })
-    }
-
-    /// Where the user's own MCP servers are defined, if the run is to have them.
-    fn user_mcp(
-        &self,
-        workspace: &WorkspacePath,
-        roots: &CursorRoots,
-    ) -> Result<Option<UserMcpFiles>, CommandError> {
-        let RunRequest { user_mcp, no_user_mcp, mcp, .. } = self.asked;
-        if !mcp.is_empty() {
-            return user_mcp::named(workspace, roots, mcp).map(Some);
-        }
-        match (&self.before, user_mcp::find(workspace, roots)) {
-            _ if *no_user_mcp => Ok(None),
-            (_, None) if *user_mcp => {
-                let file = roots.user_mcp_json();
-                let what = format!("you have no MCP servers: there is no `{}`", file.display());
-                Err(CommandError::new(ExitCode::NotFound, what))
-            }
-            (Some(before), _) if !*user_mcp => Ok(before.user_mcp.clone()),
-            // A configuration may be shared with machines that have none.
-            (_, files) => Ok(files.filter(|_| *user_mcp || self.config.user_mcp)),
-        }
-    }
-
-    /// The repository's servers that the user allows now, or allowed for the run before.
-    fn repository_mcp(
-        &self,
-        workspace: &WorkspacePath,
-    ) -> Result<Vec<RepositoryServer>, CommandError> {
-        match &self.before {
-            Some(before) if self.asked.mcp_from_repo.is_empty() => {
-                Ok(before.repository_mcp.clone())
-            }
-            _ => user_mcp::from_repository(workspace, &self.asked.mcp_from_repo),
-        }
-    }
-
-    /// What the profile lets in from the host, and what the user sets for this run.
-    fn variables(
-        &self,
-        request: &RunRequest,
-        agent: &AgentProgram,
-        profile: &Profile,
-    ) -> Result<BTreeMap<String, String>, CommandError> {
-        // Without a sandbox nothing is kept out, but what is written down with the run is no larger than otherwise.
-        let usual = match profile.confinement() {
-            Confinement::Bubblewrap => None,
-            Confinement::None => {
-                Some(profiles::find(&self.host.places, "default", NamedBy::Configuration)?.profile)
-            }
-        };
-        let profile = usual.as_ref().unwrap_or(profile);
-        let mode = request.network.unwrap_or(profile.network_mode());
-        let plays = |name: &str| agent.kind == AgentKind::Simulated && SIMULATION.contains(&name);
-        let is_let_in = |name: &str| match &self.before {
-            None => name == "PATH" || profile.passes_variable(name.as_ref()) || plays(name),
-            // A continued run keeps its variables. What the simulated agent plays is said for each run, and which way
-            // out there is depends on the mode of the network.
-            Some(before) => {
-                let is_other_way = inheritance::mode_of(before) != Some(mode);
-                plays(name)
-                    || is_other_way
-                        && is_proxy_variable(name)
-                        && profile.passes_variable(name.as_ref())
-            }
-        };
-        // Whoever goes out by way of us, or not at all, has no use for the host's own way.
-        let has_host_network = mode == NetworkMode::Host;
-        let of_host = self
-            .host
-            .environment
-            .utf8_variables()
-            .filter(|(name, _)| is_let_in(name) && (has_host_network || !is_proxy_variable(name)))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let of_request = request.env.iter();
-        let all = of_host.chain(of_request.map(|set| (set.name.clone(), set.value.clone())));
-        Ok(all.collect())
-    }
-
-    /// What the user wants to be shown inside, by its whole path.
-    fn exposed(&self) -> Result<Vec<PathBuf>, CommandError> {
-        let paths = self.asked.expose.iter().map(|path| self.host.environment.absolute(path));
-        let paths: Vec<PathBuf> = paths.collect();
-        match paths.iter().find(|path| !path.exists()) {
-            None => Ok(paths),
-            Some(missing) => {
-                let missing = missing.display();
-                let what = format!("`{missing}`, which is to be shown inside, does not exist");
-                Err(CommandError::new(ExitCode::NotFound, what))
-            }
-        }
-    }
-
-    /// Limits that have no flag are those of the run before, or of the configuration.
-    fn limits(&self, request: &RunRequest) -> RunLimits {
-        let usual = || self.config.run_limits();
-        let mut limits = self.before.as_ref().map_or_else(usual, |before| before.limits.clone());
-        limits.set(request);
-        limits
-    }
-
-    fn resources(&self, request: &RunRequest, profile: &Profile) -> ResourceLimits {
-        let mut resources = match &self.before {
-            None => inheritance::of_profile(Some(profile)),
-            Some(before) => inheritance::resources(before, profile),
-        };
-        resources.set(request);
-        resources
-    }
-
-    /// The run that this one continues, if the caller knows it. Somebody else may have continued the session during the pause
-    /// before a retry.
-    fn continues(&self, session: Uuid) -> Option<RunId> {
-        let Errand { continues, retry_of, .. } = &self.errand;
-        let is_same = self.before.as_ref().is_some_and(|before| before.session == session);
-        continues.or(retry_of.filter(|_| is_same))
-    }
-
     fn check_sockets(&self, run: RunId) -> Result<(), CommandError> {
         let paths = SocketPaths::new(&self.host.places.sockets, run);
         if paths.fit() {
@@ -484,25 +255,6 @@ impl Admission<'_, '_> {
         Err(CommandError::new(ExitCode::SupervisorFailed, what)
             .hint("make room, or lower `min_free` in the configuration"))
     }
-}
-
-fn model(request: &RunRequest) -> Result<Option<String>, CommandError> {
-    let model = request.model.as_deref().map(ModelSlug::parse).transpose();
-    let model = model.or_fail_as(ExitCode::Usage, || "the model cannot be used")?;
-    Ok(model.map(|model| model.as_str().to_owned()))
-}
-
-fn extra_flags(words: &[String]) -> Result<Vec<String>, CommandError> {
-    ExtraFlags::check(words.iter().map(OsString::from))?;
-    Ok(words.to_vec())
-}
-
-/// Inside, the home directory has its physical path, since nothing there could follow a link to it.
-fn physical_home(host: &Host) -> Result<BytesPath, CommandError> {
-    let home = &host.environment.home;
-    std::fs::canonicalize(home).map(BytesPath::from).or_fail_as(ExitCode::Usage, || {
-        format!("the home directory `{}` cannot be used", home.display())
-    })
 }
 
 #[cfg(test)]

@@ -50,9 +50,9 @@ pub(crate) fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunR
     };
     // Which way out there is depends on the mode. What the simulated agent is to play is said for each run.
     let is_other_way = mode_of(before) != Some(network.unwrap_or(now.network_mode()));
-    layer.env.retain(|Variable { name, .. }| {
-        !SIMULATION.contains(&name.as_str()) && !(is_other_way && is_proxy_variable(name))
-    });
+    let is_of_now =
+        |name: &str| SIMULATION.contains(&name) || is_other_way && is_proxy_variable(name);
+    layer.env.retain(|Variable { name, .. }| !is_of_now(name));
     layer
 }
 

@@ -65,23 +65,22 @@ struct ExplainArgs {
 
 /// The limits of the machine, as with `run`.
 #[derive(Debug, Clone, Copy, clap::Args)]
-#[command(next_help_heading = "Limits")]
 struct LimitOptions {
     /// The most memory for all processes of the run together: `4GiB`, `none`. Default: the profile's.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     memory: Option<MemoryLimit>,
     /// The most processes and threads at any moment; `none` for no limit.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
     processes: Option<ProcessLimit>,
     /// The most processors to use: `1.5`, `none`.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
     cpus: Option<CpuLimit>,
     /// The most that any one file may hold: `1GiB`, `none`.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     max_file_size: Option<SizeLimit>,
     /// The most that the run may add to the workspace, to whatever else it can write on the host, and to our record of it:
     /// `10GiB`, `none`.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     disk: Option<SizeLimit>,
 }
 

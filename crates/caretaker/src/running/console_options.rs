@@ -25,6 +25,6 @@ pub(crate) struct ConsoleOptions {
           conflicts_with_all = ["queue", "priority", "delay", "after", "after_ok"])]
     pub(crate) direct: bool,
     /// Print one JSON object per event, as `tail --json` does.
-    #[arg(long, display_order = 820)]
+    #[arg(long, help_heading = QUEUE, display_order = 820)]
     pub(crate) json: bool,
 }

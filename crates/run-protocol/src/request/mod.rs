@@ -195,12 +195,12 @@ pub struct RunRequest {
     #[arg(long, value_name = "NAME", help_heading = QUEUE)]
     pub account: Option<RunName>,
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
-    #[arg(long, value_name = "PATH|simulated", display_order = 810)]
+    #[arg(long, value_name = "PATH|simulated", help_heading = QUEUE, display_order = 810)]
     #[schema(value_type = Option<String>)]
     pub agent: Option<PathBuf>,
     /// Further flags for the agent. Those that caretaker depends on are refused, and so are headers with credentials:
     /// everybody can read a command line.
-    #[arg(last = true, value_name = "AGENT FLAGS")]
+    #[arg(last = true, value_name = "AGENT FLAGS", help_heading = QUEUE)]
     pub agent_flags: Vec<String>,
 }
 
