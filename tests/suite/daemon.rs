@@ -360,6 +360,27 @@ fn a_stranger_on_loopback_gets_nothing_and_the_token_opens() {
 }
 
 #[test]
+fn a_refusal_has_a_word_for_programs() {
+    let stage = DaemonStage::new(2);
+    let code =
+        |(status, body): (u16, Value)| (status, body["code"].as_str().map(ToOwned::to_owned));
+    let is = |status: u16, code: &str| (status, Some(code.to_owned()));
+    assert_eq!(code(stage.get("/v1/nothing")), is(404, "no_such_path"));
+    assert_eq!(code(stage.get("/v1/runs/none")), is(404, "no_such_run"));
+    assert_eq!(code(stage.get("/v1/sessions/none")), is(404, "no_such_session"));
+    assert_eq!(code(stage.get("/v1/runs?colour=red")), is(400, "invalid_request"));
+    assert_eq!(code(stage.get("/v1/events?since=nonsense")), is(400, "no_such_event"));
+    assert_eq!(code(stage.post("/v1/version", &json!({}))), is(405, "no_such_method"));
+    let answer = json!({"text": "yes"});
+    assert_eq!(code(stage.post("/v1/inbox/q-9/answer", &answer)), is(404, "no_such_question"));
+    let request = json!({"prompt": "x", "workspace": "/w", "agent": "/none"});
+    let (_, said) = code(stage.post("/v1/runs", &request));
+    assert!(said.is_some(), "a refusal of the checks has a word too");
+    stage.post("/v1/queue/drain", &json!({}));
+    assert_eq!(code(stage.post("/v1/runs", &request)), is(409, "queue_draining"));
+}
+
+#[test]
 fn what_cannot_be_asked_is_refused_in_words() {
     let stage = DaemonStage::new(2);
     let (status, body) = stage.get("/v1/nothing");

@@ -34,7 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     // One entry of a journal as `tail --json` and the API show it.
-    ("public-events", &["agent-stream", "run-journal"]),
+    ("public-events", &["agent-stream", "run-journal", "run-protocol"]),
     // Stands in for cursor-agent, so it writes what the others read.
     ("simulated-agent", &["cursor-home", "cursor-stores", "ground"]),
     (

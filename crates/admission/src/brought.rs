@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::request::named_secret::LOGIN_KEYS;
 
 /// A child that a run asks for, as the run's supervisor words it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChildOrder {
     /// What the agent said.
@@ -32,7 +32,7 @@ pub struct Submitted {
 }
 
 /// What is known of a run that waits, beside its spec, because it is on no disk: kept in memory until it starts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Brought {
     /// With what the agent logs in.

@@ -9,23 +9,29 @@ use serde_json::value::RawValue;
 use crate::lenient::{Lenient, Shape, next_key, next_value};
 
 /// One half of a query: the request, or the answer to it with the same `id`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Interaction<'a> {
     /// Name of the query, e.g. `webFetchRequestQuery`; the same on request and response.
     pub query_type: Option<Cow<'a, str>>,
+    /// Its number.
     pub id: Option<u64>,
     /// `None` on a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<QueryAnswer<'a>>,
     /// The `query` or `response` object as it came.
+    #[schema(value_type = Option<serde_json::Value>)]
     pub raw: Option<&'a RawValue>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// How a query was answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum QueryAnswer<'a> {
+    /// It may.
     Approved,
+    /// It may not.
     Rejected {
+        /// Why not.
         reason: Option<Cow<'a, str>>,
     },
     /// An answer of a shape we do not know.

@@ -10,14 +10,18 @@ use crate::lenient::{next_key, next_value};
 
 /// What is known of a line that was too long to keep. The identifying fields come first in the agent's lines, so the
 /// head usually names them: a tool call that ends in such a line is still known to have ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct OversizedLine {
+    /// Bytes of the whole line.
     pub length: u64,
     /// SHA-256 of the whole line, in hex.
     pub sha256: String,
+    /// The line's `type`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
+    /// The line's `subtype`.
     pub subtype: Option<String>,
+    /// The tool call that it is about.
     pub call_id: Option<String>,
 }
 

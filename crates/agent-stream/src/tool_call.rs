@@ -9,20 +9,25 @@ use serde_json::value::RawValue;
 use crate::lenient::{Shape, next_key, next_value};
 
 /// One `tool_call` event, started or completed.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, utoipa::ToSchema)]
+#[schema(as = AgentToolCall)]
 pub struct ToolCall<'a> {
     /// Often contains a line feed (`call_…\nfc_…`): never a file name, never printed raw.
     pub call_id: Option<Cow<'a, str>>,
+    /// The call of the model that asked for it.
     pub model_call_id: Option<Cow<'a, str>>,
     /// The key that ends in `ToolCall`, without that ending: `shell`, `read`, `edit`, ….
     pub name: Option<Cow<'a, str>>,
     /// Missing on a rejected call: [`OpenCalls`](crate::OpenCalls) keeps them from its start.
+    #[schema(value_type = Option<serde_json::Value>)]
     pub args: Option<&'a RawValue>,
+    /// What the agent says it is for.
     pub description: Option<Cow<'a, str>>,
     /// `None` until the call is completed, and when a completed call carries no result.
     pub outcome: Option<Outcome<'a>>,
     /// The server's clock, which may run ahead of the event's `timestamp_ms`.
     pub started_at_ms: Option<u64>,
+    /// When it came back, by the same clock.
     pub completed_at_ms: Option<u64>,
 }
 
@@ -34,9 +39,14 @@ impl ToolCall<'_> {
 }
 
 /// How a call came out, with the detail as it came.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[schema(as = AgentToolOutcome)]
 pub struct Outcome<'a> {
+    /// The word that the agent has for it: `success`, `failure`, `rejected`, …
+    #[schema(value_type = String)]
     pub kind: OutcomeKind<'a>,
+    /// What it gave back, as it came.
+    #[schema(value_type = serde_json::Value)]
     pub detail: &'a RawValue,
     /// The command goes on in the background: `success` then says only that it was started or let go.
     pub is_background: bool,

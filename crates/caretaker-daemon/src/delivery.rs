@@ -6,7 +6,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 /// How a message gets to its agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
     /// The agent is at work, or about to be, and finds it when it looks.

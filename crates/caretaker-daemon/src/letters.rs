@@ -28,26 +28,40 @@ pub enum LetterError {
 }
 
 /// A question that waits for a person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct OpenQuestion {
+    /// The question's id.
     pub question: String,
+    /// When it was asked, in milliseconds since 1970.
     pub at_ms: u64,
+    /// The run that asks.
     pub run: RunId,
+    /// Its session.
     pub session: Uuid,
+    /// The run's name.
     pub name: Option<String>,
+    /// What it is about.
     pub about: QuestionAbout,
+    /// In the agent's words.
     pub text: String,
+    /// Answers that the agent suggests.
     pub options: Vec<String>,
+    /// The host that the agent wants to reach.
     pub host: Option<String>,
 }
 
 /// A message that its agent does not have yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct WaitingMessage {
+    /// The message's id.
     pub message: String,
+    /// When it was written, in milliseconds since 1970.
     pub at_ms: u64,
+    /// The session that it is for.
     pub session: Uuid,
+    /// Who wrote it.
     pub from: Correspondent,
+    /// The words.
     pub text: String,
     /// How it will get there, as the session stands now.
     pub delivery: Delivery,
@@ -62,11 +76,15 @@ pub struct OpenLetters {
 }
 
 /// A message that was left.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Left {
+    /// The message's id.
     pub message: String,
+    /// The session that it is for.
     pub session: Uuid,
+    /// The question that it answers.
     pub answers: Option<String>,
+    /// How it gets to the agent.
     pub delivery: Delivery,
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::schedule::Lowered;
 
 /// Whether runs are accepted and started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueGate {
     /// Both.

@@ -19,12 +19,17 @@
 //!
 //! **Invariant:** one entry gives one line, whatever is in it.
 
+mod schema;
+
 use std::io::{self, Write};
 
 use agent_stream::{LineParser, RawLine};
 use run_journal::{AgentLine, EventNumber, JournalEntry, LineEnding, Redaction};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+pub use schema::PublicEvent;
 
 /// The version of the public form.
 pub const VERSION: u32 = 1;
@@ -33,7 +38,9 @@ pub const VERSION: u32 = 1;
 #[derive(Debug, Default)]
 pub struct EventWriter {
     parser: LineParser,
-    /// The event without what all events have, reused from line to line.
+    /// What all events have, reused from line to line.
+    head: Vec<u8>,
+    /// The event without that, reused from line to line.
     body: Vec<u8>,
 }
 
@@ -46,29 +53,22 @@ impl EventWriter {
                 self.body.clear();
                 let event = self.parser.parse(as_raw_line(line, *ending));
                 serde_json::to_writer(&mut self.body, &event)?;
-                write_envelope(out, *number, *at)?;
-                if *redaction == Redaction::Redacted {
-                    out.write_all(b"\"redacted\":true,")?;
-                }
-                if *ending == LineEnding::Missing {
-                    out.write_all(b"\"unterminated\":true,")?;
-                }
-                self.write_body(out, "agent.")
+                let redacted = *redaction == Redaction::Redacted;
+                let unterminated = *ending == LineEnding::Missing;
+                let envelope = Envelope { redacted, unterminated, ..Envelope::new(*number, *at) };
+                self.write_line(out, &envelope, "agent.")
             }
             JournalEntry::Run { number, at, event, redaction, .. } => {
                 self.body.clear();
                 serde_json::to_writer(&mut self.body, event)?;
-                write_envelope(out, *number, *at)?;
-                if *redaction == Redaction::Redacted {
-                    out.write_all(b"\"redacted\":true,")?;
-                }
-                self.write_body(out, "run.")
+                let redacted = *redaction == Redaction::Redacted;
+                let envelope = Envelope { redacted, ..Envelope::new(*number, *at) };
+                self.write_line(out, &envelope, "run.")
             }
             JournalEntry::UnknownRun { number, at, raw } => {
                 self.body.clear();
                 self.body.extend_from_slice(raw.as_bytes());
-                write_envelope(out, *number, *at)?;
-                self.write_body(out, "run.")
+                self.write_line(out, &Envelope::new(*number, *at), "run.")
             }
             JournalEntry::Unreadable { offset, length, bytes } => {
                 let text = String::from_utf8_lossy(bytes);
@@ -87,8 +87,19 @@ impl EventWriter {
         }
     }
 
-    /// Writes the event's own fields, its kind first, with the family in front of the kind.
-    fn write_body(&self, out: &mut dyn Write, family: &str) -> io::Result<()> {
+    /// Writes what all events have, then the event's own fields, its kind first, with the family in front of the kind.
+    fn write_line(
+        &mut self,
+        out: &mut dyn Write,
+        envelope: &Envelope,
+        family: &str,
+    ) -> io::Result<()> {
+        self.head.clear();
+        serde_json::to_writer(&mut self.head, envelope)?;
+        // The event's own fields follow in the same object.
+        self.head.pop();
+        out.write_all(&self.head)?;
+        out.write_all(b",")?;
         match self.body.strip_prefix(b"{\"kind\":\"") {
             Some(rest) => {
                 // What is of the network has a family of its own.
@@ -106,18 +117,48 @@ impl EventWriter {
     }
 }
 
-#[derive(Serialize)]
-struct Unreadable<'a> {
+/// What all events have.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EventEnvelope)]
+pub(crate) struct Envelope {
+    /// The version of this form. A field may be added within a version; none is renamed, removed or changed in meaning.
     v: u32,
-    kind: &'static str,
-    offset: u64,
-    length: u64,
-    text: &'a str,
+    /// The event's number within its epoch.
+    seq: u64,
+    /// Counted from one; a new one begins when a journal is opened again after its writer died.
+    epoch: u32,
+    /// When it was journalled, in milliseconds since 1970.
+    at: u64,
+    /// A known secret was replaced.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    redacted: bool,
+    /// The agent's output ended in the middle of the line.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unterminated: bool,
 }
 
-fn write_envelope(out: &mut dyn Write, number: EventNumber, at: u64) -> io::Result<()> {
-    let EventNumber { epoch, seq } = number;
-    write!(out, "{{\"v\":{VERSION},\"seq\":{seq},\"epoch\":{epoch},\"at\":{at},")
+impl Envelope {
+    fn new(number: EventNumber, at: u64) -> Self {
+        let EventNumber { epoch, seq } = number;
+        Self { v: VERSION, seq, epoch, at, redacted: false, unterminated: false }
+    }
+}
+
+/// A place in the journal that cannot be read.
+#[derive(Serialize, ToSchema)]
+#[schema(as = UnreadableEvent)]
+pub(crate) struct Unreadable<'a> {
+    /// The version of this form.
+    v: u32,
+    /// `journal.unreadable`.
+    #[schema(pattern = r"^journal\.unreadable$")]
+    kind: &'static str,
+    /// Where it begins in the journal.
+    offset: u64,
+    /// Its length in bytes.
+    length: u64,
+    /// What is there, as far as it is text.
+    text: &'a str,
 }
 
 /// A line of the journal as the parser of the agent's stream takes it.

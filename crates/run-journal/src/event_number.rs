@@ -9,9 +9,24 @@ use serde::{Deserialize, Serialize};
 /// The number of an event. Later events compare greater, across epochs too.
 ///
 /// Written as `17`, and as `2:17` in an epoch after the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+)]
 pub struct EventNumber {
+    /// Counted from one; a new one begins when a journal is opened again after its writer died.
+    #[schema(value_type = u32)]
     pub epoch: Epoch,
+    /// Unique within the epoch.
     pub seq: u64,
 }
 

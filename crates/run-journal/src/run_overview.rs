@@ -23,22 +23,34 @@ const HEAD_BYTES: u64 = 64 * 1024;
 const TAIL_BYTES: u64 = 256 * 1024;
 
 /// A run in brief.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RunOverview {
+    /// The run's id.
     pub run: RunId,
+    /// When it was accepted, in milliseconds since 1970.
     pub created_ms: u64,
+    /// The name to call it by.
     pub name: Option<String>,
+    /// The user's own marks.
     pub labels: BTreeMap<String, String>,
+    /// Cursor's session.
     pub session: String,
+    /// The directory that it works in.
     pub workspace: BytesPath,
     /// The repository that the workspace is a worktree of, if we made it for this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<WorktreeOrigin>,
+    /// The sandbox profile.
     pub profile: String,
+    /// The agent's program.
     pub agent: BytesPath,
+    /// What the program says its version is.
     pub agent_version: Option<String>,
+    /// The model that was asked for.
     pub model: Option<String>,
+    /// The prompt's first line, cut.
     pub prompt_start: String,
+    /// Bytes of the prompt.
     pub prompt_length: u64,
     /// The run that failed and was tried again with this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,10 +64,11 @@ pub struct RunOverview {
     /// What it asked a person last and has no answer to; as far as the tail of the journal tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs_human: Option<String>,
+    /// How it stands.
     pub state: RunState,
     /// The last event that can be read.
     pub last_event: Option<EventNumber>,
-    /// When it was written.
+    /// When it was written, in milliseconds since 1970.
     pub last_event_ms: u64,
     /// What the session's store held at the end.
     pub checkpoint: Option<Checkpoint>,
@@ -64,40 +77,61 @@ pub struct RunOverview {
     /// What it took, once it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Spend>,
+    /// The size of its journal.
     pub journal_bytes: u64,
 }
 
 /// What the agent said of its own work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Reported {
+    /// Its own verdict.
     pub status: ReportedStatus,
+    /// In its words.
     pub summary: String,
 }
 
 /// How a run stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum RunState {
     /// Its directory exists; nobody supervises it yet.
     Created,
     /// It waits in the queue; nobody supervises it.
-    Queued { since_ms: u64 },
+    Queued {
+        /// Milliseconds since 1970.
+        since_ms: u64,
+    },
     /// It waits for a session or a workspace.
-    Waiting { reason: String },
+    Waiting {
+        /// What for, in a sentence.
+        reason: String,
+    },
     /// Its sandbox is being set up.
     Starting,
     /// The agent was let go.
-    Running { since_ms: u64, last_event_ms: u64, progress: Option<String> },
+    Running {
+        /// When it was let go, in milliseconds since 1970.
+        since_ms: u64,
+        /// When the last event was written, in milliseconds since 1970.
+        last_event_ms: u64,
+        /// How far it says it is.
+        progress: Option<String>,
+    },
     /// It is over.
     Ended {
+        /// How it came out.
         #[serde(flatten)]
         outcome: RunOutcome,
+        /// Why, in one sentence.
         why: String,
+        /// The agent's own exit code.
         exit_code: Option<i32>,
+        /// From its creation to its end.
         duration_ms: u64,
     },
     /// It did not end as far as its record tells, and nobody supervises it any more.
     Lost {
+        /// Why, in one sentence.
         why: String,
         /// The record cannot be read, or has no beginning: the run may have ended in any way.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -7,15 +7,33 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use utoipa::openapi::schema::OneOfBuilder;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// A path that is written as a string where it is UTF-8, and as `{"base64": …}` where it is not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BytesPath(pub PathBuf);
 
-#[derive(Serialize, Deserialize)]
+/// The bytes of a path that is not UTF-8.
+#[derive(Serialize, Deserialize, utoipa::ToSchema)]
 struct Encoded {
+    /// In base64.
     base64: String,
 }
+
+impl PartialSchema for BytesPath {
+    fn schema() -> RefOr<Schema> {
+        let what = "A path: a string where it is UTF-8, and its bytes in base64 where it is not.";
+        OneOfBuilder::new()
+            .description(Some(what))
+            .item(String::schema())
+            .item(Encoded::schema())
+            .into()
+    }
+}
+
+impl ToSchema for BytesPath {}
 
 impl AsRef<Path> for BytesPath {
     fn as_ref(&self) -> &Path {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::RunId;
 
 /// By whom a run was started, where that was another run. Belongs to the session: every run that continues it has it too.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lineage {
     /// The run that asked for it.
@@ -71,7 +71,7 @@ pub struct Question {
 }
 
 /// What a question is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionAbout {
     /// The work.
@@ -97,7 +97,7 @@ pub struct Message {
 }
 
 /// Who writes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "who", rename_all = "snake_case")]
 pub enum Correspondent {
     /// Somebody at this machine.
@@ -123,7 +123,7 @@ pub enum Correspondent {
 }
 
 /// What one run is to another. There is no further relation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// It started the other.
@@ -135,7 +135,7 @@ pub enum Relation {
 }
 
 /// How messages come to an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandOver {
     /// It asked for them.
@@ -145,7 +145,7 @@ pub enum HandOver {
 }
 
 /// What a parent asks of a child. Everything that is left out is as the parent has it; nothing may be more.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChildRequest {
     /// What to do.

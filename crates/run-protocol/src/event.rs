@@ -27,7 +27,7 @@ pub struct JournalHeader {
 pub type Epoch = u32;
 
 /// What happened in a run, in our words.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RunEvent {
     /// The run was accepted: its directory exists, no process does.
@@ -362,7 +362,7 @@ pub enum RunEvent {
 }
 
 /// Why a run is stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// `caretaker kill`, or a signal to a foreground run.
@@ -392,7 +392,7 @@ pub enum StopReason {
 }
 
 /// The signals of the ladder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum SignalName {
     /// SIGINT.
@@ -404,7 +404,7 @@ pub enum SignalName {
 }
 
 /// How a call of one of our tools was answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpCallOutcome {
     /// Done.
@@ -418,7 +418,7 @@ pub enum McpCallOutcome {
 }
 
 /// Why something that came over the agent's socket was turned away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpRefusal {
     /// A line longer than any request.
@@ -430,7 +430,7 @@ pub enum McpRefusal {
 }
 
 /// What the agent says of its own work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportedStatus {
     /// Done.
@@ -442,7 +442,7 @@ pub enum ReportedStatus {
 }
 
 /// What `store.db` says after a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Checkpoint {
     /// The session.
     pub session: String,
@@ -462,7 +462,7 @@ pub struct Checkpoint {
 }
 
 /// A tool call that was under way.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PendingTool {
     /// The tool, by the name the model knows.
     pub tool: String,
@@ -471,7 +471,7 @@ pub struct PendingTool {
 }
 
 /// Whether a session can be resumed, or why not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "resumable", rename_all = "snake_case")]
 pub enum Resumable {
     /// Yes.

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// Why the login in a run's private copy did not reach the user's own login file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum LoginDrop {
     /// The agent's copy is not a plain file, not a JSON object, or has no tokens in it.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What of the network is inside a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkMode {
     /// A loopback of its own, and by way of the supervisor the hosts of a list.
@@ -15,7 +15,9 @@ pub enum NetworkMode {
 }
 
 /// How a host was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum NetVia {
     /// Its name was looked up.
@@ -27,7 +29,9 @@ pub enum NetVia {
 }
 
 /// Why something of the network was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum NetRefusal {
     /// The host is not on the list.

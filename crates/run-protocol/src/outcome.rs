@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{BytesPath, ExitCode};
 
 /// The outcome of a run: fixed once, at `result` or at the end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum RunOutcome {
     /// The agent gave a result that is no error.
@@ -66,7 +66,7 @@ pub enum RunOutcome {
 }
 
 /// Why an agent failed, from its stderr and exit code; never from words in its stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// Nobody is logged in, or the key is not valid.
@@ -92,7 +92,7 @@ pub enum FailureClass {
 }
 
 /// How a run ended without a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoResult {
     /// The process ended with exit code 0 and no result.
@@ -106,7 +106,7 @@ pub enum NoResult {
 }
 
 /// Which limit was reached.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum LimitKind {
     /// No `init` line in time.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::RunRequest;
 
 /// What a run may take of the machine, as it was asked for. Zero means: no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResourceLimits {
     /// Memory of all its processes together, its memory file systems included.
@@ -43,7 +43,7 @@ impl ResourceLimits {
 }
 
 /// What holds a run to its limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitBackend {
     /// A directory of our own in a cgroup v2 tree that was given into our hands.
@@ -57,7 +57,7 @@ pub enum LimitBackend {
 }
 
 /// What is in force for a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LimitsInForce {
     /// By what.
     pub backend: LimitBackend,

@@ -7,7 +7,19 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// A run's id: a UUIDv7, so that ids sort by the time of their making.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+)]
 #[serde(transparent)]
 pub struct RunId(Uuid);
 

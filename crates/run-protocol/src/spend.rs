@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What a run took, as far as it is known. What is not known is `None`, never zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Spend {
     /// Tools that the agent called.
     #[serde(default, skip_serializing_if = "Option::is_none")]

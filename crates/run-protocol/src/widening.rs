@@ -3,7 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 /// Something that bounds a run. The words are those of the flags that set it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// The sandbox profile.
@@ -109,7 +121,7 @@ impl Bound {
 }
 
 /// A bound that holds a run less than the run that it continues.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Widening {
     /// Which.
     pub bound: Bound,

@@ -20,7 +20,7 @@ pub struct WorkspaceSaving {
 }
 
 /// The repository that a worktree of ours was made from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorktreeOrigin {
     /// The user's own checkout.
@@ -32,7 +32,7 @@ pub struct WorktreeOrigin {
 }
 
 /// How many files differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChangeCounts {
     /// New.
     pub added: u64,
@@ -43,7 +43,7 @@ pub struct ChangeCounts {
 }
 
 /// What a run did to its workspace, as far as a careful person wants to know.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Audit {
     /// How many files differ from before. `None`: it could not be found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// Something in a workspace that a careful person looks at before going on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Finding {
     /// What it is.
     pub what: FindingKind,
@@ -79,7 +79,9 @@ pub struct Finding {
 }
 
 /// Kinds of findings. All are new since the run began, or changed by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// A set-user-id or set-group-id file.

@@ -10,7 +10,7 @@ use run_protocol::{Budget, Spend};
 use serde::{Deserialize, Serialize};
 
 /// What is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetKind {
     /// Tools that agents call.
@@ -22,7 +22,7 @@ pub enum BudgetKind {
 }
 
 /// Of what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetScope {
     /// Of all runs of a day.
@@ -120,7 +120,7 @@ impl Spending {
 }
 
 /// A budget that is spent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Overspent {
     /// What of.
     pub kind: BudgetKind,

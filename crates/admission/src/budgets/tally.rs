@@ -5,7 +5,7 @@ use run_protocol::RunOutcome;
 use serde::{Deserialize, Serialize};
 
 /// The runs of a group, counted by how they stand; those that were removed too.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Tally {
     /// Runs that wait for their turn.
     pub queued: u64,

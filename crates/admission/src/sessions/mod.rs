@@ -16,28 +16,34 @@ use crate::words::units::counted;
 pub use resumable::tell_refused;
 
 /// A page of conversations, as `sessions ls --json` and the API print it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Listing {
+    /// The version of this form.
     v: u32,
     /// How many there are, listed here or not.
     pub n_sessions: usize,
+    /// Those of this page.
     pub sessions: Vec<Listed>,
 }
 
 /// One conversation of a list.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Listed {
+    /// The conversation without what was said in it.
     #[serde(flatten)]
     pub head: Head,
-    /// Why a resume would refuse it, as `resume --check --json` says it.
+    /// Why a resume would refuse it, as `resume --check --json` says it: its `kind`, and what belongs to that.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, serde_json::Value>>)]
     refused: Option<Reason>,
 }
 
 /// One conversation, as the API prints it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct OneSession {
+    /// The version of this form.
     v: u32,
+    /// The conversation.
     session: Conversation,
 }
 

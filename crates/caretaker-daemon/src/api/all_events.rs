@@ -12,30 +12,56 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use ground::now_ms;
-use public_events::EventWriter;
+use public_events::{EventWriter, PublicEvent};
 use run_journal::{JournalEntry, JournalReader, Position, Progress, RunDirectory, RunOverview};
 use run_protocol::RunId;
 use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
 
-use super::ApiError;
 use super::cursor::{Cursor, KEPT_MS, Place};
 use super::request::{Query, blocking};
 use super::run_events::{
-    Counted, PIECE, event_stream, is_the_end, last_event_id, refuse_unwritten,
+    Counted, LAST_EVENT_ID, PIECE, event_stream, is_the_end, last_event_id, refuse_unwritten,
 };
+use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
 use crate::mailbox::Interest;
 use crate::run_watch::Following;
 
-#[derive(Debug, Default, Deserialize)]
+/// Where to begin.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct From {
     /// The last `id` that the client has; instead of `Last-Event-ID`, for clients that cannot send it.
     since: Option<String>,
     /// `run`: leave the agents' own lines out.
+    #[param(pattern = "^run$")]
     only: Option<String>,
 }
 
+/// An event, and whose it is. [`push_frame`] writes it.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "an event is written piece by piece; this describes it")]
+struct EventOfRun {
+    /// The run.
+    run: RunId,
+    /// What happened.
+    event: PublicEvent,
+}
+
+/// The events of all runs, as they happen
+#[utoipa::path(
+    get, path = "/v1/events", operation_id = "follow_all_runs", tag = "events",
+    params(From, ("Last-Event-ID" = Option<String>, Header, description = LAST_EVENT_ID)),
+    responses(
+        (
+            status = OK,
+            description = "Server-sent events, without end. `id` says how far the client is in every run. Each `data` has this form.",
+            body = EventOfRun, content_type = "text/event-stream",
+        ),
+    ),
+)]
 pub(crate) async fn events(
     State(daemon): State<Arc<Daemon>>,
     Query(from): Query<From>,
@@ -55,8 +81,9 @@ pub(crate) async fn events(
     let cursor = match since.as_deref() {
         None => start_now(&daemon),
         Some(text) => {
-            let cursor = Cursor::decode(text)
-                .ok_or_else(|| ApiError::bad_request("that is not the id of an event of ours"))?;
+            let cursor = Cursor::decode(text).ok_or_else(|| {
+                ApiError::new(ErrorCode::NoSuchEvent, "that is not the id of an event of ours")
+            })?;
             let daemon = Arc::clone(&daemon);
             blocking(move || go_on(&daemon, cursor)).await??
         }
@@ -95,7 +122,8 @@ fn start_now(daemon: &Daemon) -> Cursor {
 /// would wait for what never comes, or miss what does.
 fn go_on(daemon: &Daemon, mut cursor: Cursor) -> Result<Cursor, ApiError> {
     if cursor.at_ms > now_ms().saturating_add(KEPT_MS) {
-        return Err(ApiError::bad_request(
+        return Err(ApiError::new(
+            ErrorCode::NoSuchEvent,
             "that event has not happened yet, by this machine's clock",
         )
         .hint("say nothing, and follow what happens from now on"));

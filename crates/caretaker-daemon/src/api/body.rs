@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::StreamExt;
 use tokio::sync::Semaphore;
 
-use super::ApiError;
+use super::{ApiError, ErrorCode};
 
 /// Nearly every prompt fits. A longer one is a body of its own.
 const LARGEST_BODY: usize = 4 << 20;
@@ -73,7 +72,7 @@ async fn read_whole(body: Body) -> Result<Bytes, ApiError> {
 
 fn too_large() -> ApiError {
     let what = format!("the request body is larger than {} MiB", LARGEST_BODY >> 20);
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, what)
+    ApiError::new(ErrorCode::BodyTooLarge, what)
         .hint("send a long prompt as the whole body: POST /v1/runs?run={…}, see /v1/openapi.json")
 }
 
@@ -82,11 +81,11 @@ pub(super) fn unreadable(error: &dyn std::error::Error) -> ApiError {
 }
 
 pub(super) fn no_room() -> ApiError {
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon is busy with other large requests")
+    ApiError::new(ErrorCode::Busy, "the daemon is busy with other large requests")
         .hint("try again in a moment")
 }
 
 pub(super) fn too_slow(patience: Duration) -> ApiError {
     let what = format!("the request body did not arrive within {} s", patience.as_secs());
-    ApiError::new(StatusCode::REQUEST_TIMEOUT, what)
+    ApiError::new(ErrorCode::BodyTooSlow, what)
 }

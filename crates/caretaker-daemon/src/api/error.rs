@@ -1,4 +1,4 @@
-//! Refusals: what is wrong, and one thing to try.
+//! Refusals: what is wrong, for people and for programs, and one thing to try.
 
 use admission::command_error::CommandError;
 use axum::Json;
@@ -6,23 +6,123 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use run_protocol::ExitCode;
 use serde::Serialize;
+use utoipa::ToSchema;
+
+macro_rules! codes {
+    ($($(#[doc = $meaning:literal])+ $code:ident = $status:ident,)+) => {
+        /// What is wrong, in one word for programs. A word keeps its meaning; new words may be added.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub(crate) enum ErrorCode {
+            $($(#[doc = $meaning])+ $code,)+
+        }
+
+        impl ErrorCode {
+            /// All of them, each with its meaning.
+            pub(super) const ALL: &[(Self, &str)] = &[$((Self::$code, concat!($($meaning),+)),)+];
+
+            pub(super) fn status(self) -> StatusCode {
+                match self {
+                    $(Self::$code => StatusCode::$status,)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The request cannot be read, or asks for what there is not.
+    InvalidRequest = BAD_REQUEST,
+    /// Several runs have an id that begins like this.
+    AmbiguousRun = BAD_REQUEST,
+    /// No event has this number or id, or it has not happened yet.
+    NoSuchEvent = BAD_REQUEST,
+    /// The token is missing or wrong.
+    TokenMissing = UNAUTHORIZED,
+    /// The `Host` is not the daemon's own, or another site sent the request.
+    ForeignOrigin = FORBIDDEN,
+    /// The parent may not have such a child.
+    ChildForbidden = FORBIDDEN,
+    /// The API has no such path.
+    NoSuchPath = NOT_FOUND,
+    /// There is no such run.
+    NoSuchRun = NOT_FOUND,
+    /// There is no such conversation.
+    NoSuchSession = NOT_FOUND,
+    /// There is no such question.
+    NoSuchQuestion = NOT_FOUND,
+    /// Something that the request names is not there.
+    NotFound = NOT_FOUND,
+    /// The path has no such method.
+    NoSuchMethod = METHOD_NOT_ALLOWED,
+    /// The body did not arrive in time.
+    BodyTooSlow = REQUEST_TIMEOUT,
+    /// The queue accepts no new run, because it is drained.
+    QueueDraining = CONFLICT,
+    /// The run has not begun.
+    RunNotBegun = CONFLICT,
+    /// The run is not under way.
+    RunNotLive = CONFLICT,
+    /// Somebody has answered the question already.
+    QuestionAnswered = CONFLICT,
+    /// The run asks nothing.
+    NothingAsked = CONFLICT,
+    /// The run asks several questions, and the answer does not say which it is for.
+    SeveralQuestions = CONFLICT,
+    /// Too many messages wait in the session's inbox.
+    InboxFull = CONFLICT,
+    /// Another run has what the request needs: a name, a session, a workspace.
+    Conflict = CONFLICT,
+    /// The body is too large.
+    BodyTooLarge = PAYLOAD_TOO_LARGE,
+    /// The prompt is too long.
+    PromptTooLong = PAYLOAD_TOO_LARGE,
+    /// The agent has no login and no key.
+    NotLoggedIn = UNPROCESSABLE_ENTITY,
+    /// The session cannot be resumed.
+    NotResumable = UNPROCESSABLE_ENTITY,
+    /// The agent's program is not there.
+    AgentNotFound = UNPROCESSABLE_ENTITY,
+    /// The agent's program cannot be run.
+    AgentNotExecutable = UNPROCESSABLE_ENTITY,
+    /// The client speaks another version of the protocol.
+    OtherProtocol = UPGRADE_REQUIRED,
+    /// The daemon failed.
+    Internal = INTERNAL_SERVER_ERROR,
+    /// The daemon, or the inbox, is busy with other requests.
+    Busy = SERVICE_UNAVAILABLE,
+    /// Too many clients are connected.
+    TooManyConnections = SERVICE_UNAVAILABLE,
+    /// The order did not reach the run's supervisor.
+    RunUnreachable = SERVICE_UNAVAILABLE,
+    /// The run's supervisor could not be started.
+    SupervisorFailed = SERVICE_UNAVAILABLE,
+    /// The daemon could not write the prompt to disk.
+    NotWritten = SERVICE_UNAVAILABLE,
+}
 
 #[derive(Debug)]
 pub(crate) struct ApiError {
-    status: StatusCode,
+    code: ErrorCode,
     error: String,
     hint: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Body {
+/// Why a request was refused.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Refusal)]
+pub(super) struct Body {
+    /// What is wrong, in one word for programs.
+    code: ErrorCode,
+    /// What is wrong, in one sentence for people. The words may change.
     error: String,
+    /// One thing to try.
     hint: Option<String>,
 }
 
 impl ApiError {
-    pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { status, error: error.into(), hint: None }
+    pub(crate) fn new(code: ErrorCode, error: impl Into<String>) -> Self {
+        Self { code, error: error.into(), hint: None }
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
@@ -30,54 +130,48 @@ impl ApiError {
     }
 
     pub(crate) fn bad_request(error: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, error)
-    }
-
-    pub(crate) fn not_found(error: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, error)
+        Self::new(ErrorCode::InvalidRequest, error)
     }
 
     /// Something of ours failed.
     pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
         let text = ground::with_causes(error);
         tracing::error!(error = text, "a request could not be answered");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+        Self::new(ErrorCode::Internal, text)
     }
 }
 
 impl From<CommandError> for ApiError {
     fn from(error: CommandError) -> Self {
-        let status = match error.exit_code() {
-            ExitCode::Usage => StatusCode::BAD_REQUEST,
-            ExitCode::NotFound => StatusCode::NOT_FOUND,
-            ExitCode::Conflict => StatusCode::CONFLICT,
-            ExitCode::AuthenticationMissing
-            | ExitCode::NotResumable
-            | ExitCode::AgentNotFound
-            | ExitCode::AgentNotExecutable => StatusCode::UNPROCESSABLE_ENTITY,
-            ExitCode::SupervisorFailed => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        let code = match error.exit_code() {
+            ExitCode::Usage => ErrorCode::InvalidRequest,
+            ExitCode::NotFound => ErrorCode::NotFound,
+            ExitCode::Conflict => ErrorCode::Conflict,
+            ExitCode::AuthenticationMissing => ErrorCode::NotLoggedIn,
+            ExitCode::NotResumable => ErrorCode::NotResumable,
+            ExitCode::AgentNotFound => ErrorCode::AgentNotFound,
+            ExitCode::AgentNotExecutable => ErrorCode::AgentNotExecutable,
+            ExitCode::SupervisorFailed => ErrorCode::SupervisorFailed,
+            _ => ErrorCode::Internal,
         };
         let hint = error.hint_text().map(ToOwned::to_owned);
-        Self { status, error: error.message_with_causes(), hint }
+        Self { code, error: error.message_with_causes(), hint }
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        (self.status, Json(Body { error: self.error, hint: self.hint })).into_response()
+        let Self { code, error, hint } = self;
+        (code.status(), Json(Body { code, error, hint })).into_response()
     }
 }
 
 pub(crate) async fn no_such_path(uri: Uri) -> ApiError {
-    ApiError::not_found(format!("there is nothing at `{}`", uri.path()))
+    ApiError::new(ErrorCode::NoSuchPath, format!("there is nothing at `{}`", uri.path()))
         .hint("see /v1/openapi.json for what there is")
 }
 
 pub(crate) async fn no_such_method(uri: Uri) -> ApiError {
-    ApiError::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        format!("`{}` cannot be asked in this way", uri.path()),
-    )
-    .hint("see /v1/openapi.json for what there is")
+    ApiError::new(ErrorCode::NoSuchMethod, format!("`{}` cannot be asked in this way", uri.path()))
+        .hint("see /v1/openapi.json for what there is")
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::ApiError;
 use super::body::with_whole_body;
 use super::prompt_body::is_prompt;
+use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
 use crate::lobby::Visitor;
 
@@ -53,7 +53,7 @@ pub(super) async fn check(
 
 fn knock(daemon: &Daemon, door: Door, headers: &HeaderMap) -> Result<(), ApiError> {
     let Door::Loopback(address) = door else { return Ok(()) };
-    let forbidden = |what: &str| ApiError::new(StatusCode::FORBIDDEN, what);
+    let forbidden = |what: &str| ApiError::new(ErrorCode::ForeignOrigin, what);
     // A page of another site can make a browser send a request here, under a name of its own for this machine.
     let host = only(headers, HOST.as_str()).ok_or_else(|| forbidden("the Host is missing"))?;
     if !is_own_host(host, address) {
@@ -73,7 +73,7 @@ fn knock(daemon: &Daemon, door: Door, headers: &HeaderMap) -> Result<(), ApiErro
         only(headers, AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
     let wanted = daemon.token.as_deref().unwrap_or_default();
     if wanted.is_empty() || !shown.is_some_and(|shown| is_same(shown, wanted)) {
-        return Err(ApiError::new(StatusCode::UNAUTHORIZED, "the token is missing or wrong")
+        return Err(ApiError::new(ErrorCode::TokenMissing, "the token is missing or wrong")
             .hint("send `Authorization: Bearer …` with what is in the file `daemon.token`"));
     }
     Ok(())
@@ -85,7 +85,7 @@ fn come_in(request: &Request) -> Result<(), ApiError> {
     if visitor.come_in() {
         return Ok(());
     }
-    Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon has too many connections")
+    Err(ApiError::new(ErrorCode::TooManyConnections, "the daemon has too many connections")
         .hint("close some of the pages or programs that use it, and try again"))
 }
 
@@ -123,7 +123,7 @@ fn speaks_our_language(daemon: &Daemon, headers: &HeaderMap) -> Result<(), ApiEr
         return Ok(());
     }
     let what = format!("this daemon speaks protocol {ours}, and the client protocol {spoken}");
-    Err(ApiError::new(StatusCode::UPGRADE_REQUIRED, what)
+    Err(ApiError::new(ErrorCode::OtherProtocol, what)
         .hint("use one version of caretaker for both: caretaker daemon restart"))
 }
 

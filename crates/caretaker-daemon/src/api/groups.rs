@@ -13,33 +13,47 @@ use run_protocol::Budget;
 use serde::Serialize;
 
 use super::ApiError;
-use super::request::{Piece, blocking, json};
+use super::request::{InPath, OfGroup, blocking, json};
 use super::runs::overviews;
 use crate::daemon::Daemon;
 
-#[derive(Debug, Serialize)]
+/// Groups.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct GroupList {
+    /// The version of this form.
     v: u32,
+    /// By name.
     groups: Vec<Group>,
 }
 
 /// The runs of one group, counted by how they stand.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
 pub(crate) struct Group {
+    /// Its name.
     name: String,
+    /// Its runs, counted by how they stand.
     #[serde(flatten)]
     tally: Tally,
     /// What they may spend together.
     budget: Budget,
 }
 
-#[derive(Debug, Serialize)]
+/// The budget that a group has now.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct GroupBudget {
+    /// The version of this form.
     v: u32,
+    /// The group.
     group: String,
+    /// What its runs may spend together.
     budget: Budget,
 }
 
+/// The groups of runs, each with its runs counted
+#[utoipa::path(
+    get, path = "/v1/groups", operation_id = "list_groups", tag = "groups",
+    responses((status = OK, description = "Groups", body = GroupList)),
+)]
 pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<GroupList>, ApiError> {
     let mut runs: BTreeMap<String, Vec<RunOverview>> = BTreeMap::new();
     for run in overviews(&daemon, Which::All, None).await? {
@@ -63,10 +77,18 @@ pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<Group
     .await
 }
 
-/// In place of the one it had. The group need not have a run yet.
+/// Set what the runs of a group may spend together
+///
+/// The budget takes the place of the one that the group had; `{}` lifts every limit. The group need not have a run yet.
+#[utoipa::path(
+    post, path = "/v1/groups/{group}/budget", operation_id = "set_group_budget", tag = "groups",
+    params(OfGroup),
+    request_body(content = Budget),
+    responses((status = OK, description = "The budget", body = GroupBudget)),
+)]
 pub(crate) async fn set_budget(
     State(daemon): State<Arc<Daemon>>,
-    Piece(group): Piece,
+    InPath(OfGroup { group }): InPath<OfGroup>,
     body: Bytes,
 ) -> Result<Json<GroupBudget>, ApiError> {
     if !is_name(&group) {

@@ -14,9 +14,9 @@ use run_journal::InboxError;
 use run_protocol::RunSpec;
 use serde::{Deserialize, Serialize};
 
-use super::ApiError;
-use super::request::{Piece, blocking, find_run, json};
-use super::runs::{accepted, refuse_while_draining};
+use super::request::{InPath, OfQuestion, OfRun, blocking, find_run, json};
+use super::runs::{Accepted, accepted, refuse_while_draining};
+use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
 use crate::letters::{
     Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question, leave_message,
@@ -26,27 +26,43 @@ use crate::letters::{
 /// What a person writes at once; more belongs into a file.
 const MOST_CHARS: usize = 100_000;
 
-#[derive(Debug, Serialize)]
+/// All that is not settled, the oldest first.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct InboxReport {
+    /// The version of this form.
     v: u32,
+    /// What agents ask people.
     questions: Vec<OpenQuestion>,
+    /// Written to agents and not delivered.
     undelivered: Vec<WaitingMessage>,
 }
 
 /// A message that was left.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct LeftReport {
+    /// The version of this form.
     v: u32,
+    /// The message.
     #[serde(flatten)]
     left: Left,
 }
 
-#[derive(Debug, Deserialize)]
+/// What a person writes.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Words {
+    /// The words, at most 100,000 characters.
+    #[schema(pattern = r"\S")]
     text: String,
 }
 
+/// What agents ask people, and what was written to agents and is not delivered
+#[utoipa::path(
+    get, path = "/v1/inbox", operation_id = "list_inbox", tag = "inbox",
+    responses(
+        (status = OK, description = "All that is not settled, the oldest first", body = InboxReport),
+    ),
+)]
 pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<InboxReport>, ApiError> {
     let state = daemon.state().clone();
     let letters = blocking(move || open_letters(&state)).await?.map_err(as_api_error)?;
@@ -54,9 +70,20 @@ pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<Inbox
     Ok(Json(InboxReport { v: 1, questions, undelivered }))
 }
 
+/// Answer a question
+#[utoipa::path(
+    post, path = "/v1/inbox/{question}/answer", operation_id = "answer_question", tag = "inbox",
+    params(OfQuestion),
+    request_body(content = Words),
+    responses(
+        (status = ACCEPTED, description = "The answer was left in the session's inbox", body = LeftReport),
+        (status = CONFLICT),
+        (status = NOT_FOUND),
+    ),
+)]
 pub(crate) async fn answer(
     State(daemon): State<Arc<Daemon>>,
-    Piece(question): Piece,
+    InPath(OfQuestion { question }): InPath<OfQuestion>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let text = words(&body)?;
@@ -65,9 +92,20 @@ pub(crate) async fn answer(
     reply(left)
 }
 
+/// Write to the agent of a run
+#[utoipa::path(
+    post, path = "/v1/runs/{run}/messages", operation_id = "send_message", tag = "inbox",
+    params(OfRun),
+    request_body(content = Words),
+    responses(
+        (status = ACCEPTED, description = "It was left in the session's inbox", body = LeftReport),
+        (status = CONFLICT),
+        (status = NOT_FOUND),
+    ),
+)]
 pub(crate) async fn send(
     State(daemon): State<Arc<Daemon>>,
-    Piece(run): Piece,
+    InPath(OfRun { run }): InPath<OfRun>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let run = find_run(&daemon, &run).await?;
@@ -78,10 +116,23 @@ pub(crate) async fn send(
     reply(left)
 }
 
-/// For the supervisor of a run whose agent wants a child. Who asks is whose supervisor it is: agents do not get here.
+/// Queue a child of a run
+///
+/// For the supervisor of a run whose agent wants a child. Agents do not get here.
+#[utoipa::path(
+    post, path = "/v1/runs/{run}/children", operation_id = "spawn_child", tag = "internal",
+    params(OfRun),
+    request_body(content = ChildOrder),
+    responses(
+        (status = ACCEPTED, description = "It is queued, or under way", body = Accepted),
+        (status = CONFLICT),
+        (status = UNPROCESSABLE_ENTITY),
+        (status = NOT_FOUND),
+    ),
+)]
 pub(crate) async fn spawn(
     State(daemon): State<Arc<Daemon>>,
-    Piece(run): Piece,
+    InPath(OfRun { run }): InPath<OfRun>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let parent = find_run(&daemon, &run).await?;
@@ -89,7 +140,7 @@ pub(crate) async fn spawn(
     refuse_while_draining(&daemon)?;
     if !parent.is_live() {
         let what = format!("run {} is not under way, so it has no new children", parent.run_id());
-        return Err(ApiError::new(StatusCode::CONFLICT, what));
+        return Err(ApiError::new(ErrorCode::RunNotLive, what));
     }
     let spec = parent.spec().map_err(|error| ApiError::internal(&error))?;
     let ours = Arc::clone(&daemon);
@@ -106,7 +157,7 @@ fn submit_child(
     let _one = daemon.children.lock().unwrap_or_else(PoisonError::into_inner);
     let config = daemon.host.load_config()?;
     children::submit(&daemon.host, &config.children, parent, order).map_err(|error| match error {
-        NotMade::Forbidden(error) => ApiError::new(StatusCode::FORBIDDEN, error),
+        NotMade::Forbidden(error) => ApiError::new(ErrorCode::ChildForbidden, error),
         NotMade::Failed(error) => error.into(),
     })
 }
@@ -129,17 +180,18 @@ fn reply(left: Result<Left, LetterError>) -> Result<Response, ApiError> {
 }
 
 fn as_api_error(error: LetterError) -> ApiError {
-    let status = match &error {
+    let code = match &error {
         LetterError::NoQuestion(_) | LetterError::Inbox(InboxError::NoSuchQuestion(_)) => {
-            StatusCode::NOT_FOUND
+            ErrorCode::NoSuchQuestion
         }
-        LetterError::Inbox(InboxError::Answered(_) | InboxError::Full)
-        | LetterError::AsksNothing(_)
-        | LetterError::AsksMore { .. } => StatusCode::CONFLICT,
-        LetterError::Inbox(InboxError::Busy { .. }) => StatusCode::SERVICE_UNAVAILABLE,
+        LetterError::Inbox(InboxError::Answered(_)) => ErrorCode::QuestionAnswered,
+        LetterError::Inbox(InboxError::Full) => ErrorCode::InboxFull,
+        LetterError::AsksNothing(_) => ErrorCode::NothingAsked,
+        LetterError::AsksMore { .. } => ErrorCode::SeveralQuestions,
+        LetterError::Inbox(InboxError::Busy { .. }) => ErrorCode::Busy,
         _ => return ApiError::internal(&error),
     };
-    ApiError::new(status, error.to_string()).hint("see /v1/inbox for what is open")
+    ApiError::new(code, error.to_string()).hint("see /v1/inbox for what is open")
 }
 
 #[cfg(test)]

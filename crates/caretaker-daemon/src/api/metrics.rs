@@ -13,6 +13,11 @@ use crate::run_watch::Standing;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// A few numbers, for Prometheus
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "get_metrics", tag = "daemon",
+    responses((status = OK, description = "Numbers", body = String, content_type = "text/plain")),
+)]
 pub(crate) async fn metrics(State(daemon): State<Arc<Daemon>>) -> Response {
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&daemon)).into_response()
 }

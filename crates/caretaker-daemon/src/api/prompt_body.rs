@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use futures_util::StreamExt;
 use run_protocol::{LONGEST_PROMPT, PromptCheck, PromptProblem};
 use tokio::sync::Semaphore;
 
-use super::ApiError;
 use super::body::{PATIENCE, no_room, too_slow, unreadable};
 use super::request::blocking;
+use super::{ApiError, ErrorCode};
 
 /// How many of them come in at the same time.
 const MOST_AT_ONCE: usize = 4;
@@ -94,7 +94,7 @@ fn append(mut file: File, batch: &[Bytes]) -> io::Result<File> {
 fn refused(problem: PromptProblem) -> ApiError {
     let error = problem.to_string();
     match problem {
-        PromptProblem::TooLong => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error)
+        PromptProblem::TooLong => ApiError::new(ErrorCode::PromptTooLong, error)
             .hint("write the text into a file of the workspace, and name the file in the prompt"),
         _ => ApiError::bad_request(error),
     }
@@ -102,5 +102,5 @@ fn refused(problem: PromptProblem) -> ApiError {
 
 fn not_kept(error: io::Error) -> ApiError {
     let what = format!("the prompt could not be written to disk: {error}");
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what)
+    ApiError::new(ErrorCode::NotWritten, what)
 }

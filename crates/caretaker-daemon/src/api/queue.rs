@@ -16,10 +16,14 @@ use crate::queue_file::QueueGate;
 use crate::run_watch::Standing;
 use crate::schedule::Waiting;
 
-#[derive(Debug, Serialize)]
+/// The queue.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct QueueReport {
+    /// The version of this form.
     v: u32,
+    /// Whether runs are accepted and started.
     gate: QueueGate,
+    /// How many runs may be under way at once.
     caps: Caps,
     /// How many are under way, started through the queue or not.
     running: u32,
@@ -29,26 +33,39 @@ pub(crate) struct QueueReport {
     lowered: Vec<LoweredReport>,
 }
 
-#[derive(Debug, Serialize)]
+/// A run that waits.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct WaitingReport {
+    /// The run.
     run: RunId,
+    /// Higher ones go first.
     priority: i32,
+    /// The group that it is counted with.
     group: Option<String>,
+    /// Since when it waits, in milliseconds since 1970.
     since_ms: u64,
+    /// What it waits for.
     reason: Waiting,
+    /// The same in one sentence.
     why: String,
 }
 
-#[derive(Debug, Serialize)]
+/// An account that was told to slow down.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct LoweredReport {
+    /// Its name.
     account: String,
+    /// How many of its runs may be under way for now.
     cap: u32,
+    /// No run of it is started before this, in milliseconds since 1970.
     pause_until_ms: u64,
 }
 
-#[derive(Debug, Deserialize)]
+/// A cap to set.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct SetCap {
+    /// Which cap.
     cap: CapKind,
     /// Of which group, model or account; left out for all runs together.
     #[serde(default)]
@@ -57,6 +74,11 @@ struct SetCap {
     limit: Option<u32>,
 }
 
+/// What waits, in the order in which it will start, and for what
+#[utoipa::path(
+    get, path = "/v1/queue", operation_id = "get_queue", tag = "queue",
+    responses((status = OK, description = "The queue", body = QueueReport)),
+)]
 pub(crate) async fn show(State(daemon): State<Arc<Daemon>>) -> Json<QueueReport> {
     Json(report(&daemon))
 }
@@ -89,6 +111,12 @@ fn report(daemon: &Daemon) -> QueueReport {
 
 // What a client sends is read even where nothing is asked: a connection that is closed with something unread in it is
 // reset, and the answer with it.
+/// Accept runs and start none
+#[utoipa::path(
+    post, path = "/v1/queue/pause", operation_id = "pause_queue", tag = "queue",
+    request_body(content = Option<Nothing>),
+    responses((status = OK, description = "The queue", body = QueueReport)),
+)]
 pub(crate) async fn pause(
     state: State<Arc<Daemon>>,
     body: Bytes,
@@ -96,6 +124,12 @@ pub(crate) async fn pause(
     set_gate(state, &body, QueueGate::Paused).await
 }
 
+/// Accept runs and start them
+#[utoipa::path(
+    post, path = "/v1/queue/resume", operation_id = "resume_queue", tag = "queue",
+    request_body(content = Option<Nothing>),
+    responses((status = OK, description = "The queue", body = QueueReport)),
+)]
 pub(crate) async fn resume(
     state: State<Arc<Daemon>>,
     body: Bytes,
@@ -103,6 +137,12 @@ pub(crate) async fn resume(
     set_gate(state, &body, QueueGate::Open).await
 }
 
+/// Accept no run; start those that wait
+#[utoipa::path(
+    post, path = "/v1/queue/drain", operation_id = "drain_queue", tag = "queue",
+    request_body(content = Option<Nothing>),
+    responses((status = OK, description = "The queue", body = QueueReport)),
+)]
 pub(crate) async fn drain(
     state: State<Arc<Daemon>>,
     body: Bytes,
@@ -120,6 +160,12 @@ async fn set_gate(
     Ok(decided(&daemon).await)
 }
 
+/// Set how many runs may be under way at once
+#[utoipa::path(
+    post, path = "/v1/queue/caps", operation_id = "set_cap", tag = "queue",
+    request_body(content = SetCap),
+    responses((status = OK, description = "The queue", body = QueueReport)),
+)]
 pub(crate) async fn set_cap(
     State(daemon): State<Arc<Daemon>>,
     body: Bytes,

@@ -10,8 +10,9 @@ use run_journal::{ResolveError, RunDirectory, resolve};
 use run_protocol::RunId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use utoipa::IntoParams;
 
-use super::ApiError;
+use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
 
 /// The body as JSON; an empty one where everything may be left out.
@@ -27,7 +28,7 @@ pub(super) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
 }
 
 /// A body that says nothing: `{}`, or no body at all.
-#[derive(Deserialize)]
+#[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
@@ -48,14 +49,47 @@ pub(super) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     })
 }
 
-/// One piece of the path, as it was meant.
-pub(super) struct Piece(pub(super) String);
+/// What stands in the path, as it was meant.
+pub(super) struct InPath<T>(pub(super) T);
 
-impl<S: Send + Sync> FromRequestParts<S> for Piece {
+/// The path names a run.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct OfRun {
+    /// An id, a unique beginning of one, a name, or `-` for the latest.
+    pub(super) run: String,
+}
+
+/// The path names a conversation.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct OfSession {
+    /// The conversation's id.
+    pub(super) session: String,
+}
+
+/// The path names a question.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct OfQuestion {
+    /// The question's id.
+    pub(super) question: String,
+}
+
+/// The path names a group.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct OfGroup {
+    /// The group's name.
+    #[param(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    pub(super) group: String,
+}
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        axum::extract::Path::<String>::from_request_parts(parts, state)
+        axum::extract::Path::<T>::from_request_parts(parts, state)
             .await
             .map(|path| Self(path.0))
             .map_err(|error| ApiError::bad_request(format!("the path is not usable: {error}")))
@@ -64,7 +98,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Piece {
 
 /// The run that a client means: by id, by a unique beginning of one, or by name.
 pub(super) async fn find_run(daemon: &Arc<Daemon>, text: &str) -> Result<RunDirectory, ApiError> {
-    let missing = || ApiError::not_found(format!("there is no run `{text}`"));
+    let missing = || ApiError::new(ErrorCode::NoSuchRun, format!("there is no run `{text}`"));
     // An id needs no search.
     if let Ok(run) = text.parse::<RunId>() {
         return daemon.directory(run).ok_or_else(missing);
@@ -77,7 +111,8 @@ pub(super) async fn find_run(daemon: &Arc<Daemon>, text: &str) -> Result<RunDire
         // A name is free again when its run is over, and means the last that had it.
         Err(ResolveError::Ambiguous { candidates, .. }) => {
             let hint = candidates.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            Err(ApiError::bad_request(format!("`{text}` may be any of several runs")).hint(hint))
+            let what = format!("`{text}` may be any of several runs");
+            Err(ApiError::new(ErrorCode::AmbiguousRun, what).hint(hint))
         }
         Err(error) => Err(ApiError::internal(&error)),
     }

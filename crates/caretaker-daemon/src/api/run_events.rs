@@ -12,16 +12,17 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use public_events::EventWriter;
+use public_events::{EventWriter, PublicEvent};
 use run_journal::{
     EventNumber, JournalEntry, JournalReader, Position, Progress, RunDirectory, RunOverview,
     RunState,
 };
 use run_protocol::{RunEvent, RunId};
 use serde::Deserialize;
+use utoipa::IntoParams;
 
-use super::ApiError;
-use super::request::{Piece, Query, find_run};
+use super::request::{InPath, OfRun, Query, find_run};
+use super::{ApiError, ErrorCode};
 use crate::counters::Counters;
 use crate::daemon::Daemon;
 use crate::mailbox::Interest;
@@ -30,7 +31,13 @@ use crate::run_watch::Following;
 /// How much of a journal a client is sent at once.
 pub(super) const PIECE: usize = 16 * 1024;
 
-#[derive(Debug, Default, Deserialize)]
+/// The header in the document.
+pub(super) const LAST_EVENT_ID: &str =
+    "The `id` of the last event that the client has. One that was not written yet is refused.";
+
+/// Where to begin.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct From {
     /// The number of the last event that the client has; instead of `Last-Event-ID`, for clients that cannot send it.
@@ -39,9 +46,23 @@ pub(crate) struct From {
     tail: Option<u64>,
 }
 
+/// The events of a run, as they happen
+#[utoipa::path(
+    get, path = "/v1/runs/{run}/events", operation_id = "follow_run", tag = "events",
+    params(OfRun, From, ("Last-Event-ID" = Option<String>, Header, description = LAST_EVENT_ID)),
+    responses(
+        (
+            status = OK,
+            description = "Server-sent events, up to the end of the run. `id` is the event's number. Each `data` has this form.",
+            body = PublicEvent, content_type = "text/event-stream",
+        ),
+        (status = NO_CONTENT, description = "The run is over and the client has everything"),
+        (status = NOT_FOUND),
+    ),
+)]
 pub(crate) async fn events(
     State(daemon): State<Arc<Daemon>>,
-    Piece(run): Piece,
+    InPath(OfRun { run }): InPath<OfRun>,
     Query(from): Query<From>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -84,7 +105,8 @@ pub(super) fn refuse_unwritten(
         Some(last) => (format!("its last is {last}"), format!("go on from {last}")),
         None => ("it has none".to_owned(), "begin at its beginning: say nothing".to_owned()),
     };
-    Err(ApiError::bad_request(format!("the run has no event {number}: {has}")).hint(hint))
+    Err(ApiError::new(ErrorCode::NoSuchEvent, format!("the run has no event {number}: {has}"))
+        .hint(hint))
 }
 
 /// What a browser sends of itself when it reconnects.

@@ -14,57 +14,74 @@ use run_journal::{RunDirectory, RunFilter, RunOverview, RunState, Which, list_ru
 use run_protocol::{ControlRequest, NotARequest, RunId, RunOutcome, RunRequest, StopManner};
 use run_shim::{NotGiven, Order};
 use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
 
-use super::ApiError;
 use super::body::unreadable;
 use super::prompt_body::{is_prompt, take_in};
-use super::request::{Nothing, Piece, Query, blocking, find_run, json, query};
+use super::request::{InPath, Nothing, OfRun, Query, blocking, find_run, json, query};
+use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
 use crate::queue_file::QueueGate;
 use crate::schedule::Waiting;
 use crate::why::{QueueWord, why};
 
 /// The most that is listed at once.
-const LONGEST_LIST: usize = 1000;
+const LONGEST_LIST: u32 = 1000;
 /// The journal of a run says this that was cancelled while it waited in the queue.
 const BEFORE_IT_BEGAN: &str = "it was cancelled before it began";
 
-#[derive(Debug, Default, Deserialize)]
+/// Which runs to list.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Selection {
     /// List the runs that are over too.
     #[serde(default)]
     all: bool,
+    /// List only runs of this group.
     group: Option<String>,
+    /// List only runs of this session.
     session: Option<String>,
-    limit: Option<usize>,
+    /// List at most so many, and never more than 1000.
+    #[param(maximum = 4294967295u32)]
+    limit: Option<u32>,
 }
 
-#[derive(Debug, Serialize)]
+/// Runs.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct RunList {
+    /// The version of this form.
     v: u32,
+    /// The newest first.
     runs: Vec<RunOverview>,
 }
 
 /// A run, and why it stands as it stands.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct OneRun {
+    /// The version of this form.
     v: u32,
+    /// The run.
     run: RunOverview,
+    /// What it waits for, while it is queued.
     waiting: Option<Waiting>,
+    /// Why it stands as it stands, in one sentence.
     why: String,
 }
 
-/// What is said when a run was accepted.
-#[derive(Debug, Serialize)]
+/// A run that was accepted.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Accepted {
+    /// The version of this form.
     v: u32,
+    /// The run's id.
     run: RunId,
     /// What it waits for; `null` if it is under way.
     waiting: Option<Waiting>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// How to stop a run.
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Stop {
     /// Kill the sandbox at once.
@@ -72,6 +89,12 @@ struct Stop {
     now: bool,
 }
 
+/// Which runs there are, newest first
+#[utoipa::path(
+    get, path = "/v1/runs", operation_id = "list_runs", tag = "runs",
+    params(Selection),
+    responses((status = OK, description = "Runs", body = RunList)),
+)]
 pub(crate) async fn list(
     State(daemon): State<Arc<Daemon>>,
     Query(selection): Query<Selection>,
@@ -82,7 +105,7 @@ pub(crate) async fn list(
     if let Some(group) = &selection.group {
         runs.retain(|run| run.group.as_ref() == Some(group));
     }
-    runs.truncate(limit);
+    runs.truncate(limit as usize);
     Ok(Json(RunList { v: 1, runs }))
 }
 
@@ -97,9 +120,15 @@ pub(super) async fn overviews(
     listed.await?.map_err(|error| ApiError::internal(&error))
 }
 
+/// How a run stands, and why
+#[utoipa::path(
+    get, path = "/v1/runs/{run}", operation_id = "get_run", tag = "runs",
+    params(OfRun),
+    responses((status = OK, description = "The run", body = OneRun), (status = NOT_FOUND)),
+)]
 pub(crate) async fn one(
     State(daemon): State<Arc<Daemon>>,
-    Piece(run): Piece,
+    InPath(OfRun { run }): InPath<OfRun>,
 ) -> Result<Json<OneRun>, ApiError> {
     let run = find_run(&daemon, &run).await?;
     report(&daemon, &run).map(Json)
@@ -116,6 +145,21 @@ fn report(daemon: &Daemon, run: &RunDirectory) -> Result<OneRun, ApiError> {
     Ok(OneRun { v: 1, run: overview, waiting, why })
 }
 
+/// Queue a run
+///
+/// The daemon makes the checks that `caretaker run` makes. `prompt` and `workspace` must be there; the profile `off` is
+/// refused.
+#[utoipa::path(
+    post, path = "/v1/runs", operation_id = "submit_run", tag = "runs",
+    params(Rest),
+    request_body(content((RunRequest = "application/json"), (String = "text/plain"))),
+    responses(
+        (status = ACCEPTED, description = "It is queued, or under way", body = Accepted),
+        (status = NOT_FOUND),
+        (status = CONFLICT),
+        (status = UNPROCESSABLE_ENTITY),
+    ),
+)]
 pub(crate) async fn submit(
     State(daemon): State<Arc<Daemon>>,
     request: Request,
@@ -138,14 +182,17 @@ pub(crate) async fn submit(
 }
 
 /// What a request says beside the prompt that is its body.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Rest {
+    /// The JSON object that is otherwise the body, without `prompt`. The body is then the prompt itself, of at most 64 MiB.
+    run: Option<String>,
+}
+
 fn rest_of_request(uri: &Uri) -> Result<RunRequest, ApiError> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Rest {
-        run: String,
-    }
     let Rest { run } = query(uri)?;
-    let request = request_of(run.as_bytes())?;
+    let request = request_of(run.unwrap_or_default().as_bytes())?;
     match request.prompt {
         None => Ok(request),
         Some(_) => Err(ApiError::bad_request("`run` has a prompt, and the body is one too")),
@@ -162,10 +209,19 @@ fn request_of(json: &[u8]) -> Result<RunRequest, ApiError> {
     })
 }
 
-/// For a command line, which has checked the run and made its directory itself.
+/// Bring the keys of a run that a command line made and queued
+#[utoipa::path(
+    post, path = "/v1/runs/{run}/enqueue", operation_id = "enqueue_run", tag = "internal",
+    params(OfRun),
+    request_body(content = Option<Brought>),
+    responses(
+        (status = ACCEPTED, description = "It is queued, or under way", body = Accepted),
+        (status = NOT_FOUND),
+    ),
+)]
 pub(crate) async fn enqueue(
     State(daemon): State<Arc<Daemon>>,
-    Piece(run): Piece,
+    InPath(OfRun { run }): InPath<OfRun>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let run = find_run(&daemon, &run).await?.run_id();
@@ -178,7 +234,7 @@ pub(super) fn refuse_while_draining(daemon: &Daemon) -> Result<(), ApiError> {
     if daemon.queue.gate() != QueueGate::Draining {
         return Ok(());
     }
-    Err(ApiError::new(StatusCode::CONFLICT, "the queue is drained: no new run is accepted")
+    Err(ApiError::new(ErrorCode::QueueDraining, "the queue is drained: no new run is accepted")
         .hint("let it accept runs again: caretaker queue resume"))
 }
 
@@ -189,9 +245,20 @@ pub(super) async fn accepted(daemon: &Arc<Daemon>, run: RunId) -> Result<Respons
     Ok((StatusCode::ACCEPTED, Json(Accepted { v: 1, run, waiting })).into_response())
 }
 
+/// Stop a run, or take it out of the queue
+#[utoipa::path(
+    post, path = "/v1/runs/{run}/stop", operation_id = "stop_run", tag = "runs",
+    params(OfRun),
+    request_body(content = Option<Stop>),
+    responses(
+        (status = ACCEPTED, description = "It was told", body = OneRun),
+        (status = CONFLICT),
+        (status = NOT_FOUND),
+    ),
+)]
 pub(crate) async fn stop(
     State(daemon): State<Arc<Daemon>>,
-    Piece(run): Piece,
+    InPath(OfRun { run }): InPath<OfRun>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let run = find_run(&daemon, &run).await?;
@@ -210,9 +277,20 @@ pub(crate) async fn stop(
     Ok((StatusCode::ACCEPTED, Json(report(&daemon, &run)?)).into_response())
 }
 
+/// Stop a run so that its session can be taken up again
+#[utoipa::path(
+    post, path = "/v1/runs/{run}/suspend", operation_id = "suspend_run", tag = "runs",
+    params(OfRun),
+    request_body(content = Option<Nothing>),
+    responses(
+        (status = ACCEPTED, description = "It was told", body = OneRun),
+        (status = CONFLICT),
+        (status = NOT_FOUND),
+    ),
+)]
 pub(crate) async fn suspend(
     State(daemon): State<Arc<Daemon>>,
-    Piece(run): Piece,
+    InPath(OfRun { run }): InPath<OfRun>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let run = find_run(&daemon, &run).await?;
@@ -237,11 +315,11 @@ async fn order(
         Ok(_) => Ok(()),
         Err(error @ NotGiven::NotBegun) => {
             let what = format!("run {}: {error}", run.run_id());
-            Err(ApiError::new(StatusCode::CONFLICT, what).hint("stop it, or let it wait"))
+            Err(ApiError::new(ErrorCode::RunNotBegun, what).hint("stop it, or let it wait"))
         }
         Err(error) => {
             let what = format!("the order did not reach run {}: {}", run.run_id(), error.why());
-            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what).hint("try again in a moment"))
+            Err(ApiError::new(ErrorCode::RunUnreachable, what).hint("try again in a moment"))
         }
     }
 }

@@ -6,36 +6,60 @@ use admission::sessions::{Listing, OneSession};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
+use utoipa::IntoParams;
 
-use super::ApiError;
-use super::request::{Piece, Query, blocking};
+use super::request::{InPath, OfSession, Query, blocking};
+use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
 
-const DEFAULT_LIMIT: usize = 100;
-const LONGEST_LIST: usize = 1000;
+const DEFAULT_LIMIT: u32 = 100;
+const LONGEST_LIST: u32 = 1000;
 
-#[derive(Debug, Default, Deserialize)]
+/// Which of them to list.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
-    limit: Option<usize>,
+    /// List at most so many, 100 if left out, and never more than 1000.
+    #[param(maximum = 4294967295u32)]
+    limit: Option<u32>,
+    /// Pass over so many first.
     #[serde(default)]
-    skip: usize,
+    #[param(maximum = 4294967295u32)]
+    skip: u32,
 }
 
+/// The conversations of all stores, the one that changed last first
+#[utoipa::path(
+    get, path = "/v1/sessions", operation_id = "list_sessions", tag = "sessions",
+    params(Page),
+    responses((status = OK, description = "Conversations", body = Listing)),
+)]
 pub(crate) async fn list(
     State(daemon): State<Arc<Daemon>>,
     Query(page): Query<Page>,
 ) -> Result<Json<Listing>, ApiError> {
     let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(LONGEST_LIST);
-    Ok(Json(blocking(move || Listing::of_host(&daemon.host, page.skip, limit)).await??))
+    let (skip, limit) = (page.skip as usize, limit as usize);
+    Ok(Json(blocking(move || Listing::of_host(&daemon.host, skip, limit)).await??))
 }
 
+/// One conversation, whole
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}", operation_id = "get_session", tag = "sessions",
+    params(OfSession),
+    responses(
+        (status = OK, description = "The conversation", body = OneSession),
+        (status = NOT_FOUND),
+    ),
+)]
 pub(crate) async fn one(
     State(daemon): State<Arc<Daemon>>,
-    Piece(session): Piece,
+    InPath(OfSession { session }): InPath<OfSession>,
 ) -> Result<Json<OneSession>, ApiError> {
     let wanted = session.clone();
     let found = blocking(move || OneSession::of_host(&daemon.host, &wanted)).await??;
-    let none = || ApiError::not_found(format!("there is no session `{session}`"));
+    let none =
+        || ApiError::new(ErrorCode::NoSuchSession, format!("there is no session `{session}`"));
     found.map(Json).ok_or_else(none)
 }

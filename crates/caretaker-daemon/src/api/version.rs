@@ -8,16 +8,24 @@ use serde::Serialize;
 
 use crate::daemon::Daemon;
 
-#[derive(Debug, Serialize)]
+/// A daemon.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Version {
     /// What is spoken here. A client that speaks another is refused.
     pub(crate) protocol: u32,
     /// The program's version, for people.
     pub(crate) version: String,
+    /// The daemon's process.
     pub(crate) pid: u32,
+    /// When it started, in milliseconds since 1970.
     pub(crate) since_ms: u64,
 }
 
+/// Who answers, and what it speaks
+#[utoipa::path(
+    get, path = "/v1/version", operation_id = "get_version", tag = "daemon",
+    responses((status = OK, description = "This daemon", body = Version)),
+)]
 pub(crate) async fn version(State(daemon): State<Arc<Daemon>>) -> Json<Version> {
     Json(Version {
         protocol: daemon.note.protocol,

@@ -9,7 +9,7 @@ use run_protocol::RunId;
 use serde::{Deserialize, Serialize};
 
 /// What a queued run waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "waits_for", rename_all = "snake_case")]
 pub enum Waiting {
     /// Its time has not come.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// One thing that is missing from a conversation or a store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Damage {
     /// The part that is affected, in the words of the store: `message 12`, `turns[3]`, `bubbleId:…`.
     pub place: String,

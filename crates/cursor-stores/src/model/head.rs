@@ -13,18 +13,22 @@ use super::moment::Moment;
 use super::usage::TokenUsage;
 
 /// A conversation without what was said in it. What is not known is absent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Head {
     /// Cursor's: the same conversation has the same id in all stores.
     pub id: String,
     /// Where it was found; the richest first.
     pub origins: Vec<Origin>,
+    /// What Cursor or the user calls it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Workspace>,
+    /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<Moment>,
+    /// When it last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated: Option<Moment>,
     /// `agent`, `ask`, `plan`, `debug`, …
@@ -42,12 +46,15 @@ pub struct Head {
     /// What it takes on disk, as far as that can be told cheaply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_bytes: Option<u64>,
+    /// What goes on in it.
     pub activity: Activity,
+    /// Where the user put it.
     #[serde(default, skip_serializing_if = "Shelf::is_shown")]
     pub shelf: Shelf,
     /// Whose sub-agent it is; such conversations are listed on request only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// The conversations of its sub-agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subagents: Vec<String>,
     /// `None`: unknown, never zero.
@@ -63,8 +70,9 @@ pub struct Head {
 }
 
 /// A store that holds a conversation, and what the conversation is called there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Origin {
+    /// The kind of store.
     pub store: StoreKind,
     /// The database or the file.
     pub path: BytesPath,
@@ -74,7 +82,19 @@ pub struct Origin {
 }
 
 /// The kinds of places where Cursor keeps conversations; the richest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
     /// `chats/<md5>/<uuid>/store.db` of the command line agent.
@@ -94,7 +114,7 @@ pub enum StoreKind {
 }
 
 /// What goes on in a conversation, as far as its store tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
     /// Somebody is writing it.
@@ -115,7 +135,7 @@ pub enum Activity {
 }
 
 /// Where the user put it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Shelf {
     #[default]
@@ -135,38 +155,47 @@ impl Shelf {
 }
 
 /// The place in another conversation that a sub-agent was started from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Parent {
+    /// The other conversation.
     pub id: String,
+    /// The call that started the sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
+    /// What kind of sub-agent it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub type_name: Option<String>,
 }
 
 /// A tool call without a result. Its side effects may have happened or not.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PendingCall {
+    /// The tool.
     pub name: String,
+    /// The call's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// What the tool was called with.
     #[serde(default, skip_serializing_if = "Json::is_null")]
+    #[schema(value_type = serde_json::Value)]
     pub input: Json,
+    /// When it was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Moment>,
 }
 
 /// What a conversation is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Workspace {
     /// A path as its own machine writes it; the `.code-workspace` file where there are several folders.
     pub path: String,
+    /// On which machine it lies.
     #[serde(default, skip_serializing_if = "WorkspacePlace::is_here")]
     pub place: WorkspacePlace,
 }
 
 /// On which machine a workspace lies.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkspacePlace {
     #[default]

@@ -7,25 +7,31 @@ use super::moment::Moment;
 use super::tool::{ToolCall, ToolResult};
 
 /// One message of a conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Message {
     /// The store's own, where it has one that tells messages apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Who says it.
     pub role: Role,
+    /// What it is besides.
     #[serde(default, skip_serializing_if = "MessageKind::is_said")]
     pub kind: MessageKind,
     /// The index of its turn in the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<usize>,
+    /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Moment>,
+    /// The model that said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Its pieces, in their order.
     pub parts: Vec<Part>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Who says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     System,
@@ -38,7 +44,7 @@ pub enum Role {
 }
 
 /// What a message is besides its role.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
     /// Said by the one whose role it has.
@@ -64,17 +70,22 @@ impl MessageKind {
 }
 
 /// A piece of a message, in the order of the message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
+    /// Words.
     Text {
+        /// The words.
         text: String,
     },
+    /// What the model thought.
     Reasoning {
         /// Empty where the store keeps only a redacted form.
         text: String,
+        /// How long it took.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<u64>,
+        /// The store keeps only a redacted form.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_redacted: bool,
     },
@@ -82,18 +93,24 @@ pub enum Part {
     ToolCall(ToolCall),
     /// A result whose call is not in the conversation.
     ToolResult {
+        /// The call's id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call_id: Option<String>,
+        /// The tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_name: Option<String>,
+        /// What the tool gave back.
         result: ToolResult,
     },
+    /// A picture.
     Image {
+        /// Its media type.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
         /// Where the picture lies, if not in the store.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
+        /// Its size.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         n_bytes: Option<u64>,
     },
@@ -101,30 +118,41 @@ pub enum Part {
     Attachment {
         /// `file`, `folder`, `selection`, `rule`, `terminal`, `doc`, `context`, …
         kind: String,
+        /// What it is called.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
+        /// What is in it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
     /// Code that the store keeps apart from the text.
     Code {
+        /// The language that it is written in.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         language: Option<String>,
+        /// The file that it belongs to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
+        /// The code.
         text: String,
     },
     /// The todo list as of this message.
     Todos {
+        /// Its entries.
         todos: Vec<super::Todo>,
     },
+    /// Something went wrong.
     Error {
+        /// What, in the store's words.
         text: String,
     },
     /// A piece of a kind that this build does not know, as the store has it.
     Unknown {
+        /// The store's word for it.
         kind: String,
+        /// What the store has.
         #[serde(default, skip_serializing_if = "Json::is_null")]
+        #[schema(value_type = serde_json::Value)]
         value: Json,
     },
 }

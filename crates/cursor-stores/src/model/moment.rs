@@ -3,15 +3,18 @@
 use serde::{Deserialize, Serialize};
 
 /// A point in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Moment {
     /// Milliseconds since 1970.
     pub at_ms: i64,
+    /// How it is known.
     pub confidence: Confidence,
 }
 
 /// How a time is known. Better ones are smaller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
     /// The store says it of this very thing.

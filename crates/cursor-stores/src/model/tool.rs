@@ -6,21 +6,28 @@ use serde_json::Value as Json;
 use super::moment::Moment;
 
 /// One call of a tool, with its result where there is one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ToolCall {
+    /// The call's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// As the store has it; empty where it has none.
     pub name: String,
     /// One word for the same tool in all stores, see [`canonical_tool`].
     pub tool: String,
+    /// What the tool was called with.
     #[serde(default, skip_serializing_if = "Json::is_null")]
+    #[schema(value_type = serde_json::Value)]
     pub input: Json,
+    /// What it gave back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolResult>,
+    /// How it came out.
     pub state: ToolState,
+    /// When it was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Moment>,
+    /// How long it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// The conversation that the call started.
@@ -29,11 +36,13 @@ pub struct ToolCall {
 }
 
 /// What a tool gave back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ToolResult {
     /// Text, or whatever the store has.
     #[serde(default, skip_serializing_if = "Json::is_null")]
+    #[schema(value_type = serde_json::Value)]
     pub output: Json,
+    /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The store kept only a part of it.
@@ -41,7 +50,8 @@ pub struct ToolResult {
     pub is_truncated: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How a call came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolState {
     /// It runs, or its writer was killed while it ran.

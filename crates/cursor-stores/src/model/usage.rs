@@ -3,15 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 /// What was used. What is not known is absent, never zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct TokenUsage {
+    /// What the models read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
+    /// What the models wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<u64>,
+    /// What came from a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<u64>,
+    /// What went to a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<u64>,
     /// A part of `output`.
@@ -20,6 +24,7 @@ pub struct TokenUsage {
     /// How full the model's context is: a snapshot, not a sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_used: Option<u64>,
+    /// How much fits into it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_limit: Option<u64>,
 }

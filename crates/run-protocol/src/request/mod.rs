@@ -41,7 +41,9 @@ use crate::{
 };
 
 /// What a run is asked to be. Everything may be left out; the names are those of the flags of `caretaker run`.
-#[derive(Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[command(next_display_order = 100)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunRequest {
@@ -50,6 +52,7 @@ pub struct RunRequest {
     pub prompt: Option<String>,
     /// The directory to work in.
     #[arg(skip)]
+    #[schema(value_type = Option<String>)]
     pub workspace: Option<PathBuf>,
     /// Work in a fresh git worktree of the workspace, on a branch of its own.
     #[arg(skip)]
@@ -74,10 +77,12 @@ pub struct RunRequest {
     /// A mark of your own; may be given several times.
     #[arg(long = "label", short, value_name = "NAME=VALUE")]
     #[serde(with = "pairs_as_object")]
+    #[schema(value_type = BTreeMap<String, String>, default = json!({}))]
     pub labels: Vec<Label>,
     /// A variable for the agent, no secret; may be given several times.
     #[arg(long, value_name = "NAME=VALUE")]
     #[serde(with = "pairs_as_object")]
+    #[schema(value_type = BTreeMap<String, String>, default = json!({}))]
     pub env: Vec<Variable>,
     /// A secret for the agent, as a variable: taken from a variable of yours or from a file, written down nowhere, and
     /// replaced in what is printed. May be given several times; a resumed run needs it again.
@@ -85,6 +90,7 @@ pub struct RunRequest {
     pub secret: Vec<String>,
     /// Show this file or directory in the sandbox too, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
+    #[schema(value_type = Vec<String>)]
     pub expose: Vec<PathBuf>,
     /// What of the network is inside: the hosts of the list, nothing, or all that this machine can reach. Default: as
     /// in the session's last run; for a new session as the profile says.
@@ -167,6 +173,7 @@ pub struct RunRequest {
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = QUEUE,
           value_parser = clap::value_parser!(i32).range(-100..=100))]
     #[serde(deserialize_with = "priority")]
+    #[schema(minimum = -100, maximum = 100)]
     pub priority: Option<i32>,
     /// Do not start before this long from now.
     #[arg(long, value_name = "DURATION", help_heading = QUEUE)]
@@ -189,6 +196,7 @@ pub struct RunRequest {
     pub account: Option<RunName>,
     /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
     #[arg(long, value_name = "PATH|simulated", help_heading = QUEUE, display_order = 810)]
+    #[schema(value_type = Option<String>)]
     pub agent: Option<PathBuf>,
     /// Further flags for the agent. Those that caretaker depends on are refused, and so are headers with credentials:
     /// everybody can read a command line.
@@ -343,7 +351,8 @@ fn chosen<T>(below: Vec<T>, above: Vec<T>) -> Vec<T> {
 }
 
 /// What the agent may do: read, or work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
 pub enum Mode {
     /// It makes a plan.
     Plan,
@@ -383,7 +392,7 @@ impl fmt::Display for Mode {
     }
 }
 
-text_serde!(Mode, "`plan`, `ask` or `agent`");
+text_serde!(Mode, "`plan`, `ask` or `agent`", {});
 
 impl From<Mode> for Option<AgentMode> {
     fn from(mode: Mode) -> Self {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{CountLimit, HumanDuration, NotACount, NotADuration, text_serde};
 
 /// What may be spent; what is not named is not limited.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// Tools that agents call.

@@ -24,6 +24,7 @@ pub use size::{ByteSize, NotASize};
 macro_rules! text_serde {
     ($kind:ty, $expected:literal) => {
         crate::written::text_serde!($kind, $expected, {});
+        crate::written::text_schema!($kind, $expected, [String]);
     };
     // A count may also be a plain number of JSON or TOML.
     ($kind:ty, $expected:literal, or a number) => {
@@ -40,6 +41,7 @@ macro_rules! text_serde {
                 self.visit_str(&number.to_string())
             }
         });
+        crate::written::text_schema!($kind, $expected, [String, Number]);
     };
     ($kind:ty, $expected:literal, {$($more:item)*}) => {
         impl serde::Serialize for $kind {
@@ -70,6 +72,22 @@ macro_rules! text_serde {
     };
 }
 pub(crate) use text_serde;
+
+/// Describes such a type in the API's document.
+macro_rules! text_schema {
+    ($kind:ty, $expected:literal, [$($json:ident),+]) => {
+        impl utoipa::PartialSchema for $kind {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+                let types: SchemaType = [$(Type::$json),+].into_iter().collect();
+                ObjectBuilder::new().schema_type(types).description(Some($expected)).into()
+            }
+        }
+
+        impl utoipa::ToSchema for $kind {}
+    };
+}
+pub(crate) use text_schema;
 
 /// A limit as it is written: zero is `none`.
 fn write_limit(

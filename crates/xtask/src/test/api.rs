@@ -1,4 +1,5 @@
-//! The daemon's API against its own description: schemathesis sends what `openapi.json` allows and what it does not.
+//! The daemon's API against its own description: schemathesis reads `/v1/openapi.json`, and sends what it
+//! allows and what it does not.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,14 +14,11 @@ pub(super) fn probe(tools: &Tools) -> anyhow::Result<()> {
     let scratch = tempfile::tempdir()?;
     let daemon = Daemon::start(scratch.path())?;
     let token = std::fs::read_to_string(&daemon.token_file)?;
-    let description =
-        commands::workspace_root().join("crates/caretaker-daemon/src/api/openapi.json");
     let settings = commands::workspace_root().join("tests/schemathesis.toml");
     let words = [
         format!("--config-file={}", settings.display()),
         "run".to_owned(),
-        description.to_string_lossy().into_owned(),
-        format!("--url=http://{}", daemon.address),
+        format!("http://{}/v1/openapi.json", daemon.address),
         format!("--header=Authorization: Bearer {}", token.trim()),
         "--seed=1".to_owned(),
         "--no-color".to_owned(),
