@@ -56,7 +56,7 @@ impl<'a> Daemon<'a> {
 
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {
-        caretaker(self.home, &["kill", "--all", "--json"]).ok();
+        caretaker(self.home, &["suspend", "--all", "--json"]).ok();
         caretaker(self.home, &["daemon", "stop", "--json"]).ok();
     }
 }
