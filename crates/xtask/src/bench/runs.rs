@@ -334,6 +334,8 @@ impl Stage {
         let git = |arguments: &[&str]| {
             let mut git = Command::new("git");
             git.args(["-c", "user.name=bench", "-c", "user.email=bench@localhost"]);
+            // Its housekeeping in the background would be measured too, and takes away what a sandbox protects.
+            git.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
             git.args(arguments).current_dir(&workspace).env("GIT_CONFIG_GLOBAL", "/dev/null");
             let status = git.stdout(Stdio::null()).status()?;
             ensure!(status.success(), "git {arguments:?} failed");
