@@ -260,6 +260,16 @@ fn without_a_daemon_the_cap_of_the_default_account_is_kept() {
 }
 
 #[test]
+fn a_batch_of_which_no_run_may_ever_start_is_refused_instead_of_waiting() {
+    let stage = Stage::new();
+    make_repository(&stage.workspace());
+    configure(&stage, "[queue.accounts]\ndefault = 0\n");
+    let output = each(&stage, &line("say done", json!({})), &["--json"]);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no run of the batch can start"), "{}", stderr(&output));
+}
+
+#[test]
 fn with_a_daemon_the_batch_outlives_the_command_and_the_daemon() {
     let stage = DaemonStage::new(2);
     make_repository(&stage.workspace());

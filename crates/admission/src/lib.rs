@@ -6,8 +6,9 @@
 //!   resumption (the session) ──────────┘     │
 //!   host, sandbox: what this machine has ────┘
 //!
-//!   Admitted ──► the binary launches it, or
-//!            └─► accept (API, messages, continuation) ─► a queued run + brought (keys, proxy: on no disk)
+//!   Admitted::accept ─► a run directory + brought (keys, proxy: on no disk)
+//!     ├── the binary starts its shim, or hands it to the daemon's queue
+//!     └── submit: the daemon's own ways to it (API, messages, continuation)
 //!   children: what an agent asks for, narrowed to its parent's rights ─► worktrees ─► a queued run
 //!   sessions: all conversations, each with the verdict of resumption
 //! ```
@@ -16,11 +17,10 @@
 //! and passes a [`host::Host`] in. The exception is the time zone of a day's budget, which jiff asks the system for.
 //!
 //! **Invariant:** a run that is refused leaves nothing behind: `admit` and `resumption` look and do not touch.
-//! Only `accept` and `children` make the directory of a run.
+//! Only [`admit::Admitted::accept`] makes the directory of a run, and for a child [`children::submit`].
 //!
 //! **Invariant:** text from an agent, a workspace or a store passes [`words::safe_text`] before it reaches an error or a note.
 
-pub mod accept;
 pub mod admit;
 pub mod brought;
 pub mod budgets;
@@ -34,5 +34,6 @@ pub mod request;
 pub mod resumption;
 pub mod sandbox;
 pub mod sessions;
+pub mod submit;
 pub mod words;
 pub mod worktrees;

@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use admission::accept::submit_turn;
+use admission::submit::submit_turn;
 use run_journal::Inbox;
 use run_protocol::{Message, RunId};
 use run_shim::report_end;

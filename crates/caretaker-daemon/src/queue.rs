@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use admission::brought::Brought;
 use admission::config::caps::{CapKind, Caps};
+use admission::host::disk::free_bytes;
 use ground::now_ms;
 use run_journal::{EndQueued, RunOverview, RunState};
 use run_protocol::{FailureClass, RunId, RunOutcome};
@@ -321,8 +322,7 @@ impl Daemon {
     fn disk(&self) -> DiskRoom {
         let needed_bytes = self.config.min_free_bytes;
         // Where nobody can say how much there is, the first write will.
-        let free_bytes = rustix::fs::statvfs(self.state().path())
-            .map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
+        let free_bytes = free_bytes(self.state().path()).unwrap_or(u64::MAX);
         if free_bytes >= needed_bytes {
             DiskRoom::Enough
         } else {

@@ -13,12 +13,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use admission::accept::continue_run;
 use admission::brought::Submitted;
 use admission::command_error::CommandError;
 use admission::continuation::{Continuation, CutOff, cut_off_runs};
 use admission::host::Host;
 use admission::resumption::WhenHeld;
+use admission::submit::continue_run;
 use run_journal::StateRoot;
 use run_protocol::RunRequest;
 use tokio::net::{TcpListener, UnixListener};

@@ -1,7 +1,7 @@
 //! What happened in a run: the numbered log that is the truth, its readers, and the index that is derived from it.
 //!
 //! ```text
-//!   caretaker run ──► RunDirectory::create ──► runs/<id>/  spec.json  prompt  run.lock  events.jsonl
+//!   admission ──────► RunDirectory::create ──► runs/<id>/  spec.json  prompt  run.lock  events.jsonl
 //!   the shim ───────► RunDirectory::lock ────► JournalWriter ──► one write per batch ──► events.jsonl
 //!   anybody ────────► JournalReader (from any number) + Follower (woken by the shim's socket, else by inotify)
 //!   anybody ────────► Inbox: what agents ask and what is written to them, inbox/<session>.jsonl

@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -125,7 +127,7 @@ fn shares_of<'a>(
     start_reader: StartReader<'_>,
     changes: &'a [&'a Change<'a>],
 ) -> Result<Vec<Share<'a>>, HistoryError> {
-    let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let n_processors = thread::available_parallelism().map_or(1, usize::from);
     let most = n_processors.clamp(1, MOST_WORKERS);
     let length = changes.len().div_ceil(most).max(SMALLEST_SHARE);
     let shares = changes.chunks(length).enumerate().map(|(number, changes)| {
@@ -137,13 +139,21 @@ fn shares_of<'a>(
 /// Makes everything but directories, which are there by now. The kernel takes longest over new files, and makes them on
 /// several processors at once. Returns what failed.
 fn make_side_by_side(shares: Vec<Share<'_>>) -> Vec<(TreePath, String)> {
-    std::thread::scope(|scope| {
-        let workers: Vec<_> =
-            shares.into_iter().map(|share| scope.spawn(|| share.make_all())).collect();
-        let outcomes = workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        outcomes.flat_map(|outcome| outcome.failed).collect()
+    let n_helpers = shares.len().saturating_sub(1);
+    let shares = Mutex::new(shares);
+    let next = || shares.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let make_some = || -> Vec<(TreePath, String)> {
+        std::iter::from_fn(next).flat_map(|share| share.make_all().failed).collect()
+    };
+    thread::scope(|scope| {
+        // Where no more threads are to be had, this one makes all that is left.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, make_some).ok();
+        let helpers: Vec<_> = (0..n_helpers).map_while(start).collect();
+        let mut failed = make_some();
+        for helper in helpers {
+            failed.extend(helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        failed
     })
 }
 

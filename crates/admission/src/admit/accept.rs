@@ -37,7 +37,7 @@ pub struct Accepted {
 }
 
 impl Admitted<'_> {
-    /// Makes the run's directory.
+    /// Makes the run's directory. Nothing else makes one for a request of a person.
     pub fn accept<'p>(self, prompt: impl Into<Prompt<'p>>) -> Result<Accepted, CommandError> {
         let Self { host, config, spec, shim_environment, brought, trial } = self;
         // The daemon looks at the budgets of the runs in its queue.

@@ -9,7 +9,6 @@ mod spec;
 use std::path::{Path, PathBuf};
 
 use cursor_home::WorkspacePath;
-use run_journal::Prompt;
 use run_protocol::{AgentProgram, ExitCode, QueueTerms, RunId, RunRequest, RunSpec, SessionStart};
 use run_shim::{SocketPaths, check_run};
 use sandbox_plan::Confinement;
@@ -152,11 +151,6 @@ impl<'a, 'r> Admission<'a, 'r> {
     ) -> Result<Self, CommandError> {
         let before = continued::run_before(host, &errand, asked)?;
         Ok(Self { host, config, program, asked, errand, before })
-    }
-
-    /// Checks the run, and makes its directory. Nothing else makes one for a request of a person.
-    pub fn accept<'p>(&self, prompt: impl Into<Prompt<'p>>) -> Result<Accepted, CommandError> {
-        self.admit()?.accept(prompt)
     }
 
     /// Checks what is cheap to put right first, and creates nothing.

@@ -15,7 +15,7 @@ use run_protocol::RunSpec;
 use serde::{Deserialize, Serialize};
 
 use super::request::{InPath, OfQuestion, OfRun, blocking, find_run, json};
-use super::runs::{Accepted, accepted, refuse_while_draining};
+use super::runs::{Accepted, accepted, refuse_while_draining, take_over};
 use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
 use crate::letters::{
@@ -144,9 +144,9 @@ pub(crate) async fn spawn(
     }
     let spec = parent.spec().map_err(|error| ApiError::internal(&error))?;
     let ours = Arc::clone(&daemon);
-    let submitted = blocking(move || submit_child(&ours, &spec, order)).await??;
-    daemon.queue.bring(submitted.run, submitted.brought);
-    accepted(&daemon, submitted.run).await
+    let submit = move || submit_child(&ours, &spec, order).map(|made| take_over(&ours, made));
+    let run = blocking(submit).await??;
+    accepted(&daemon, run).await
 }
 
 fn submit_child(

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use admission::accept::submit as submit_run;
-use admission::brought::Brought;
+use admission::brought::{Brought, Submitted};
+use admission::submit::submit as submit_run;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request, State};
@@ -174,11 +174,21 @@ pub(crate) async fn submit(
         (request_of(&body.map_err(|error| unreadable(&error))?)?, None)
     };
     let ours = Arc::clone(&daemon);
-    let submit = move || submit_run(&ours.host, &ours.config.program, &request, prompt.as_ref());
-    let submitted = blocking(submit).await??;
-    let run = submitted.run;
-    daemon.queue.bring(run, submitted.brought);
+    let submit = move || -> Result<RunId, ApiError> {
+        let (host, program) = (&ours.host, &ours.config.program);
+        let submitted = submit_run(host, program, &request, prompt.as_ref())?;
+        Ok(take_over(&ours, submitted))
+    };
+    let run = blocking(submit).await??;
     accepted(&daemon, run).await
+}
+
+/// Gives the queue what is known of a run beside its spec. To be called where the run is made: a client that hangs up ends
+/// its handler, and a run whose keys are lost can never start.
+pub(super) fn take_over(daemon: &Daemon, Submitted { run, brought }: Submitted) -> RunId {
+    daemon.queue.bring(run, brought);
+    daemon.watch.look(run);
+    run
 }
 
 /// What a request says beside the prompt that is its body.
@@ -226,7 +236,7 @@ pub(crate) async fn enqueue(
 ) -> Result<Response, ApiError> {
     let run = find_run(&daemon, &run).await?.run_id();
     let brought: Brought = json(&body)?;
-    daemon.queue.bring(run, brought);
+    take_over(&daemon, Submitted { run, brought });
     accepted(&daemon, run).await
 }
 
@@ -239,7 +249,6 @@ pub(super) fn refuse_while_draining(daemon: &Daemon) -> Result<(), ApiError> {
 }
 
 pub(super) async fn accepted(daemon: &Arc<Daemon>, run: RunId) -> Result<Response, ApiError> {
-    daemon.watch.look(run);
     daemon.queue.next_decision().await;
     let waiting = daemon.queue.waiting(run);
     Ok((StatusCode::ACCEPTED, Json(Accepted { v: 1, run, waiting })).into_response())

@@ -198,6 +198,7 @@ impl Driver<'_> {
             if self.watch.is_empty() && !(self.is_starting && self.has_waiting()) {
                 break;
             }
+            self.refuse_to_wait_for_ever(interruption)?;
             let patience =
                 deadline.map_or(PATIENCE, |at| at.saturating_duration_since(Instant::now()));
             let heard = self.watch.wait(patience);
@@ -228,6 +229,17 @@ impl Driver<'_> {
             }
         }
         self.sum_up()
+    }
+
+    /// Nothing is under way that could end, and still nothing starts: no moment will come at which that is otherwise.
+    fn refuse_to_wait_for_ever(&self, interruption: Interruption) -> Result<(), CommandError> {
+        let may_start = interruption == Interruption::Following && !self.watch.has_signal();
+        if !self.watch.is_empty() || !may_start || !self.next_turns().is_empty() {
+            return Ok(());
+        }
+        let what = "no run of the batch can start: `[queue]` of the configuration allows none";
+        Err(CommandError::new(ExitCode::Conflict, what)
+            .hint("see the caps with `caretaker config`, and allow at least one run"))
     }
 
     fn has_waiting(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use run_protocol::RunRequest;
+use run_protocol::{Mode, RunRequest};
 
 use super::matrix::{self, Axis};
 use super::prompt_lines::{BadLines, Line, MOST_RUNS};
@@ -104,7 +104,9 @@ fn on_top_of(
     if line.profile.as_deref() == Some(profiles::OFF) {
         return Err("a sandbox is left away only with `--sandbox off`, for all".to_owned());
     }
-    // One group, one account, new sessions, and worktrees as `--in-place` decides: the same for all of a batch.
+    // One group, one account, new sessions, and worktrees as `--in-place` decides: the same for all of a batch. And a file
+    // of prompts may be the work of a program or an agent: it names no program to start, and shows the runs no more of this
+    // machine and of the network than the flags do.
     let for_all = [
         ("session", line.session.is_some()),
         ("worktree", line.worktree),
@@ -113,6 +115,16 @@ fn on_top_of(
         ("group_budget", line.group_budget.is_some()),
         ("force", line.force),
         ("widen", !line.widen.is_empty()),
+        ("agent", line.agent.is_some()),
+        ("agent_flags", !line.agent_flags.is_empty()),
+        ("secret", !line.secret.is_empty()),
+        ("expose", !line.expose.is_empty()),
+        ("network", line.network.is_some()),
+        ("allow_host", !line.allow_host.is_empty()),
+        ("user_mcp", line.user_mcp),
+        ("mcp", !line.mcp.is_empty()),
+        ("mcp_from_repo", !line.mcp_from_repo.is_empty()),
+        ("mode", line.mode == Some(Mode::Agent) && base.mode.is_some()),
     ];
     if let Some((name, _)) = for_all.into_iter().find(|(_, is_set)| *is_set) {
         return Err(format!("`{name}` is not for one line of a batch"));
@@ -191,7 +203,7 @@ mod tests {
             "{{\"prompt\":\"a\",\"profile\":\"off\"}}\n{{\"prompt\":\"a\",\"name\":\"twin\"}}\n\
              {{\"prompt\":\"a\",\"name\":\"twin\"}}\n{{\"prompt\":\"a\",\"session\":\"{session}\"}}\n\
              {{\"prompt\":\"a\",\"force\":true}}\n{{\"prompt\":\"a\",\"group\":\"x\"}}\n\
-             {{\"prompt\":\"a\",\"memory\":\"1GiB\",\"network\":\"none\",\"expose\":[\"/opt\"]}}\n"
+             {{\"prompt\":\"a\",\"memory\":\"1GiB\",\"no_force\":true}}\n"
         );
         let Err(ItemsError::Lines(bad)) = made(&text, &[], &RunRequest::default()) else {
             panic!("it was taken")
@@ -200,6 +212,30 @@ mod tests {
         assert_eq!(numbers, [1, 3, 4, 5, 6]);
         assert!(bad.to_string().contains("line 2 has the name `twin` already"), "{bad}");
         assert!(bad.to_string().contains("`force` is not for one line of a batch"), "{bad}");
+    }
+
+    #[test]
+    fn a_line_names_no_program_and_shows_its_run_no_more_than_the_flags_do() {
+        let base = RunRequest { mode: Some(Mode::Ask), ..RunRequest::default() };
+        for more in [
+            "\"agent\":\"/opt/agent\"",
+            "\"agent_flags\":[\"--x\"]",
+            "\"secret\":[\"A=file:/etc/shadow\"]",
+            "\"expose\":[\"/etc\"]",
+            "\"network\":\"host\"",
+            "\"allow_host\":[\"evil.example\"]",
+            "\"user_mcp\":true",
+            "\"mcp\":[\"a\"]",
+            "\"mcp_from_repo\":[\"a\"]",
+            "\"mode\":\"agent\"",
+        ] {
+            let text = format!("{{\"prompt\":\"a\",{more}}}");
+            let Err(ItemsError::Lines(bad)) = made(&text, &[], &base) else {
+                panic!("{more} was taken")
+            };
+            assert!(bad.to_string().contains("is not for one line of a batch"), "{bad}");
+        }
+        assert!(made("{\"prompt\":\"a\",\"mode\":\"plan\"}", &[], &base).is_ok());
     }
 
     #[test]

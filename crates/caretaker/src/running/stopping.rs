@@ -113,10 +113,15 @@ pub(crate) fn tell_all(
             .collect::<Vec<_>>()
     };
     let mut told: Vec<_> = thread::scope(|scope| {
-        let n_threads = runs.len().min(MOST_AT_ONCE);
-        let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(tell_some)).collect();
-        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        joined.flat_map(|told| told.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        let n_helpers = runs.len().min(MOST_AT_ONCE).saturating_sub(1);
+        // Where no more threads are to be had, this one tells all that are left.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, tell_some).ok();
+        let helpers: Vec<_> = (0..n_helpers).map_while(start).collect();
+        let mut told = tell_some();
+        for helper in helpers {
+            told.extend(helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        told
     });
     told.sort_by_key(|(number, _)| *number);
     told.into_iter().map(|(_, told)| told).collect()

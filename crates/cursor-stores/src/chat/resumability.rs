@@ -137,6 +137,37 @@ pub enum NotResumable {
 }
 
 impl NotResumable {
+    /// Whether the conversation itself is missing or damaged. The other reasons depend on who asks, when, and on earlier runs.
+    pub(crate) fn is_of_content(&self) -> bool {
+        match self {
+            Self::EmptyRoot
+            | Self::MissingRoot { .. }
+            | Self::RootHashMismatch { .. }
+            | Self::RootUnreadable { .. }
+            | Self::RootUndecodable { .. }
+            | Self::MessagesMissing { .. }
+            | Self::MessagesDamaged { .. } => true,
+            Self::NoStore
+            | Self::NotAPlainFile { .. }
+            | Self::EmptyFile
+            | Self::NotADatabase
+            | Self::NotAChat
+            | Self::Unreadable { .. }
+            | Self::Changing
+            | Self::NoMeta
+            | Self::MetaUnreadable
+            | Self::MalformedRoot
+            | Self::CheckpointLost { .. }
+            | Self::Diverged { .. }
+            | Self::Subagent { .. }
+            | Self::HeldByProcess { .. }
+            | Self::TookTooLong { .. }
+            | Self::CheckFailed => false,
+        }
+    }
+}
+
+impl NotResumable {
     /// Tells whether somebody else is busy with the session, so that it may be resumed later.
     #[must_use]
     pub fn is_passing(&self) -> bool {

@@ -265,23 +265,10 @@ pub(super) fn verify(
 /// Asks whether a resume would be refused for what is in the store, where the findings do not say so already. A session
 /// that was only just begun has no root.
 fn refused_for_its_content(verdict: &StoreVerdict, database: &Path) -> Option<NotResumable> {
-    let is_told = verdict.findings.iter().any(|finding| {
-        finding.severity() == Severity::Memory
-            || matches!(finding, StoreFinding::FileDamaged { .. } | StoreFinding::LogUnreadable)
-    });
+    let is_told = verdict.findings.iter().any(|finding| finding.severity() == Severity::Memory);
     verdict.root.filter(|_| !is_told)?;
     let reason = resume_point(database, None, Depth::Whole).err()?.reason;
-    let is_of_content = matches!(
-        reason,
-        NotResumable::EmptyRoot
-            | NotResumable::MissingRoot { .. }
-            | NotResumable::RootHashMismatch { .. }
-            | NotResumable::RootUnreadable { .. }
-            | NotResumable::RootUndecodable { .. }
-            | NotResumable::MessagesMissing { .. }
-            | NotResumable::MessagesDamaged { .. }
-    );
-    is_of_content.then_some(reason)
+    reason.is_of_content().then_some(reason)
 }
 
 /// What can be said of a store without reading much of it: its log, its name, and what its index lacks of the history.

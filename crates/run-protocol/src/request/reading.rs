@@ -33,6 +33,11 @@ impl RunRequest {
             let field = path.filter(|_| is_data && !why.starts_with("unknown field"));
             match field {
                 // The name of the field says more than its place.
+                // What was typed here may be the secret itself.
+                Some(field) if field == "secret" => {
+                    let why = "write a list of NAME=env:VARIABLE or NAME=file:PATH".to_owned();
+                    NotARequest { field: Some(field), why }
+                }
                 Some(field) => {
                     let end = why.rfind(" at line ").unwrap_or(why.len());
                     NotARequest { field: Some(field), why: why[..end].to_owned() }

@@ -102,6 +102,8 @@ fn what_is_wrong_is_said_with_the_name_of_the_field() {
         assert!(field.is_none() || !error.why.contains("at line"), "{error}");
     }
     assert!(RunRequest::from_json(b"{} {}").is_err());
+    let secret = RunRequest::from_json(b"{\"secret\":\"TOKEN=hunter2\"}").unwrap_err();
+    assert!(!secret.to_string().contains("hunter2"), "{secret}");
     assert!(RunRequest::from_json(b"{\"model\"").unwrap_err().why.contains("at line 1"));
 }
 

@@ -334,14 +334,15 @@ impl Confined {
 /// have passed a quiet point, which is most of what limits cost at the start of a run; the next ones do not. So we move
 /// ourselves to where we are, beside everything else that is prepared, and nobody waits for it.
 fn warm_up(place: impl Fn(&Hierarchies) -> Option<&Placement> + Send + 'static) {
-    std::thread::spawn(move || {
+    let warm_up = move || {
         if let Ok(found) = Hierarchies::of_this_process()
             && let Some(placement) = place(&found)
         {
             // Zero stands for whoever writes it. Where it is refused, the run starts a little later.
             cgroup_directory::set(&placement.own.join("cgroup.procs"), "0").ok();
         }
-    });
+    };
+    std::thread::Builder::new().spawn(warm_up).ok();
 }
 
 /// The first means that works, and why not those before it.

@@ -62,11 +62,15 @@ pub fn look_at_session(
     }
     let (writers, point) = std::thread::scope(|scope| {
         // Looking through all processes takes as long as looking at the store.
-        let writers = scope.spawn(|| writers_of(store_db));
+        let writers = std::thread::Builder::new().spawn_scoped(scope, || writers_of(store_db));
         let point = resume_point(store_db, recorded, depth);
-        (writers.join().unwrap_or_default(), point)
+        let writers = match writers {
+            Ok(thread) => thread.join().map_err(|_| NotResumable::CheckFailed),
+            Err(_) => Ok(writers_of(store_db)),
+        };
+        (writers, point)
     });
-    match writers.into_iter().next() {
+    match writers?.into_iter().next() {
         Some(it) => Err(NotResumable::HeldByProcess { pid: it.pid, program: it.program }.into()),
         None => point,
     }

@@ -83,7 +83,7 @@ pub fn submit_turn(
     let continues = Some(latest.run);
     let errand = Errand { continues, delivers, ..Errand::new(conversation, way) };
     let admission = Admission::new(host, &config, program, &request, errand)?;
-    Ok(submitted(admission.accept(prompt.as_bytes())?))
+    Ok(submitted(admission.admit()?.accept(prompt.as_bytes())?))
 }
 
 /// Makes a run, queued, that continues one that was cut off.
