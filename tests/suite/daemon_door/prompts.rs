@@ -122,6 +122,10 @@ fn the_longest_prompt_is_taken_by_the_command_line_and_the_api_and_a_longer_one_
 fn long_prompts_together_take_little_memory() {
     let door = TcpDoor::open();
     assert!(door.stage.output(&["queue", "pause"]).status.success());
+    // The pages of the program itself count too, and a debug build has many: they are all there after one run.
+    let (status, answer) = door.send_prompt(&door.path_for_run("first"), pieces(1 << 20));
+    assert_eq!(status, 202, "{answer}");
+    let before = door.peak_memory();
     let length = 24 << 20;
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..6)
@@ -136,8 +140,8 @@ fn long_prompts_together_take_little_memory() {
             assert_eq!(status, 202, "{answer}");
         }
     });
-    let peak = door.peak_memory();
-    assert!(peak < 60 * 1024, "the daemon took {peak} KiB");
+    let more = door.peak_memory() - before;
+    assert!(more < 24 * 1024, "the daemon took {more} KiB more than {before}");
 }
 
 #[test]
