@@ -129,7 +129,7 @@ fn resumed(
 /// directory. Says where the workspace is.
 fn check(request: &RunRequest) -> Result<PathBuf, CommandError> {
     if request.profile.as_deref() == Some(profiles::OFF) {
-        return Err(usage("a sandbox is left away only on the command line of the run itself")
+        return Err(usage("only the command line can start a run without a sandbox")
             .hint("caretaker run --sandbox off"));
     }
     let workspace = request.workspace.clone().ok_or_else(|| usage("missing field `workspace`"))?;

@@ -12,7 +12,7 @@ use run_protocol::Budget;
 /// that was not changed with it would misunderstand.
 pub const PROTOCOL: u32 = 1;
 
-/// What a daemon is told at its start.
+/// The settings that the binary passes to a daemon at its start.
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
     /// An address of this machine's own to listen on as well.

@@ -1,4 +1,4 @@
-//! Reading again what somebody wrote to meanwhile.
+//! Read a file again if another process wrote to it meanwhile.
 
 /// How often a file is read that keeps changing.
 pub(crate) const ATTEMPTS: usize = 5;

@@ -50,7 +50,7 @@ impl Admitted<'_> {
     }
 }
 
-/// Makes the directory of a run that was checked. Whoever asked for the same name meanwhile was as early: the claim decides.
+/// Makes the directory of a checked run. If two requests ask for the same name at once, the name claim decides which gets it.
 pub fn place<'p>(
     host: &Host,
     spec: &RunSpec,

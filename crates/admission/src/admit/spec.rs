@@ -194,7 +194,7 @@ impl Admission<'_, '_> {
                         && profile.passes_variable(name.as_ref())
             }
         };
-        // Whoever goes out by way of us, or not at all, has no use for the host's own way.
+        // A run that goes out through the shim, or not at all, does not use the host's proxy.
         let has_host_network = mode == NetworkMode::Host;
         let of_host = self
             .host

@@ -81,9 +81,8 @@ pub(crate) async fn events(
     let cursor = match since.as_deref() {
         None => start_now(&daemon),
         Some(text) => {
-            let cursor = Cursor::decode(text).ok_or_else(|| {
-                ApiError::new(ErrorCode::NoSuchEvent, "that is not the id of an event of ours")
-            })?;
+            let cursor = Cursor::decode(text)
+                .ok_or_else(|| ApiError::new(ErrorCode::NoSuchEvent, "no event has this id"))?;
             let daemon = Arc::clone(&daemon);
             blocking(move || go_on(&daemon, cursor)).await??
         }

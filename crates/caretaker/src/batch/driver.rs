@@ -261,7 +261,7 @@ impl Driver<'_> {
                     return Ok(());
                 }
                 self.start(index)?;
-                // Whoever stopped the group meanwhile may not have seen this one.
+                // A user who stopped the group just now may not have seen this run.
                 if self.is_stopped() {
                     self.start_no_more("the group was stopped");
                     self.stop(StopManner::Ladder);

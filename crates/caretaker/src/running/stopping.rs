@@ -14,7 +14,7 @@ use run_shim::{Given, NotGiven, Order};
 
 /// The journal of a run says this that was cancelled while it waited in the queue.
 const BEFORE_IT_BEGAN: &str = "it was cancelled before it began";
-/// How many supervisors are told at the same time: more than ever fail to answer at once.
+/// How many orders are given at the same time. Far fewer supervisors than this ever fail to answer together.
 const MOST_AT_ONCE: usize = 128;
 
 /// Tells the run's supervisor; a run that is over needs no telling. A supervisor that does not answer is not needed to

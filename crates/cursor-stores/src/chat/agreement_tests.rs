@@ -1,4 +1,4 @@
-//! Whoever asks whether a session can be resumed gets the same answer: stores of every shape are asked in every way.
+//! Every way to ask whether a session can be resumed gives the same answer, for stores of every shape.
 
 use proptest::prelude::*;
 use serde_json::json;

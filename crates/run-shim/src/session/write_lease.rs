@@ -1,7 +1,7 @@
-//! Whether anybody has a store open for writing: the kernel knows, and grants a read lease only where nobody has.
+//! Whether a process has a store open for writing. The kernel knows: it grants a read lease only if no process has.
 //!
-//! To look through the descriptors of all processes takes longer the more of them there are, and many runs that end
-//! together would all look through each other. No safe crate offers leases.
+//! A scan of the descriptors of all processes takes longer the more processes there are, and when many runs end together,
+//! each shim would scan all the others. No safe crate offers leases.
 
 #![expect(unsafe_code, reason = "leases, which no safe crate offers")]
 
@@ -16,10 +16,10 @@ use nix::libc;
 /// `F_SETSIG` of linux/fcntl.h, which the crate does not name.
 const F_SETSIG: libc::c_int = 10;
 
-/// Says for certain that nobody has the store or its log open for writing, whoever and wherever. `false` where somebody
-/// has, and where the kernel does not tell.
+/// True if certainly no process has the store or its log open for writing, in any namespace. False if one has, and if the
+/// kernel does not say.
 ///
-/// To be asked while this process has no connection to the store: closing the file costs it its locks.
+/// Call it only while this process has no connection to the store: closing the file drops SQLite's locks.
 pub(crate) fn is_written_by_nobody(store_db: &Path) -> bool {
     let log = store_db.with_file_name("store.db-wal");
     [store_db, &log].into_iter().all(|path| match plain_file::open(path) {

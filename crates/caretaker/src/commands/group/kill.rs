@@ -42,7 +42,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     // One may have been on its way when the others were looked for.
     loop {
         let all = runs_of(host, group)?;
-        // Those that wait are told first: else one takes the place of another that ends.
+        // Stop the waiting runs first. Else one of them starts when a live run ends.
         let (mut runs, live): (Vec<_>, Vec<_>) =
             unfinished(host, &all).partition(|run| run.is_queued().unwrap_or(false));
         let mut told = tell_all(host, &runs, &stop);
