@@ -403,7 +403,7 @@ fn what_cannot_be_asked_is_refused_in_words() {
         json!({"prompt": "x", "workspace": workspace, "agent": "simulated", "profile": "off"});
     let (status, body) = stage.post("/v1/runs", &off);
     assert_eq!(status, 400, "{body}");
-    assert!(body["error"].as_str().unwrap().contains("only on the command line"), "{body}");
+    assert!(body["error"].as_str().unwrap().contains("only the command line can"), "{body}");
     assert_eq!(stage.run_ids(), Vec::<String>::new(), "what is refused leaves nothing");
 }
 
@@ -466,7 +466,7 @@ fn the_api_takes_what_the_command_line_takes() {
 
     for (field, value, part) in [
         ("timeout", json!("soon"), "`timeout` cannot be used: `soon` is not a duration"),
-        ("profile", json!("off"), "only on the command line"),
+        ("profile", json!("off"), "only the command line can"),
         ("expose", json!(["keys"]), "`keys` is not an absolute path"),
         ("secret", json!(["X=file:token"]), "`token` is not an absolute path"),
         ("user_mcp", json!(true), "contradict each other"),
